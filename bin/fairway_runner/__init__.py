@@ -1,0 +1,1 @@
+"""Submits training jobs to what was provisioned, and follows them to their end."""

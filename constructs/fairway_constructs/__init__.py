@@ -1,0 +1,1 @@
+"""CDKTF constructs for training clusters on Azure, one idea a module."""

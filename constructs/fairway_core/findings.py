@@ -1,0 +1,98 @@
+"""What a check or a parser has to say: a finding, and how findings are printed.
+
+A finding names what is wrong, where, and how to mend it. Errors that the user can
+cause travel as `UserError`, which carries findings and the exit code; the command
+line prints them and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How much a finding matters: an error stops what was asked for, a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in a text file.
+
+    `line` and `column` count from 1; `text` is the whole line without its end, and
+    `length` the number of characters to underline.
+    """
+
+    file: str
+    line: int
+    column: int
+    text: str
+    length: int = 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a person should know before going on.
+
+    `id` names the rule (`unknown-key`), `path` the field (`clusters.nd.size`), `message`
+    says what is wrong with the value in it, `mend` what to do about it.
+    """
+
+    id: str
+    message: str
+    mend: str = ""
+    path: str = ""
+    severity: Severity = Severity.ERROR
+    location: Location | None = None
+
+
+class UserError(Exception):
+    """Something that the user can mend; printed as its findings, never as a traceback.
+
+    >>> raise UserError.of("no-such-file", "job.yaml: no such file", "fairway render JOB")
+    Traceback (most recent call last):
+    fairway_core.findings.UserError: job.yaml: no such file
+    """
+
+    def __init__(self, findings: Iterable[Finding], *, exit_code: int = 2) -> None:
+        self.findings = tuple(findings)
+        self.exit_code = exit_code
+        super().__init__("; ".join(finding.message for finding in self.findings))
+
+    @classmethod
+    def of(cls, id: str, message: str, mend: str = "", *, exit_code: int = 2) -> UserError:  # noqa: A002
+        """An error of one finding that stands in no document."""
+        return cls([Finding(id=id, message=message, mend=mend)], exit_code=exit_code)
+
+
+def format_finding(finding: Finding) -> str:
+    """The finding as a person reads it: place and message, the line with a caret, the mend.
+
+    >>> place = Location("job.yaml", 3, 1, "comand: python train.py", 6)
+    >>> print(format_finding(Finding("unknown-key", "unknown key", "did you mean `command`?",
+    ...                              location=place)))
+    job.yaml:3:1: error: unknown key [unknown-key]
+        3 | comand: python train.py
+          | ^^^^^^
+      did you mean `command`?
+    """
+    place = finding.location
+    head = f"{finding.severity}: {finding.message} [{finding.id}]"
+    if place is None:
+        lines = [head]
+    else:
+        number = f"{place.line:>5}"
+        # Tabs stay tabs, so that the caret stands under its character in any terminal.
+        indent = "".join("\t" if c == "\t" else " " for c in place.text[: place.column - 1])
+        caret = "^" * max(1, min(place.length, len(place.text) - place.column + 1))
+        lines = [
+            f"{place.file}:{place.line}:{place.column}: {head}",
+            f"{number} | {place.text}",
+            f"{' ' * len(number)} | {indent}{caret}",
+        ]
+    lines += [f"  {line}" for line in finding.mend.splitlines()]
+    return "\n".join(lines)

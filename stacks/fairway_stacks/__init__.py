@@ -1,0 +1,1 @@
+"""The stacks of an environment: network, data and compute."""
