@@ -7,9 +7,15 @@ line prints them and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# A longer line is shown as this many characters around the place that is meant.
+_WINDOW = 120
 
 
 class Severity(StrEnum):
@@ -81,18 +87,26 @@ def format_finding(finding: Finding) -> str:
       did you mean `command`?
     """
     place = finding.location
-    head = f"{finding.severity}: {finding.message} [{finding.id}]"
-    if place is None:
-        lines = [head]
-    else:
-        number = f"{place.line:>5}"
-        # Tabs stay tabs, so that the caret stands under its character in any terminal.
-        indent = "".join("\t" if c == "\t" else " " for c in place.text[: place.column - 1])
-        caret = "^" * max(1, min(place.length, len(place.text) - place.column + 1))
-        lines = [
-            f"{place.file}:{place.line}:{place.column}: {head}",
-            f"{number} | {place.text}",
-            f"{' ' * len(number)} | {indent}{caret}",
-        ]
-    lines += [f"  {line}" for line in finding.mend.splitlines()]
+    head = f"{finding.severity}: {_printable(finding.message)} [{finding.id}]"
+    lines = [head]
+    if place is not None:
+        lines = [f"{place.file}:{place.line}:{place.column}: {head}", *_excerpt(place)]
+    lines += [f"  {_printable(line)}" for line in finding.mend.splitlines()]
     return "\n".join(lines)
+
+
+def _excerpt(place: Location) -> list[str]:
+    """The line, cut to a window around its column, and a caret under what is meant."""
+    start = max(0, place.column - 1 - _WINDOW // 2) if len(place.text) > _WINDOW else 0
+    text = _printable(place.text[start : start + _WINDOW])
+    column = place.column - 1 - start
+    # Tabs stay tabs, so that the caret stands under its character in any terminal.
+    indent = "".join("\t" if character == "\t" else " " for character in text[:column])
+    caret = "^" * max(1, min(place.length, len(text) - column))
+    number = f"{place.line:>5}"
+    return [f"{number} | {text}", f"{' ' * len(number)} | {indent}{caret}"]
+
+
+def _printable(text: str) -> str:
+    """The text without the control characters that could move a terminal's cursor."""
+    return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)

@@ -1,0 +1,1 @@
+"""The commands of the `fairway` program: each reads its arguments, calls one function, prints."""

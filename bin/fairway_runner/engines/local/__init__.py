@@ -1,0 +1,1 @@
+"""The engine `local`: this machine's own MPI, watched over by a detached supervisor."""

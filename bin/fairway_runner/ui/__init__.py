@@ -1,0 +1,1 @@
+"""How runs look on a terminal."""

@@ -1,0 +1,140 @@
+"""Documents that people write: YAML files validated into models, with line numbers kept.
+
+A `Document` is plain data that knows where each value stands, so that whatever is
+found wrong later, by a model or by a check, can be shown at its line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fairway_core.findings import Finding, Location, UserError
+from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LARGEST_FILE = 16 * 2**20
+
+
+class Model(BaseModel):
+    """Base of everything that is read from a document: frozen, and strict about keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class FieldError(ValueError):
+    """Raised by a model's validator: what is wrong with the field, and how to mend it.
+
+    `path` points below the validated value, where the fault is in a part of it.
+    """
+
+    def __init__(self, message: str, mend: str = "", path: DataPath = ()) -> None:
+        super().__init__(message)
+        self.mend = mend
+        self.path = path
+
+
+@dataclass(frozen=True)
+class Document:
+    """Plain data read from a file, the places it came from, and what was set over it."""
+
+    text: YamlText
+    data: Any
+    overrides: dict[DataPath, Location] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """The file's name as the user gave it."""
+        return self.text.file
+
+    def location(self, path: DataPath, *, of_key: bool = False) -> Location:
+        """Where the value (or with `of_key` the key) stands, or its nearest ancestor does."""
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.overrides:
+                return self.overrides[path[:end]]
+        tables = (self.text.keys, self.text.values) if of_key else (self.text.values,)
+        mark = nearest_mark(path, *tables)
+        assert mark is not None, "the root of a document always has a mark"
+        return self.text.location(mark)
+
+    def validate(self, model: type[ModelT]) -> ModelT:
+        """The document as a model; UserError with a finding for each fault in it."""
+        import json
+
+        from fairway_core.validation import findings_of
+
+        try:
+            # JSON's strict mode is the one that takes a list for a tuple and text for a path,
+            # but never "4" for 4.
+            return model.model_validate_json(json.dumps(self.data), strict=True)
+        except ValidationError as error:
+            raise UserError(findings_of(error, self, model)) from None
+
+    def override(self, assignments: Sequence[str], model: type[BaseModel]) -> Document:
+        """The document with each `dotted.path=value` set, typed as the model's field is."""
+        from fairway_core.overrides import apply
+
+        document = self
+        for assignment in assignments:
+            data, path, location = apply(document.data, assignment, model)
+            document = replace(
+                document, data=data, overrides={**document.overrides, path: location}
+            )
+        return document
+
+
+def read(file: str | Path) -> Document:
+    """Reads a YAML file; UserError where it is missing, unreadable or not plain YAML."""
+    text = parse_yaml(_text_of(Path(file)), str(file))
+    return Document(text, text.data)
+
+
+def load(file: str | Path, model: type[ModelT]) -> ModelT:
+    """Reads and validates a YAML file in one step.
+
+    >>> environment = load("stacks/environments/demo.yaml", Environment)  # doctest: +SKIP
+    """
+    return read(file).validate(model)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise UserError.of("file-too-large", f"{path}: larger than 16 MiB")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError.of("no-such-file", f"{path}: no such file", _near_file(path)) from None
+    except IsADirectoryError:
+        mend = "name the YAML file in it"
+        raise UserError.of("not-a-file", f"{path}: is a directory", mend) from None
+    except OSError as error:
+        raise UserError.of("unreadable-file", f"{path}: {error.strerror}") from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
+        shown = content.splitlines()[line - 1].decode("utf-8", "replace")
+        place = Location(str(path), line, column, shown)
+        message = f"byte 0x{content[error.start]:02x} is not UTF-8"
+        raise UserError(
+            [Finding("not-utf-8", message, "save the file as UTF-8", location=place)]
+        ) from None
+
+
+def _near_file(path: Path) -> str:
+    from fairway_core.spelling import did_you_mean
+
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
+    except OSError:
+        return ""
+    return did_you_mean(path.name, names)

@@ -1,0 +1,109 @@
+"""Fields set on the command line: `-s params.epochs=2`, typed as the field is."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fairway_core.annotations import annotations_at, fields_at
+from fairway_core.findings import Finding, Location, UserError
+from fairway_core.spelling import did_you_mean
+from fairway_core.validation import describe
+from fairway_core.yaml_text import DataPath, parse_yaml
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+def apply(data: Any, assignment: str, model: type[BaseModel]) -> tuple[Any, DataPath, Location]:
+    """A copy of `data` with one `dotted.path=value` set, the path, and where that was said.
+
+    A field of text takes the value as it stands; any other takes it as YAML. A parameter
+    whose type the model leaves open keeps the kind of value that it had.
+    """
+    key, separator, text = assignment.partition("=")
+    steps = key.split(".")
+    if not separator or not all(steps):
+        message = f"`-s {assignment}`: expected KEY=VALUE"
+        raise UserError.of("bad-override", message, "for example -s params.epochs=2")
+    shown = f"-s {assignment}".replace("\n", "\\n")
+    place = Location("command line", 1, len(f"-s {key}=") + 1, shown, max(1, len(text)))
+    result = copy.deepcopy(data)
+    path: DataPath = ()
+    holder = result
+    for position, step in enumerate(steps):
+        index = _index(holder, step, place, ".".join(steps[:position]))
+        path = (*path, index)
+        if position == len(steps) - 1:
+            before = _get(holder, index)
+            holder[index] = _typed(text, before, annotations_at(model, path), place, key)
+            break
+        if _get(holder, index) is None and isinstance(holder, dict):
+            _refuse_unless_mapping(model, path, data, place)
+            holder[index] = {}
+        holder = holder[index]
+    return result, path, place
+
+
+def _index(holder: Any, step: str, place: Location, parent: str) -> str | int:
+    if isinstance(holder, dict):
+        return step
+    if isinstance(holder, list) and step.isdecimal() and int(step) < len(holder):
+        return int(step)
+    if isinstance(holder, list):
+        _fail(f"`{parent}` has no item {step}: it has {len(holder)}, counted from 0", place)
+    _fail(f"`{parent}` is {describe(holder)}: there is nothing below it", place)
+
+
+def _get(holder: Any, index: str | int) -> Any:
+    return holder.get(index) if isinstance(holder, dict) else holder[index]
+
+
+def _refuse_unless_mapping(
+    model: type[BaseModel], path: DataPath, data: Any, place: Location
+) -> None:
+    annotations = annotations_at(model, path)
+    if not annotations:
+        known = fields_at(model, path[:-1], data)
+        mend = did_you_mean(str(path[-1]), known)
+        _fail(f"unknown key `{path[-1]}`", place, mend, "unknown-key")
+    if all(each in (str, int, float, bool, type(None)) for each in annotations):
+        dotted = ".".join(str(step) for step in path)
+        _fail(f"`{dotted}` takes one value: there is nothing below it", place)
+
+
+def _typed(text: str, before: Any, annotations: list[Any], place: Location, key: str) -> Any:
+    takes_text = any(each is str for each in annotations)
+    others = [each for each in annotations if each not in (str, type(None))]
+    if takes_text and not others:
+        return text
+    if isinstance(before, str) and (takes_text or Any in annotations):
+        return text
+    if not text.strip():
+        return None if not takes_text else text
+    try:
+        value = parse_yaml(text, "command line").data
+    except UserError as error:
+        _fail(f"the value is not YAML: {error.findings[0].message}", place)
+    if isinstance(before, bool) != isinstance(value, bool) and _is_plain(before):
+        _fail(f"`{key}` is {describe(before)}: expected the same kind of value", place)
+    if isinstance(before, int | float) and _is_open(annotations):
+        if not isinstance(value, int | float):
+            _fail(
+                f"`{key}` is {describe(before)}: expected a number, found {describe(value)}", place
+            )
+        return float(value) if isinstance(before, float) else value
+    return value
+
+
+def _is_open(annotations: list[Any]) -> bool:
+    """Whether the model leaves it to the document what kind of value this is."""
+    return Any in annotations or {str, int, float} <= set(annotations)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float)
+
+
+def _fail(message: str, place: Location, mend: str = "", id: str = "bad-override") -> NoReturn:  # noqa: A002
+    raise UserError([Finding(id, message, mend, location=place)])

@@ -1,0 +1,40 @@
+"""The nearest right word for a wrong one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Below this similarity (0 to 100) a suggestion confuses more than it helps.
+_NEAR_ENOUGH = 65
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is most like `word`, or None where none is near.
+
+    >>> nearest("comand", ["command", "name"])
+    'command'
+    """
+    from rapidfuzz import fuzz, process, utils
+
+    found = process.extractOne(
+        word, list(known), scorer=fuzz.ratio, processor=utils.default_process
+    )
+    return str(found[0]) if found and found[1] >= _NEAR_ENOUGH else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence that names the nearest word, or the few that there are, or nothing.
+
+    >>> did_you_mean("openmp", ["openmpi", "torchrun"])
+    'did you mean `openmpi`?'
+    """
+    words = sorted(set(known))
+    near = nearest(word, words)
+    if near is not None:
+        return f"did you mean `{near}`?"
+    if 0 < len(words) <= 12:
+        return "known are: " + ", ".join(words)
+    return ""

@@ -1,0 +1,170 @@
+"""What pydantic found wrong with a document, in words for the person who wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.annotations import fields_at
+from fairway_core.findings import Finding
+from fairway_core.spelling import did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
+
+    from fairway_core.documents import Document
+    from fairway_core.yaml_text import DataPath
+
+_EXPECTED = {
+    "string": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen_set": "a list",
+    "dict": "a mapping",
+    "model": "a mapping",
+    "mapping": "a mapping",
+    "none_required": "nothing",
+    "path": "a path",
+}
+
+
+def findings_of(
+    error: ValidationError, document: Document, model: type[BaseModel]
+) -> list[Finding]:
+    """One finding for each faulty place, in the order of the document."""
+    places: dict[DataPath, list[ErrorDetails]] = {}
+    for details in error.errors(include_url=False):
+        places.setdefault(_document_path(details, document.data), []).append(details)
+    # A fault deep inside a value says more than that the other branches of a union fail on it.
+    telling = [path for path in places if not any(_is_below(other, path) for other in places)]
+    findings = [_finding(path, places[path], document, model) for path in telling]
+    return sorted(findings, key=_place_in_file)
+
+
+def _is_below(path: DataPath, ancestor: DataPath) -> bool:
+    return len(path) > len(ancestor) > 0 and path[: len(ancestor)] == ancestor
+
+
+def _place_in_file(finding: Finding) -> tuple[int, int]:
+    place = finding.location
+    return (place.line, place.column) if place else (0, 0)
+
+
+def describe(value: Any) -> str:
+    """A value as a message names it: its kind, and itself where it is short.
+
+    >>> describe("three"), describe(2), describe(None), describe([1])
+    ('the text `three`', 'the number 2', 'nothing', 'a list')
+    """
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f"the text `{value[:60]}`"
+        case Mapping():
+            return "a mapping"
+    return "a list"
+
+
+def _document_path(details: ErrorDetails, data: Any) -> DataPath:
+    """The error's place in the document: pydantic's own, without the names of union branches."""
+    path: list[str | int] = []
+    value = data
+    steps = details["loc"]
+    for position, step in enumerate(steps):
+        if _holds(value, step):
+            value = value[step]
+        elif not (position == len(steps) - 1 and details["type"] == "missing"):
+            continue
+        path.append(step)
+    cause = details.get("ctx", {}).get("error")
+    return (*path, *getattr(cause, "path", ()))
+
+
+def _holds(value: Any, step: str | int) -> bool:
+    if isinstance(value, list):
+        return isinstance(step, int) and step < len(value)
+    return isinstance(value, Mapping) and step in value
+
+
+def _finding(
+    path: DataPath, errors: list[ErrorDetails], document: Document, model: type[BaseModel]
+) -> Finding:
+    first = errors[0]
+    dotted = ".".join(str(step) for step in path)
+    match first["type"]:
+        case "missing":
+            place = document.location(path[:-1])
+            message, mend = f"`{dotted}` is missing", f"add `{path[-1]}:`"
+            return Finding("missing-key", message, mend, dotted, location=place)
+        case "extra_forbidden":
+            mend = did_you_mean(str(path[-1]), fields_at(model, path[:-1], document.data))
+            place = document.location(path, of_key=True)
+            message = f"unknown key `{path[-1]}`"
+            return Finding("unknown-key", message, mend, dotted, location=place)
+    place = document.location(path)
+    cause = first.get("ctx", {}).get("error")
+    if cause is not None:
+        label = f"`{dotted}`: " if dotted else ""
+        return Finding(
+            "bad-value", f"{label}{cause}", getattr(cause, "mend", ""), dotted, location=place
+        )
+    return _type_finding(dotted, errors, place)
+
+
+def _type_finding(dotted: str, errors: list[ErrorDetails], place: Any) -> Finding:
+    first = errors[0]
+    label = f"`{dotted}`: " if dotted else ""
+    expected = list(dict.fromkeys(_expected(details) for details in errors))
+    value = first["input"]
+    mend = ""
+    if value is None:
+        mend = "give it a value or remove the key"
+    elif first["type"] == "string_type" and not isinstance(value, Mapping | list):
+        shown = str(value).lower() if isinstance(value, bool) else value
+        mend = f'put it in quotes: "{shown}"'
+    elif first["type"] in ("literal_error", "enum"):
+        near = nearest(str(value), _choices(first))
+        mend = f"did you mean `{near}`?" if near else ""
+    message = f"{label}expected {' or '.join(expected)}, found {describe(value)}"
+    return Finding("wrong-type", message, mend, dotted, location=place)
+
+
+def _expected(details: ErrorDetails) -> str:
+    kind = details["type"]
+    ctx = details.get("ctx", {})
+    if kind in ("literal_error", "enum"):
+        return "one of " + ", ".join(f"`{choice}`" for choice in _choices(details))
+    for stem, words in _EXPECTED.items():
+        if kind in (f"{stem}_type", f"{stem}_parsing", stem):
+            return words
+    bounds = {
+        "greater_than_equal": ("a number of at least", "ge"),
+        "greater_than": ("a number above", "gt"),
+        "less_than_equal": ("a number of at most", "le"),
+        "less_than": ("a number below", "lt"),
+        "string_too_short": ("text with a length of at least", "min_length"),
+        "string_too_long": ("text with a length of at most", "max_length"),
+        "too_short": ("a length of at least", "min_length"),
+        "too_long": ("a length of at most", "max_length"),
+    }
+    if kind in bounds:
+        words, key = bounds[kind]
+        return f"{words} {ctx[key]}"
+    if kind == "int_from_float":
+        return "a whole number"
+    return details["msg"][:1].lower() + details["msg"][1:].removeprefix("nput should be ")
+
+
+def _choices(details: ErrorDetails) -> Iterable[str]:
+    text = str(details.get("ctx", {}).get("expected", ""))
+    return [part.strip().strip("'") for part in text.replace(" or ", ", ").split(",")]

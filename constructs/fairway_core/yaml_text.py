@@ -1,0 +1,236 @@
+"""YAML text to plain data, with the place of every key and value.
+
+Reads the JSON-like core of YAML 1.2 with anchors and merge keys, and refuses what a
+configuration file has no use for: tags, duplicate keys, infinities, and aliases that
+expand without end. All failures are `UserError`s that point at the offending text.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fairway_core.findings import Finding, Location, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+DataPath = tuple[str | int, ...]
+"""Where a value stands in plain data: mapping keys and list positions from the root."""
+
+_TAG = "tag:yaml.org,2002:"
+_PLAIN_TAGS = {_TAG + name for name in ("null", "bool", "int", "float", "str", "timestamp")}
+_PLAIN_TAGS |= {_TAG + name for name in ("map", "seq", "merge")}
+
+# A document may say a thing again through aliases, but not ten times its own size.
+_ALIAS_ALLOWANCE = 10_000
+_ALIAS_FACTOR = 10
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A stretch of one line: `line` and `column` count from 1, `length` is in characters."""
+
+    line: int
+    column: int
+    length: int
+
+
+@dataclass
+class YamlText:
+    """Plain data and the places that it came from; `keys` and `values` map paths to marks."""
+
+    file: str
+    source: str
+    data: Any = None
+    keys: dict[DataPath, Mark] = field(default_factory=dict)
+    values: dict[DataPath, Mark] = field(default_factory=dict)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The text's lines without their ends."""
+        return self.source.splitlines()
+
+    def location(self, mark: Mark) -> Location:
+        """The mark with its file and its line's text, as findings carry it."""
+        text = self.lines[mark.line - 1] if mark.line <= len(self.lines) else ""
+        return Location(self.file, mark.line, mark.column, text, mark.length)
+
+
+def parse_yaml(text: str, file: str) -> YamlText:
+    """Parses one YAML document; `file` is only its name for messages.
+
+    Raises UserError for everything that is not a single document of plain data.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    result = YamlText(file, text)
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        at = error.problem_mark or error.context_mark
+        mark = Mark(at.line + 1, at.column + 1, 1) if at else Mark(1, 1, 1)
+        _fail(result, "yaml-syntax", f"this is not YAML: {error.problem or error.context}", mark)
+    except RecursionError:
+        _fail(result, "yaml-nesting", "lists or mappings are nested too deeply", Mark(1, 1, 1))
+    except YAMLError as error:
+        reason = str(error).splitlines()[0]
+        _fail(result, "yaml-syntax", f"this is not YAML: {reason}", Mark(1, 1, 1))
+    if root is None:
+        raise UserError([Finding("empty-file", f"{file}: the file is empty")])
+    try:
+        result.data = _Reader(result).read(root, ())
+    except RecursionError:
+        _fail(result, "yaml-nesting", "lists or mappings are nested too deeply", Mark(1, 1, 1))
+    return result
+
+
+def _fail(text: YamlText, id: str, message: str, mark: Mark, mend: str = "") -> NoReturn:  # noqa: A002
+    raise UserError([Finding(id, message, mend, location=text.location(mark))])
+
+
+def _mark(node: Node) -> Mark:
+    start, end = node.start_mark, node.end_mark
+    length = end.column - start.column if end.line == start.line else 1
+    return Mark(start.line + 1, start.column + 1, max(1, length))
+
+
+class _Reader:
+    """Turns composed nodes into plain data, noting marks on the way."""
+
+    def __init__(self, text: YamlText) -> None:
+        self._text = text
+        self._distinct: set[int] = set()
+        self._open: set[int] = set()
+        self._visits = 0
+
+    def read(self, node: Node, path: DataPath) -> Any:
+        from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
+        self._count(node)
+        self._text.values.setdefault(path, _mark(node))
+        if isinstance(node, ScalarNode):
+            return self._scalar(node)
+        if id(node) in self._open:
+            self._fail("alias-cycle", "this alias contains itself", node)
+        self._open.add(id(node))
+        value: Any = None
+        if isinstance(node, MappingNode):
+            value = self._mapping(node, path)
+        elif isinstance(node, SequenceNode):
+            value = self._sequence(node, path)
+        self._open.discard(id(node))
+        return value
+
+    def _count(self, node: Node) -> None:
+        if str(node.tag) not in _PLAIN_TAGS:
+            tag = str(node.tag).replace(_TAG, "!!")
+            self._fail("yaml-tag", f"the YAML tag `{tag}` is not allowed", node, "remove the tag")
+        self._distinct.add(id(node))
+        self._visits += 1
+        if self._visits > _ALIAS_FACTOR * len(self._distinct) + _ALIAS_ALLOWANCE:
+            self._fail("alias-bomb", "aliases expand to far more than the file says", node)
+
+    def _sequence(self, node: SequenceNode, path: DataPath) -> list[Any]:
+        return [self.read(item, (*path, index)) for index, item in enumerate(node.value)]
+
+    def _mapping(self, node: MappingNode, path: DataPath) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        merged: list[Node] = []
+        for key_node, value_node in node.value:
+            self._count(key_node)
+            if str(key_node.tag) == _TAG + "merge":
+                merged += value_node.value if _is_sequence(value_node) else [value_node]
+                continue
+            key = self._key(key_node)
+            if key in result:
+                first = self._text.keys[*path, key].line
+                self._fail(
+                    "duplicate-key",
+                    f"the key `{key}` stands here a second time",
+                    key_node,
+                    f"the first is in line {first}: keep one of the two",
+                )
+            self._text.keys[*path, key] = _mark(key_node)
+            result[key] = self.read(value_node, (*path, key))
+        for source in merged:
+            self._merge(source, path, result)
+        return result
+
+    def _merge(self, source: Node, path: DataPath, into: dict[str, Any]) -> None:
+        """Adds the keys of `source` that are not there yet, as YAML's merge key does."""
+        from ruamel.yaml.nodes import MappingNode
+
+        if not isinstance(source, MappingNode):
+            self._fail("bad-merge", "`<<` takes a mapping or a list of mappings", source)
+        for key_node, value_node in source.value:
+            if str(key_node.tag) == _TAG + "merge":
+                nested = value_node.value if _is_sequence(value_node) else [value_node]
+                for inner in nested:
+                    self._count(inner)
+                    self._merge(inner, path, into)
+                continue
+            key = self._key(key_node)
+            if key not in into:
+                self._text.keys[*path, key] = _mark(key_node)
+                into[key] = self.read(value_node, (*path, key))
+
+    def _key(self, node: Node) -> str:
+        from ruamel.yaml.nodes import ScalarNode
+
+        if not isinstance(node, ScalarNode) or str(node.tag) != _TAG + "str":
+            mend = f'write "{node.value}"' if isinstance(node, ScalarNode) else ""
+            self._fail("bad-key", "a key must be text", node, mend)
+        return str(node.value)
+
+    def _scalar(self, node: ScalarNode) -> Any:
+        text = str(node.value)
+        match str(node.tag).removeprefix(_TAG):
+            case "null":
+                return None
+            case "bool":
+                return text.lower() == "true"
+            case "int":
+                return self._integer(text, node)
+            case "float":
+                return self._float(text, node)
+            case _:
+                return text
+
+    def _integer(self, text: str, node: ScalarNode) -> int:
+        digits = text.replace("_", "")
+        try:
+            # A leading zero is decimal in YAML 1.2; prefixes 0x and 0o are not.
+            return int(digits, 0 if digits.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else 10)
+        except ValueError:
+            self._fail("bad-number", f"`{text[:40]}` is not a whole number", node, "quote it")
+
+    def _float(self, text: str, node: ScalarNode) -> float:
+        try:
+            value = float(text.replace("_", ""))
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            self._fail("bad-number", f"`{text}` is not a finite number", node)
+        return value
+
+    def _fail(self, id: str, message: str, node: Node, mend: str = "") -> NoReturn:  # noqa: A002
+        _fail(self._text, id, message, _mark(node), mend)
+
+
+def _is_sequence(node: Node) -> bool:
+    return bool(str(node.tag) == _TAG + "seq")
+
+
+def nearest_mark(path: DataPath, *tables: Mapping[DataPath, Mark]) -> Mark | None:
+    """The mark of the path, or of its nearest ancestor that has one."""
+    for end in range(len(path), -1, -1):
+        for table in tables:
+            if path[:end] in table:
+                return table[path[:end]]
+    return None
