@@ -1,0 +1,91 @@
+"""Time and memory of whole commands, two in turn, so that the machine's moods cancel out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program with its arguments, added environment and working directory."""
+
+    arguments: Sequence[str | Path]
+    environment: Mapping[str, str] | None = None
+    directory: Path | None = None
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Starts it in a session of its own; what it prints is thrown away."""
+        return subprocess.Popen(
+            [str(argument) for argument in self.arguments],
+            env={**os.environ, **(self.environment or {})},
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Medians of one figure of two commands that ran in turn, and of their ratio run by run."""
+
+    ours: float
+    reference: float
+    ratio: float
+
+
+def side_by_side(
+    figure: Callable[[Command], float], ours: Command, reference: Command, runs: int
+) -> Pair:
+    """Takes a figure of both commands in turn, after one warm-up of each."""
+    figure(ours), figure(reference)
+    pairs = [(figure(ours), figure(reference)) for _ in range(runs)]
+    return Pair(
+        median(a for a, _ in pairs),
+        median(b for _, b in pairs),
+        median(a / b for a, b in pairs),
+    )
+
+
+def seconds(command: Command) -> float:
+    """Wall time of one run in seconds."""
+    begin = time.perf_counter()
+    code = command.start().wait()
+    spent = time.perf_counter() - begin
+    assert code == 0, f"{command.arguments} failed with {code}"
+    return spent
+
+
+def peak_mebibytes(command: Command) -> float:
+    """The largest sum, over one run, of the resident memory of all its processes, in MiB."""
+    process = command.start()
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, _resident(process.pid))
+        time.sleep(0.005)
+    assert process.returncode == 0, f"{command.arguments} failed with {process.returncode}"
+    return peak / 2**20
+
+
+def _resident(session: int) -> int:
+    page = os.sysconf("SC_PAGE_SIZE")
+    total = 0
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdecimal():
+            continue
+        try:
+            if os.getsid(int(entry.name)) == session:
+                total += int(Path(entry.path, "statm").read_text().split()[1]) * page
+        except (OSError, IndexError):
+            continue  # it ended meanwhile
+    return total
