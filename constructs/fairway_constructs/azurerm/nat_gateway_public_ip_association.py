@@ -1,0 +1,44 @@
+"""Resource azurerm_nat_gateway_public_ip_association of hashicorp/azurerm 5.2.0; written by bin/bindings, never edited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairway_constructs.bindings.attributes import StringAttribute
+from fairway_constructs.bindings.blocks import Timeouts
+from fairway_constructs.cdk import Construct, ITerraformDependable, Lifecycle, Provider, Resource
+
+
+class NatGatewayPublicIpAssociation(Resource):
+    """The resource azurerm_nat_gateway_public_ip_association."""
+
+    TYPE = "azurerm_nat_gateway_public_ip_association"
+
+    id = StringAttribute()
+    nat_gateway_id = StringAttribute()
+    public_ip_address_id = StringAttribute()
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        nat_gateway_id: str,
+        public_ip_address_id: str,
+        timeouts: Timeouts | None = None,
+        lifecycle: Lifecycle | None = None,
+        depends_on: Sequence[ITerraformDependable] = (),
+        provider: Provider | None = None,
+    ) -> None:
+        super().__init__(
+            scope,
+            id,
+            {
+                "nat_gateway_id": nat_gateway_id,
+                "public_ip_address_id": public_ip_address_id,
+                "timeouts": timeouts,
+            },
+            lifecycle=lifecycle,
+            depends_on=depends_on,
+            provider=provider,
+        )

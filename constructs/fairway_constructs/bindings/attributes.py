@@ -1,0 +1,90 @@
+"""Attributes of a resource that others can refer to: descriptors for the generated classes.
+
+`subnet.id` is no value but a reference, which Terraform follows; across stacks too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_constructs.cdk import DataSource, IResolvable, Resource
+
+    _Element: TypeAlias = Resource | DataSource
+
+_T = TypeVar("_T")
+
+
+class _Attribute(Generic[_T]):
+    """An attribute that a class declares; read on an instance it is a reference to it.
+
+    Its name is that of the class's member. A member that had to be renamed, because
+    its name means something else in Python, gives Terraform's name.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = self._name or name
+
+    @overload
+    def __get__(self, element: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, element: _Element, owner: type) -> _T: ...
+    def __get__(self, element: _Element | None, owner: type) -> _T | Self:
+        return self if element is None else self._read(element)
+
+    def _read(self, element: _Element) -> _T:
+        raise NotImplementedError
+
+
+class StringAttribute(_Attribute[str]):
+    """A string, read as a string that holds a token."""
+
+    def _read(self, element: _Element) -> str:
+        return element.get_string_attribute(self._name)
+
+
+class NumberAttribute(_Attribute[float]):
+    """A number, read as a number that stands for a token: never compute with it."""
+
+    def _read(self, element: _Element) -> float:
+        return element.get_number_attribute(self._name)
+
+
+class BooleanAttribute(_Attribute["IResolvable"]):
+    """A boolean, read as a token, because no boolean can stand for one."""
+
+    def _read(self, element: _Element) -> IResolvable:
+        return element.get_boolean_attribute(self._name)
+
+
+class ListAttribute(_Attribute[list[str]]):
+    """A list or set of strings, read as a list that stands for a token: never index it."""
+
+    def _read(self, element: _Element) -> list[str]:
+        return element.get_list_attribute(self._name)
+
+
+class NumberListAttribute(_Attribute[list[float]]):
+    """A list or set of numbers, read as a list that stands for a token: never index it."""
+
+    def _read(self, element: _Element) -> list[float]:
+        return list(element.get_number_list_attribute(self._name))
+
+
+class MapAttribute(_Attribute["Mapping[str, str]"]):
+    """A map of strings, read as a mapping that stands for a token: never look into it."""
+
+    def _read(self, element: _Element) -> Mapping[str, str]:
+        return element.get_string_map_attribute(self._name)
+
+
+class ObjectAttribute(_Attribute["IResolvable"]):
+    """A list or set of objects, read as a token; `reference` reaches into it."""
+
+    def _read(self, element: _Element) -> IResolvable:
+        return element.interpolation_for_attribute(self._name)

@@ -1,0 +1,154 @@
+"""What the provider's schema says about the resources that we use, and its kept copy.
+
+The kept copy, `azurerm.json`, has an attribute a line, its type first and then what holds
+for it: `"name": ["string", "required"]`. Types are Terraform's own type constraints as
+`terraform providers schema -json` writes them: "string", "number", "bool",
+["list", T], ["set", T], ["map", T], ["object", {"name": T, ...}].
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Type: TypeAlias = str | list[Any]
+
+KEPT = Path(__file__).with_name("azurerm.json")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute: required, or optional, or only computed, or optional and computed."""
+
+    type: Type
+    required: bool = False
+    optional: bool = False
+    computed: bool = False
+    write_only: bool = False
+
+    @property
+    def settable(self) -> bool:
+        """Whether a configuration may give it."""
+        return self.required or self.optional
+
+    def to_json(self) -> list[Any]:
+        """Its line in the kept facts."""
+        flags = ("required", "optional", "computed", "write_only")
+        return [self.type, *(flag for flag in flags if getattr(self, flag))]
+
+    @classmethod
+    def from_json(cls, line: list[Any]) -> Attribute:
+        """The inverse of `to_json`."""
+        return cls(line[0], **dict.fromkeys(line[1:], True))
+
+
+@dataclass(frozen=True)
+class Body:
+    """What stands between the braces of a block: attributes and nested blocks, by name."""
+
+    attributes: Mapping[str, Attribute]
+    blocks: Mapping[str, NestedBlock]
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data; what is empty is left out."""
+        attributes = {name: self.attributes[name].to_json() for name in sorted(self.attributes)}
+        blocks = {name: self.blocks[name].to_json() for name in sorted(self.blocks)}
+        return {"attributes": attributes} | ({"blocks": blocks} if blocks else {})
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Body:
+        """The inverse of `to_json`."""
+        return cls(
+            {name: Attribute.from_json(line) for name, line in document["attributes"].items()},
+            {name: NestedBlock.from_json(it) for name, it in document.get("blocks", {}).items()},
+        )
+
+
+@dataclass(frozen=True)
+class NestedBlock:
+    """A nested block: `nesting` is "single", "list" or "set"; None for `max_items` is no limit."""
+
+    nesting: str
+    min_items: int
+    max_items: int | None
+    body: Body
+
+    @property
+    def once(self) -> bool:
+        """Whether at most one may stand in its parent."""
+        return self.nesting == "single" or self.max_items == 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data; limits that do not limit are left out."""
+        limits = {"min_items": self.min_items, "max_items": self.max_items}
+        said = {name: limit for name, limit in limits.items() if limit}
+        return {"nesting": self.nesting, **said, **self.body.to_json()}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> NestedBlock:
+        """The inverse of `to_json`."""
+        limits = document.get("min_items", 0), document.get("max_items")
+        return cls(document["nesting"], *limits, Body.from_json(document))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The provider's own arguments, resources and data sources, by Terraform's names."""
+
+    provider: str
+    version: str
+    configuration: Body
+    resources: Mapping[str, Body]
+    data_sources: Mapping[str, Body]
+
+    def to_text(self) -> str:
+        """The kept form: JSON, sorted, an attribute a line."""
+        document = {
+            "provider": self.provider,
+            "version": self.version,
+            "configuration": self.configuration.to_json(),
+            "resources": {name: self.resources[name].to_json() for name in sorted(self.resources)},
+            "data_sources": {
+                name: self.data_sources[name].to_json() for name in sorted(self.data_sources)
+            },
+        }
+        return "\n".join(_lines(document)) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str) -> Facts:
+        """The inverse of `to_text`."""
+        document = json.loads(text)
+        return cls(
+            document["provider"],
+            document["version"],
+            Body.from_json(document["configuration"]),
+            {name: Body.from_json(body) for name, body in document["resources"].items()},
+            {name: Body.from_json(body) for name, body in document["data_sources"].items()},
+        )
+
+
+@cache
+def kept_facts() -> Facts:
+    """The facts that the bindings were generated from."""
+    return Facts.from_text(KEPT.read_text(encoding="utf-8"))
+
+
+def _lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """JSON with an object's members a line each, and anything else on one line."""
+    yield indent[1:] + "{" if not indent else "{"
+    last = len(value) - 1
+    for position, (name, member) in enumerate(value.items()):
+        head = f"{indent} {json.dumps(name)}: "
+        comma = "," if position < last else ""
+        if isinstance(member, Mapping) and member:
+            inner = list(_lines(member, indent + " "))
+            yield head + inner[0]
+            yield from inner[1:-1]
+            yield inner[-1] + comma
+        else:
+            yield head + json.dumps(member) + comma
+    yield indent + "}"

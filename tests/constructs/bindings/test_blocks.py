@@ -1,0 +1,101 @@
+"""Blocks as frozen dataclasses, and how values turn into Terraform's JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from fairway_constructs.bindings.blocks import Block, ObjectValue, Timeouts, terraform_value
+
+
+class _Inner(Block):
+    key: str
+
+
+class _Outer(Block):
+    name: str
+    inner: _Inner
+    many: list[_Inner] | None = None
+    import_: str | None = None
+    size: float | None = None
+
+
+class _Empty(Block):
+    pass
+
+
+class _Object(ObjectValue):
+    server: str | None = None
+    user: str | None = None
+
+
+def test_a_block_is_a_frozen_dataclass() -> None:
+    block = _Outer(name="a", inner=_Inner(key="k"))
+    assert dataclasses.is_dataclass(block)
+    assert [field.name for field in dataclasses.fields(block)] == [
+        "name",
+        "inner",
+        "many",
+        "import_",
+        "size",
+    ]
+    assert dataclasses.replace(block, name="b") == _Outer(name="b", inner=_Inner(key="k"))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        block.name = "b"  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del block.name
+
+
+def test_blocks_compare_by_type_and_value_and_show_what_was_given() -> None:
+    block = _Outer(name="a", inner=_Inner(key="k"), size=0)
+    assert block == _Outer(name="a", inner=_Inner(key="k"), size=0)
+    assert hash(block) == hash(_Outer(name="a", inner=_Inner(key="k"), size=0))
+    assert block != _Outer(name="a", inner=_Inner(key="k"))
+    assert _Inner(key="k") != "k"
+    assert _Empty() != _Object()
+    assert repr(block) == "_Outer(name='a', inner=_Inner(key='k'), size=0)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, r"_Inner\(\) missing 1 required keyword-only argument: 'key'"),
+        ({"key": "k", "kye": "k"}, r"_Inner\(\) got an unexpected keyword argument 'kye'"),
+    ],
+)
+def test_a_missing_or_unknown_field_is_a_type_error(arguments: dict[str, str], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        _Inner(**arguments)
+
+
+def test_fields_are_given_by_name_alone() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        _Inner("k")  # type: ignore[misc]
+    with pytest.raises(TypeError, match="positional"):
+        _Empty("k")  # type: ignore[call-arg]
+
+
+def test_none_is_left_out_and_renamed_fields_get_their_own_name_back() -> None:
+    block = _Outer(name="a", inner=_Inner(key="k"), many=[_Inner(key="l")], import_="yes", size=0)
+    assert terraform_value({"outer": block, "absent": None, "off": False, "none": []}) == {
+        "outer": {
+            "name": "a",
+            "inner": {"key": "k"},
+            "many": [{"key": "l"}],
+            "import": "yes",
+            "size": 0,
+        },
+        "off": False,
+        "none": [],
+    }
+    assert terraform_value(_Empty()) == {}
+    assert terraform_value(Timeouts(create="1h")) == {"create": "1h"}
+
+
+def test_an_object_is_written_whole() -> None:
+    assert terraform_value([_Object(server="s")]) == [{"server": "s", "user": "${null}"}]
+
+
+def test_a_mapping_keeps_its_keys_as_they_are() -> None:
+    assert terraform_value({"tags": {"owner_": "me"}}) == {"tags": {"owner_": "me"}}

@@ -1,0 +1,179 @@
+"""What the generator writes, from a small schema and from the kept facts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.bindings import generate as generate_module
+from fairway_constructs.bindings.facts import KEPT, Facts, kept_facts
+from fairway_constructs.bindings.generate import PACKAGE, SELECTION, Selection, generate, main
+from fairway_constructs.bindings.provider_schema import read_provider_schema
+from fairway_constructs.bindings.render import render
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_SELECTION = """
+provider = "hashicorp/azurerm"
+resources = ["azurerm_probe"]
+data_sources = ["azurerm_probe"]
+"""
+
+
+def test_the_small_schema_renders_as_kept(facts: Facts, schema_file: Path) -> None:
+    golden = {file.stem: file.read_text() for file in schema_file.parent.glob("golden/*.txt")}
+    assert render(facts) == golden
+
+
+def test_nothing_in_the_package_is_edited_by_hand() -> None:
+    written = {file.name: file.read_text() for file in PACKAGE.glob("*.py")}
+    assert written == render(kept_facts())
+
+
+def test_the_kept_facts_are_those_selected_and_canonical() -> None:
+    selection = Selection.read(SELECTION)
+    assert set(kept_facts().resources) == set(selection.resources)
+    assert set(kept_facts().data_sources) == set(selection.data_sources)
+    assert kept_facts().provider == selection.provider
+    assert kept_facts().to_text() == KEPT.read_text()
+
+
+def test_facts_survive_their_kept_form(facts: Facts) -> None:
+    assert Facts.from_text(facts.to_text()) == facts
+    assert '   "ports": [["list", "number"], "optional"],\n' in facts.to_text()
+
+
+def test_an_id_that_cannot_be_given_is_no_argument(facts: Facts) -> None:
+    assert not facts.resources["azurerm_probe"].attributes["id"].settable
+    assert facts.data_sources["azurerm_probe"].attributes["id"].required
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Path]:
+    """Generates into a folder of the test's own; returns it."""
+    selection = tmp_path / "selection.toml"
+    selection.write_text(_SELECTION)
+
+    def run(schema: Path | None, version: str | None = None) -> Path:
+        generate(
+            schema,
+            version,
+            selection_file=selection,
+            kept=tmp_path / "azurerm.json",
+            package=tmp_path / "azurerm",
+        )
+        return tmp_path
+
+    return run
+
+
+def test_a_second_run_without_a_schema_changes_nothing(
+    run: Callable[..., Path], schema_file: Path
+) -> None:
+    folder = run(schema_file, "9.8.7")
+    first = {file: file.read_bytes() for file in folder.rglob("*.*") if file.is_file()}
+    assert folder / "azurerm" / "data_probe.py" in first
+    (folder / "azurerm" / "stale.py").write_text("gone")
+    (folder / "azurerm" / "probe.py").write_text("edited")
+    run(None)
+    assert {file: file.read_bytes() for file in folder.rglob("*.*") if file.is_file()} == first
+
+
+def test_another_version_shows_in_every_header_and_in_the_constraint(
+    run: Callable[..., Path], schema_file: Path
+) -> None:
+    package = run(schema_file, "10.11.12") / "azurerm"
+    assert 'PROVIDER_VERSION = "~> 10.11"' in (package / "__init__.py").read_text()
+    for file in package.glob("*.py"):
+        assert "hashicorp/azurerm 10.11.12; written by bin/bindings" in file.read_text()
+
+
+def test_an_extract_may_be_gzipped_and_say_its_version(tmp_path: Path, schema_file: Path) -> None:
+    printed = json.loads(schema_file.read_text())["provider_schemas"]
+    schema = next(schema for source, schema in printed.items() if source.endswith("azurerm"))
+    schema["provider_schema"] = schema.pop("provider")
+    extract = tmp_path / "extract.json.gz"
+    extract.write_bytes(gzip.compress(json.dumps({"version": "9.8.7", **schema}).encode()))
+    names = ["azurerm_probe"]
+    facts = read_provider_schema(extract, "hashicorp/azurerm", names, names)
+    assert facts == read_provider_schema(schema_file, "hashicorp/azurerm", names, names, "9.8.7")
+
+
+@pytest.mark.parametrize(
+    ("resources", "version", "said"),
+    [
+        (["azurerm_probe"], None, "does not say which version of hashicorp/azurerm"),
+        (["azurerm_probe"], "5", "5 is no version of hashicorp/azurerm"),
+        (["azurerm_prob"], "1.2.3", "has no azurerm_prob"),
+        (["azurerm_unused"], "1.2.3", "azurerm_unused.x: is an attribute with nested attributes"),
+        (["azurerm_strange"], "1.2.3", "azurerm_strange.odd: is a block nested as a map"),
+    ],
+)
+def test_a_schema_that_will_not_do_is_the_users_error(
+    schema_file: Path, resources: list[str], version: str | None, said: str
+) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        read_provider_schema(schema_file, "hashicorp/azurerm", resources, [], version)
+    assert caught.value.exit_code == 2
+    assert caught.value.findings[0].mend
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file"),
+        (b"{", "is not JSON"),
+        (b"\x1f\x8b", "is not JSON"),
+        (b"\x1f\x8b" + b"x" * 40, "is not JSON"),
+        (gzip.compress(b"{}")[:-9] + b"x" * 30, "is not JSON"),
+        (b"\xff\xfe\xff", "is not JSON"),
+        (b"[]", "holds no schema of hashicorp/azurerm"),
+        (b"{}", "holds no schema of hashicorp/azurerm"),
+        (b'{"provider_schemas": {"x/hashicorp/other": {}}}', "holds no schema of"),
+    ],
+)
+def test_a_file_that_is_no_schema_is_the_users_error(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "schema.json"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        read_provider_schema(file, "hashicorp/azurerm", [], [], "1.2.3")
+
+
+def test_a_selected_resource_without_facts_is_the_users_error(
+    run: Callable[..., Path], schema_file: Path
+) -> None:
+    folder = run(schema_file, "9.8.7")
+    (folder / "selection.toml").write_text(_SELECTION.replace("probe", "probe_two", 1))
+    with pytest.raises(UserError, match="azurerm_probe_two"):
+        run(None)
+
+
+def test_the_command_prints_an_error_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("nothing may be written")
+
+    monkeypatch.setattr(generate_module, "write_package", refuse)
+    assert main([str(tmp_path / "absent.json")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert "absent.json: No such file" in error
+
+
+def test_the_script_finds_the_environment(repository: Path, tmp_path: Path) -> None:
+    script = repository / "bin" / "bindings"
+    shown = subprocess.run(
+        [script, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "terraform providers schema -json" in shown.stdout

@@ -1,0 +1,55 @@
+"""What mypy makes of the generated classes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SNIPPET = """\
+from fairway_constructs.azurerm.subnet import Delegation, DelegationServiceDelegation, Subnet
+from fairway_constructs.cdk import App, Stack
+stack = Stack(App(), "a")
+good = Subnet(stack, "s", name="x", resource_group_name="x", virtual_network_name="v")
+text: str = good.name
+prefixes: list[str] = good.address_prefixes
+service = DelegationServiceDelegation(name="x")
+Subnet(stack, "s", name="x", resource_group_name="x")  # error: Missing named argument
+Subnet(stack, "s", name=1, resource_group_name="x", virtual_network_name="v")  # error: "name"
+Subnet(stack, "s", nme="x")  # error: Unexpected keyword argument "nme"
+Delegation(name="x")  # error: Missing named argument "service_delegation"
+Delegation(name="x", service_delegation=[service])  # error: "service_delegation"
+service.name = "y"  # error: read-only
+number: int = good.name  # error: Incompatible types
+"""
+
+
+def test_mypy_tells_required_from_optional_and_right_from_wrong(
+    repository: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "snippet.py"
+    file.write_text(_SNIPPET)
+    options = ["--config-file", repository / "pyproject.toml", "--cache-dir", tmp_path / "cache"]
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, file],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    errors: dict[int, str] = {}
+    for line in checked.stdout.splitlines():
+        _, number, kind, *message = line.split(":", 3) if line.count(":") > 2 else (line, "", "")
+        if kind.strip() == "error":
+            errors[int(number)] = errors.get(int(number), "") + message[0]
+    wanted = {
+        number: line.partition("# error: ")[2]
+        for number, line in enumerate(_SNIPPET.splitlines(), 1)
+        if "# error: " in line
+    }
+    assert errors.keys() == wanted.keys(), checked.stdout + checked.stderr
+    for number, message in wanted.items():
+        assert message in errors[number]

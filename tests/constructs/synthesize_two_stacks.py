@@ -1,0 +1,49 @@
+"""Run by test_cdk.py: synthesizes two stacks, which use all of `cdk.py`, into a folder."""
+
+from __future__ import annotations
+
+import sys
+
+from fairway_constructs.azurerm.data_client_config import DataClientConfig
+from fairway_constructs.azurerm.provider import AzurermProvider
+from fairway_constructs.azurerm.resource_group import ResourceGroup
+from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
+from fairway_constructs.cdk import (
+    App,
+    Fn,
+    Lifecycle,
+    LocalBackend,
+    Output,
+    Stack,
+    TerraformData,
+)
+
+
+def main(folder: str) -> None:
+    """Synthesize into `folder`."""
+    app = App(outdir=folder)
+    network, compute = Stack(app, "network"), Stack(app, "compute")
+    for stack in (network, compute):
+        LocalBackend(stack, path=f"/state/{stack.node.id}.tfstate")
+        AzurermProvider(stack)
+    other = AzurermProvider(compute, "other", alias="other")
+    group = ResourceGroup(network, "group", name="g", location="westeurope", tags={"a": "b"})
+    client = DataClientConfig(compute, "client")
+    marker = TerraformData(compute, "marker", input=[1, 2])
+    identity = UserAssignedIdentity(
+        compute,
+        "identity",
+        name=Fn.join("-", [group.name, client.client_id]),
+        location=group.location,
+        resource_group_name=group.name,
+        tags=group.tags,
+        provider=other,
+        depends_on=[marker],
+        lifecycle=Lifecycle(prevent_destroy=True, replace_triggered_by=[marker]),
+    )
+    Output(compute, "published", value={"id": identity.id, "tags": group.tags}, static_id=True)
+    app.synth()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

