@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
@@ -55,6 +56,8 @@ def _step_into(annotation: Any, step: str | int) -> Iterator[Any]:
         for name, field in annotation.model_fields.items():
             if (field.alias or name) == step:
                 yield from _branches(field.annotation)
+                return
+        yield from _extra(annotation)
         return
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:
@@ -63,6 +66,15 @@ def _step_into(annotation: Any, step: str | int) -> Iterator[Any]:
         yield from _branches(arguments[1])
     elif isinstance(origin, type) and issubclass(origin, Sequence) and arguments:
         yield from _branches(arguments[0])
+
+
+def _extra(model: type[BaseModel]) -> Iterator[Any]:
+    """The types of the keys that a model takes besides those that it names."""
+    for each in model.__mro__[: model.__mro__.index(BaseModel)]:
+        if "__pydantic_extra__" in inspect.get_annotations(each):
+            mapping = inspect.get_annotations(each, eval_str=True)["__pydantic_extra__"]
+            yield from _branches(get_args(mapping)[1])
+            return
 
 
 def _literals_agree(model: type[BaseModel], value: Any) -> bool:

@@ -107,9 +107,9 @@ def load(file: str | Path, model: type[ModelT]) -> ModelT:
 
 def _text_of(path: Path) -> str:
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise UserError.of("file-too-large", f"{path}: larger than 16 MiB")
-        content = path.read_bytes()
+        # Not by its size: a pipe or a device has none.
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
     except FileNotFoundError:
         raise UserError.of("no-such-file", f"{path}: no such file", _near_file(path)) from None
     except IsADirectoryError:
@@ -117,6 +117,8 @@ def _text_of(path: Path) -> str:
         raise UserError.of("not-a-file", f"{path}: is a directory", mend) from None
     except OSError as error:
         raise UserError.of("unreadable-file", f"{path}: {error.strerror}") from None
+    if len(content) > _LARGEST_FILE:
+        raise UserError.of("file-too-large", f"{path}: larger than 16 MiB")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -90,7 +90,7 @@ def format_finding(finding: Finding) -> str:
     head = f"{finding.severity}: {_printable(finding.message)} [{finding.id}]"
     lines = [head]
     if place is not None:
-        lines = [f"{place.file}:{place.line}:{place.column}: {head}", *_excerpt(place)]
+        lines = [f"{_printable(place.file)}:{place.line}:{place.column}: {head}", *_excerpt(place)]
     lines += [f"  {_printable(line)}" for line in finding.mend.splitlines()]
     return "\n".join(lines)
 

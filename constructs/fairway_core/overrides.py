@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn, get_origin
+
+from pydantic import BaseModel
 
 from fairway_core.annotations import annotations_at, fields_at
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.spelling import did_you_mean
 from fairway_core.validation import describe
-from fairway_core.yaml_text import DataPath, parse_yaml
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from fairway_core.yaml_text import DataPath, parse_yaml, unfit_character
 
 
 def apply(data: Any, assignment: str, model: type[BaseModel]) -> tuple[Any, DataPath, Location]:
     """A copy of `data` with one `dotted.path=value` set, the path, and where that was said.
 
     A field of text takes the value as it stands; any other takes it as YAML. A parameter
-    whose type the model leaves open keeps the kind of value that it had.
+    whose type the model leaves open keeps the kind of value that it had; a new one is text
+    where YAML would make of it something that a parameter cannot be.
     """
     key, separator, text = assignment.partition("=")
     steps = key.split(".")
@@ -28,6 +29,8 @@ def apply(data: Any, assignment: str, model: type[BaseModel]) -> tuple[Any, Data
         raise UserError.of("bad-override", message, "for example -s params.epochs=2")
     shown = f"-s {assignment}".replace("\n", "\\n")
     place = Location("command line", 1, len(f"-s {key}=") + 1, shown, max(1, len(text)))
+    if character := unfit_character(assignment):
+        _fail(f"the value holds the character {character}", place)
     result = copy.deepcopy(data)
     path: DataPath = ()
     holder = result
@@ -50,9 +53,10 @@ def _index(holder: Any, step: str, place: Location, parent: str) -> str | int:
         return step
     if isinstance(holder, list) and step.isdecimal() and int(step) < len(holder):
         return int(step)
-    if isinstance(holder, list):
+    if isinstance(holder, list) and parent:
         _fail(f"`{parent}` has no item {step}: it has {len(holder)}, counted from 0", place)
-    _fail(f"`{parent}` is {describe(holder)}: there is nothing below it", place)
+    label = f"`{parent}`" if parent else "the document"
+    _fail(f"{label} is {describe(holder)}: there is nothing below it", place)
 
 
 def _get(holder: Any, index: str | int) -> Any:
@@ -84,7 +88,11 @@ def _typed(text: str, before: Any, annotations: list[Any], place: Location, key:
     try:
         value = parse_yaml(text, "command line").data
     except UserError as error:
-        _fail(f"the value is not YAML: {error.findings[0].message}", place)
+        if not takes_text:
+            _fail(f"the value cannot be read: {error.findings[0].message}", place)
+        value = text
+    if isinstance(value, dict) and takes_text and not any(map(_is_mapping, others)):
+        value = text
     if isinstance(before, bool) != isinstance(value, bool) and _is_plain(before):
         _fail(f"`{key}` is {describe(before)}: expected the same kind of value", place)
     if isinstance(before, int | float) and _is_open(annotations):
@@ -99,6 +107,11 @@ def _typed(text: str, before: Any, annotations: list[Any], place: Location, key:
 def _is_open(annotations: list[Any]) -> bool:
     """Whether the model leaves it to the document what kind of value this is."""
     return Any in annotations or {str, int, float} <= set(annotations)
+
+
+def _is_mapping(annotation: Any) -> bool:
+    kind = get_origin(annotation) or annotation
+    return annotation is Any or (isinstance(kind, type) and issubclass(kind, (BaseModel, Mapping)))
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,16 +1,16 @@
-"""A target: what a cluster offers to the runner.
+"""The target: what a cluster offers to the runner, and all that the runner knows of it.
 
-The compute stack publishes a list of these as its output `targets`; the runner reads
-them. It is the one place where infrastructure and runner meet.
+The compute stack's Terraform output `targets` is a list of these, and so is what
+`fairway.yaml` may hold by hand. `local`, the machine itself, always exists.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from fairway_core.documents import Model
+from fairway_core.documents import FieldError, Model
 
 Engine = Literal["local", "ssh", "slurm", "batch"]
 
@@ -21,24 +21,49 @@ class NodeRange(Model):
     min: int = Field(ge=0)
     max: int = Field(ge=1)
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            raise FieldError(f"min {self.min} is above max {self.max}", path=("min",))
+        return self
+
 
 class StorageAccount(Model):
     """The account whose containers a job reads and writes."""
 
     account_url: str
-    containers: tuple[str, ...]
+    containers: tuple[str, ...] = ()
 
 
 class SshAccess(Model):
-    """How a plain scale set or a VM is reached; `shared` is a folder that all its nodes see."""
+    """How the `ssh` engine reaches the main host; `shared` is a folder that all nodes see."""
 
     host: str
     user: str
     shared: str
 
 
+class SlurmAccess(Model):
+    """How the `slurm` engine reaches the scheduler; `shared` is a folder that all nodes see."""
+
+    host: str
+    user: str
+    partition: str
+    shared: str
+
+
+class BatchAccess(Model):
+    """How the `batch` engine reaches the pool; `identity` is the nodes' own, by resource id."""
+
+    endpoint: str
+    pool: str
+    identity: str
+
+
 class Target(Model):
-    """A place that jobs run on.
+    """A place to run jobs; exactly the section of its engine is set, and none for `local`.
+
+    `mounts` maps a file system's name to its path on every node.
 
     >>> Target.local().engine
     'local'
@@ -53,9 +78,31 @@ class Target(Model):
     spot: bool = False
     mounts: dict[str, str] = Field(default_factory=dict)
     storage: StorageAccount | None = None
+    slurm: SlurmAccess | None = None
     ssh: SshAccess | None = None
+    batch: BatchAccess | None = None
+
+    @model_validator(mode="after")
+    def _section_of_its_engine(self) -> Self:
+        sections = {"slurm": self.slurm, "ssh": self.ssh, "batch": self.batch}
+        for engine, section in sections.items():
+            if section is not None and engine != self.engine:
+                raise FieldError(
+                    f"a target with engine `{self.engine}` has no `{engine}:` section",
+                    path=(engine,),
+                )
+            if section is None and engine == self.engine:
+                raise FieldError(
+                    f"a target with engine `{engine}` needs its `{engine}:` section",
+                    f"add `{engine}:`",
+                )
+        return self
 
     @classmethod
-    def local(cls) -> Target:
+    def local(cls) -> Self:
         """This machine, which always exists and counts as many nodes as a job asks for."""
         return cls(name="local", engine="local", nodes=NodeRange(min=1, max=10_000))
+
+    def record(self) -> dict[str, Any]:
+        """The target as plain data, as the Terraform output and `targets.json` hold it."""
+        return self.model_dump(mode="json", exclude_none=True)

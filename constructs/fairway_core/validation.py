@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from fairway_core.documents import Document
     from fairway_core.yaml_text import DataPath
 
+# The kinds of error that know what would have been right.
+_OF_CHOICES = ("literal_error", "enum", "union_tag_invalid")
+
 _EXPECTED = {
     "string": "text",
     "int": "a whole number",
@@ -42,8 +45,22 @@ def findings_of(
         places.setdefault(_document_path(details, document.data), []).append(details)
     # A fault deep inside a value says more than that the other branches of a union fail on it.
     telling = [path for path in places if not any(_is_below(other, path) for other in places)]
+    # A key that is only misspelt is unknown, and not missing too.
+    meant = {_meant_key(path, document, model) for path in telling if _is_unknown(places[path])}
+    telling = [
+        path for path in telling if path not in meant or places[path][0]["type"] != "missing"
+    ]
     findings = [_finding(path, places[path], document, model) for path in telling]
     return sorted(findings, key=_place_in_file)
+
+
+def _is_unknown(errors: list[ErrorDetails]) -> bool:
+    return errors[0]["type"] == "extra_forbidden"
+
+
+def _meant_key(path: DataPath, document: Document, model: type[BaseModel]) -> DataPath:
+    near = nearest(str(path[-1]), fields_at(model, path[:-1], document.data))
+    return (*path[:-1], near or path[-1])
 
 
 def _is_below(path: DataPath, ancestor: DataPath) -> bool:
@@ -86,8 +103,10 @@ def _document_path(details: ErrorDetails, data: Any) -> DataPath:
         elif not (position == len(steps) - 1 and details["type"] == "missing"):
             continue
         path.append(step)
-    cause = details.get("ctx", {}).get("error")
-    return (*path, *getattr(cause, "path", ()))
+    ctx = details.get("ctx", {})
+    if details["type"].startswith("union_tag"):
+        return (*path, ctx["discriminator"].strip("'"))
+    return (*path, *getattr(ctx.get("error"), "path", ()))
 
 
 def _holds(value: Any, step: str | int) -> bool:
@@ -102,7 +121,7 @@ def _finding(
     first = errors[0]
     dotted = ".".join(str(step) for step in path)
     match first["type"]:
-        case "missing":
+        case "missing" | "union_tag_not_found":
             place = document.location(path[:-1])
             message, mend = f"`{dotted}` is missing", f"add `{path[-1]}:`"
             return Finding("missing-key", message, mend, dotted, location=place)
@@ -111,7 +130,7 @@ def _finding(
             place = document.location(path, of_key=True)
             message = f"unknown key `{path[-1]}`"
             return Finding("unknown-key", message, mend, dotted, location=place)
-    place = document.location(path)
+    place = document.location(path, of_key=first["loc"][-1:] == ("[key]",))
     cause = first.get("ctx", {}).get("error")
     if cause is not None:
         label = f"`{dotted}`: " if dotted else ""
@@ -126,13 +145,15 @@ def _type_finding(dotted: str, errors: list[ErrorDetails], place: Any) -> Findin
     label = f"`{dotted}`: " if dotted else ""
     expected = list(dict.fromkeys(_expected(details) for details in errors))
     value = first["input"]
+    if first["type"] == "union_tag_invalid":
+        value = first["ctx"]["tag"]
     mend = ""
     if value is None:
         mend = "give it a value or remove the key"
     elif first["type"] == "string_type" and not isinstance(value, Mapping | list):
         shown = str(value).lower() if isinstance(value, bool) else value
         mend = f'put it in quotes: "{shown}"'
-    elif first["type"] in ("literal_error", "enum"):
+    elif first["type"] in _OF_CHOICES:
         near = nearest(str(value), _choices(first))
         mend = f"did you mean `{near}`?" if near else ""
     message = f"{label}expected {' or '.join(expected)}, found {describe(value)}"
@@ -142,7 +163,7 @@ def _type_finding(dotted: str, errors: list[ErrorDetails], place: Any) -> Findin
 def _expected(details: ErrorDetails) -> str:
     kind = details["type"]
     ctx = details.get("ctx", {})
-    if kind in ("literal_error", "enum"):
+    if kind in _OF_CHOICES:
         return "one of " + ", ".join(f"`{choice}`" for choice in _choices(details))
     for stem, words in _EXPECTED.items():
         if kind in (f"{stem}_type", f"{stem}_parsing", stem):
@@ -166,5 +187,6 @@ def _expected(details: ErrorDetails) -> str:
 
 
 def _choices(details: ErrorDetails) -> Iterable[str]:
-    text = str(details.get("ctx", {}).get("expected", ""))
+    ctx = details.get("ctx", {})
+    text = str(ctx.get("expected") or ctx.get("expected_tags", ""))
     return [part.strip().strip("'") for part in text.replace(" or ", ", ").split(",")]

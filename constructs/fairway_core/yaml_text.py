@@ -8,6 +8,7 @@ expand without end. All failures are `UserError`s that point at the offending te
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,6 +30,13 @@ _PLAIN_TAGS |= {_TAG + name for name in ("map", "seq", "merge")}
 # A document may say a thing again through aliases, but not ten times its own size.
 _ALIAS_ALLOWANCE = 10_000
 _ALIAS_FACTOR = 10
+
+# Far more than any file needs, and few enough for all that walks over the data later.
+_DEEPEST = 64
+# The largest power of two that a number with a fraction can be near.
+_LONGEST_INTEGER = 1023
+
+_LINE_END = re.compile("\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,8 @@ class YamlText:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The text's lines without their ends."""
-        return self.source.splitlines()
+        """The text's lines without their ends, as YAML counts them."""
+        return _LINE_END.split(self.source)
 
     def location(self, mark: Mark) -> Location:
         """The mark with its file and its line's text, as findings carry it."""
@@ -68,6 +76,7 @@ def parse_yaml(text: str, file: str) -> YamlText:
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.reader import ReaderError
 
     result = YamlText(file, text)
     try:
@@ -78,6 +87,15 @@ def parse_yaml(text: str, file: str) -> YamlText:
         _fail(result, "yaml-syntax", f"this is not YAML: {error.problem or error.context}", mark)
     except RecursionError:
         _fail(result, "yaml-nesting", "lists or mappings are nested too deeply", Mark(1, 1, 1))
+    except ReaderError as error:
+        mark = _mark_at(text, error.position)
+        message = f"this is not YAML: it holds the character U+{ord(text[error.position]):04X}"
+        _fail(result, "yaml-syntax", message, mark, "remove it, or write it as an escape")
+    except (ValueError, OverflowError):
+        # The reader has no error of its own for this, and so no place.
+        found = re.search(r"\\U(?!000|0010)", text)
+        mark = _mark_at(text, found.start() if found else 0)
+        _fail(result, "yaml-syntax", "this is not YAML: an escape beyond Unicode", mark)
     except YAMLError as error:
         reason = str(error).splitlines()[0]
         _fail(result, "yaml-syntax", f"this is not YAML: {reason}", Mark(1, 1, 1))
@@ -92,6 +110,21 @@ def parse_yaml(text: str, file: str) -> YamlText:
 
 def _fail(text: YamlText, id: str, message: str, mark: Mark, mend: str = "") -> NoReturn:  # noqa: A002
     raise UserError([Finding(id, message, mend, location=text.location(mark))])
+
+
+def unfit_character(text: str) -> str | None:
+    """The name of the first character that no program can be given, or None.
+
+    >>> unfit_character("a\\x00"), unfit_character("a")
+    ('U+0000', None)
+    """
+    found = re.search("[\x00\ud800-\udfff]", text)
+    return f"U+{ord(found[0]):04X}" if found else None
+
+
+def _mark_at(text: str, position: int) -> Mark:
+    before = _LINE_END.split(text[:position])
+    return Mark(len(before), len(before[-1]) + 1, 1)
 
 
 def _mark(node: Node) -> Mark:
@@ -113,9 +146,14 @@ class _Reader:
         from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
         self._count(node)
-        self._text.values.setdefault(path, _mark(node))
+        nothing = node.start_mark.index == node.end_mark.index
+        # What is not there has the next line's mark: its key says more.
+        mark = self._text.keys.get(path) if nothing else None
+        self._text.values.setdefault(path, mark or _mark(node))
         if isinstance(node, ScalarNode):
             return self._scalar(node)
+        if len(path) >= _DEEPEST:
+            self._fail("yaml-nesting", "lists or mappings are nested too deeply", node)
         if id(node) in self._open:
             self._fail("alias-cycle", "this alias contains itself", node)
         self._open.add(id(node))
@@ -159,6 +197,7 @@ class _Reader:
             self._text.keys[*path, key] = _mark(key_node)
             result[key] = self.read(value_node, (*path, key))
         for source in merged:
+            self._count(source)
             self._merge(source, path, result)
         return result
 
@@ -186,7 +225,7 @@ class _Reader:
         if not isinstance(node, ScalarNode) or str(node.tag) != _TAG + "str":
             mend = f'write "{node.value}"' if isinstance(node, ScalarNode) else ""
             self._fail("bad-key", "a key must be text", node, mend)
-        return str(node.value)
+        return self._string(str(node.value), node)
 
     def _scalar(self, node: ScalarNode) -> Any:
         text = str(node.value)
@@ -194,21 +233,37 @@ class _Reader:
             case "null":
                 return None
             case "bool":
-                return text.lower() == "true"
+                return self._boolean(text, node)
             case "int":
                 return self._integer(text, node)
             case "float":
                 return self._float(text, node)
             case _:
-                return text
+                return self._string(text, node)
+
+    def _string(self, text: str, node: ScalarNode) -> str:
+        # JSON writes a character beyond U+FFFF as two escapes, which belong together.
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        if character := unfit_character(text):
+            self._fail("bad-character", f"the text holds the character {character}", node)
+        return text
+
+    def _boolean(self, text: str, node: ScalarNode) -> bool:
+        if text.lower() not in ("true", "false"):
+            self._fail("bad-boolean", f"`{text}` is neither true nor false", node, "quote it")
+        return text.lower() == "true"
 
     def _integer(self, text: str, node: ScalarNode) -> int:
         digits = text.replace("_", "")
         try:
             # A leading zero is decimal in YAML 1.2; prefixes 0x and 0o are not.
-            return int(digits, 0 if digits.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else 10)
+            base = 0 if digits.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else 10
+            value = int(digits, base)
         except ValueError:
             self._fail("bad-number", f"`{text[:40]}` is not a whole number", node, "quote it")
+        if value.bit_length() > _LONGEST_INTEGER:
+            self._fail("bad-number", f"`{text[:40]}…` is too large a number", node)
+        return value
 
     def _float(self, text: str, node: ScalarNode) -> float:
         try:

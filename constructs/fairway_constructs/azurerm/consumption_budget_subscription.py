@@ -1,4 +1,4 @@
-"""Resource azurerm_consumption_budget_resource_group of hashicorp/azurerm 5.2.0; written by bin/bindings, never edited."""
+"""Resource azurerm_consumption_budget_subscription of hashicorp/azurerm 5.2.0; written by bin/bindings, never edited."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ class TimePeriod(Block):
     end_date: str | None = None
 
 
-class ConsumptionBudgetResourceGroup(Resource):
-    """The resource azurerm_consumption_budget_resource_group."""
+class ConsumptionBudgetSubscription(Resource):
+    """The resource azurerm_consumption_budget_subscription."""
 
-    TYPE = "azurerm_consumption_budget_resource_group"
+    TYPE = "azurerm_consumption_budget_subscription"
 
     amount = NumberAttribute()
     etag = StringAttribute()
     id = StringAttribute()
     name = StringAttribute()
-    resource_group_id = StringAttribute()
+    subscription_id = StringAttribute()
     time_grain = StringAttribute()
 
     def __init__(
@@ -70,7 +70,7 @@ class ConsumptionBudgetResourceGroup(Resource):
         *,
         amount: float,
         name: str,
-        resource_group_id: str,
+        subscription_id: str,
         notification: Sequence[Notification],
         time_period: TimePeriod,
         etag: str | None = None,
@@ -87,7 +87,7 @@ class ConsumptionBudgetResourceGroup(Resource):
             {
                 "amount": amount,
                 "name": name,
-                "resource_group_id": resource_group_id,
+                "subscription_id": subscription_id,
                 "notification": notification,
                 "time_period": time_period,
                 "etag": etag,

@@ -1,0 +1,223 @@
+"""Alerts: what is worth a message, and the signal that tells of it.
+
+Each goes by a signal that exists: Azure's own metrics of a Batch account or a VM, and what the
+Azure Monitor agent and `gpu_metrics.sh` write into the workspace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm import monitor_metric_alert as metric_alert
+from fairway_constructs.azurerm import monitor_scheduled_query_rules_alert_v2 as query_alert
+
+if TYPE_CHECKING:
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.monitoring import Monitoring
+    from fairway_constructs.placement import Placement
+
+# Azure's severities: 0 critical, 1 error, 2 warning, 3 informational.
+_ERROR, _WARNING, _INFORMATIONAL = 1, 2, 3
+
+_FULL_PERCENT = 85
+_IDLE_PERCENT = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Metric:
+    """A platform metric and when it is worth a message; `window` is an ISO 8601 duration."""
+
+    name: str
+    metric: str
+    says: str
+    severity: int
+    window: str = "PT15M"
+    operator: str = "GreaterThan"
+    threshold: float = 0
+
+
+# Source: Azure Monitor supported metrics for Microsoft.Batch/batchAccounts. Node counts are
+# sampled each minute: their average is the count, their total is not.
+_BATCH = "Microsoft.Batch/batchAccounts"
+_BATCH_ALERTS = (
+    _Metric(
+        name="unusable-nodes",
+        metric="UnusableNodeCount",
+        says="Batch nodes are unusable: they cost money and run nothing",
+        severity=_ERROR,
+    ),
+    _Metric(
+        name="start-task-failed",
+        metric="StartTaskFailedNodeCount",
+        says="The start task failed on Batch nodes: they run nothing",
+        severity=_ERROR,
+    ),
+    _Metric(
+        name="preempted-nodes",
+        metric="PreemptedNodeCount",
+        says="Azure took Spot nodes back: their tasks start again elsewhere",
+        severity=_INFORMATIONAL,
+        window="PT5M",
+    ),
+    _Metric(
+        name="idle-nodes",
+        metric="IdleNodeCount",
+        says="Batch nodes have been idle for an hour: let the pool scale down",
+        severity=_WARNING,
+        window="PT1H",
+    ),
+)
+
+# Source: Azure Monitor supported metrics for Microsoft.Compute/virtualMachines.
+_MACHINE = "Microsoft.Compute/virtualMachines"
+_MACHINE_DOWN = _Metric(
+    name="down",
+    metric="VmAvailabilityMetric",
+    says="A file server is down: what mounts it waits",
+    severity=_ERROR,
+    window="PT5M",
+    operator="LessThan",
+    threshold=1,
+)
+
+
+class Alerts:
+    """Makes alerts that go to the action group of `monitoring`.
+
+    >>> alerts = Alerts(monitoring)  # doctest: +SKIP
+    >>> alerts.batch_account(stack, place=place, account_id=account.id)  # doctest: +SKIP
+    """
+
+    def __init__(self, monitoring: Monitoring) -> None:
+        self._action_group_id = monitoring.action_group_id
+        self._workspace_id = monitoring.workspace_id
+
+    def batch_account(self, scope: Construct, *, place: Placement, account_id: str) -> None:
+        """Unusable, preempted and idle nodes, and failed start tasks, in any pool."""
+        for each in _BATCH_ALERTS:
+            self._metric(scope, f"batch-{each.name}", place, each, _BATCH, account_id)
+
+    def file_server_down(
+        self, scope: Construct, name: str, *, place: Placement, machine_id: str
+    ) -> None:
+        """A file server's VM that does not run."""
+        self._metric(scope, f"{name}-down", place, _MACHINE_DOWN, _MACHINE, machine_id)
+
+    def file_servers_full(self, scope: Construct, *, place: Placement, folder: str) -> None:
+        """File systems below `folder` on any watched machine that are nearly full."""
+        query = f"""\
+Perf
+| where ObjectName == "Logical Disk" and CounterName == "% Used Space"
+| where InstanceName startswith "{folder}"
+| summarize Percent = max(CounterValue) by Computer, FileSystem = InstanceName"""
+        self._query(
+            scope,
+            "file-server-full",
+            place,
+            says=f"A file server's disks are more than {_FULL_PERCENT} % full",
+            query=query,
+            operator="GreaterThan",
+            threshold=_FULL_PERCENT,
+            dimensions=("Computer", "FileSystem"),
+            window="PT15M",
+        )
+
+    def gpus_idle(self, scope: Construct, *, place: Placement) -> None:
+        """Nodes whose GPUs did next to nothing for an hour, and that were up all the while."""
+        query = """\
+Syslog
+| where Facility == "local0" and ProcessName == "fairway-gpu"
+| parse SyslogMessage with "gpus=" Gpus:int " busiest=" Busiest:real *
+| summarize Percent = max(Busiest), First = min(TimeGenerated), Last = max(TimeGenerated)
+    by Computer
+| where Last - First > 50m
+| project Computer, Percent"""
+        self._query(
+            scope,
+            "gpus-idle",
+            place,
+            says=f"For an hour no GPU of a node was more than {_IDLE_PERCENT} % busy",
+            query=query,
+            operator="LessThanOrEqual",
+            threshold=_IDLE_PERCENT,
+            dimensions=("Computer",),
+            window="PT1H",
+        )
+
+    def _metric(
+        self,
+        scope: Construct,
+        name: str,
+        place: Placement,
+        of: _Metric,
+        namespace: str,
+        resource_id: str,
+    ) -> None:
+        metric_alert.MonitorMetricAlert(
+            scope,
+            f"{name}-alert",
+            name=place.name("monitor_alert", name),
+            resource_group_name=place.resource_group,
+            description=of.says,
+            scopes=[resource_id],
+            severity=of.severity,
+            frequency="PT5M",
+            window_size=of.window,
+            criteria=[
+                metric_alert.Criteria(
+                    metric_namespace=namespace,
+                    metric_name=of.metric,
+                    aggregation="Average",
+                    operator=of.operator,
+                    threshold=of.threshold,
+                )
+            ],
+            action=[metric_alert.Action(action_group_id=self._action_group_id)],
+            tags=place.tags,
+        )
+
+    def _query(
+        self,
+        scope: Construct,
+        name: str,
+        place: Placement,
+        *,
+        says: str,
+        query: str,
+        operator: str,
+        threshold: float,
+        dimensions: tuple[str, ...],
+        window: str,
+    ) -> None:
+        query_alert.MonitorScheduledQueryRulesAlertV2(
+            scope,
+            f"{name}-alert",
+            name=place.name("monitor_alert", name),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            description=says,
+            scopes=[self._workspace_id],
+            severity=_WARNING,
+            evaluation_frequency="PT15M",
+            window_duration=window,
+            criteria=[
+                query_alert.Criteria(
+                    query=query,
+                    time_aggregation_method="Maximum",
+                    metric_measure_column="Percent",
+                    operator=operator,
+                    threshold=threshold,
+                    # One alert each, so that one that goes on does not hide the next.
+                    dimension=[
+                        query_alert.CriteriaDimension(name=each, operator="Include", values=["*"])
+                        for each in dimensions
+                    ],
+                )
+            ],
+            auto_mitigation_enabled=True,
+            action=query_alert.Action(action_groups=[self._action_group_id]),
+            # Nothing was sent yet when the rule is made: the tables may not exist.
+            skip_query_validation=True,
+            tags=place.tags,
+        )

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Prepares a compute node: local scratch, shared file systems, SSH between the nodes.
+# Runs at each boot; may be run by hand at any time, and changes nothing that is right.
+set -euo pipefail
+
+# NFS 4.1 needs no port but 2049; nconnect spreads one mount over eight connections.
+# Source: Azure's NFS guidance for HPC clients.
+nfs_options=rw,hard,vers=4.1,proto=tcp,rsize=262144,wsize=262144,nconnect=8,_netdev,noatime
+nfs_read_ahead_kb=15380
+scratch=/mnt/resource_nvme
+
+say() { printf 'fairway-node: %s\n' "$*" >&2; }
+
+# Stripes the local NVMe disks. They lose their content whenever the VM moves, so making
+# the file system anew is right whenever there is none.
+mount_scratch() {
+    local disks=() device
+    mountpoint -q "$scratch" && return
+    mapfile -t disks < <(lsblk -dnpo NAME,MODEL | awk '/NVMe Direct Disk/ { print $1 }' | sort)
+    ((${#disks[@]} > 0)) || return 0
+    if ((${#disks[@]} == 1)); then
+        device=${disks[0]}
+    else
+        mdadm --assemble --scan --quiet || true
+        device=$(lsblk -nrpo NAME,TYPE "${disks[0]}" | awk '$2 == "raid0" { print $1; exit }')
+        if [[ -z $device ]]; then
+            device=/dev/md/fairway-scratch
+            mdadm --create "$device" --run --quiet --homehost=any --level=0 \
+                --raid-devices="${#disks[@]}" "${disks[@]}"
+        fi
+    fi
+    [[ $(blkid -p -s TYPE -o value "$device" || true) == xfs ]] || mkfs.xfs -q -f "$device"
+    mkdir -p "$scratch"
+    mount -o noatime,inode64 "$device" "$scratch"
+    chmod 1777 "$scratch"
+}
+
+mount_shared() {
+    local server folder path device
+    modprobe sunrpc
+    sysctl -q --system
+    while read -r server folder path; do
+        [[ -n $server ]] || continue
+        mkdir -p "$path"
+        mountpoint -q "$path" || mount -t nfs -o "$nfs_options" "$server:$folder" "$path"
+        device=$(mountpoint -d "$path")
+        echo "$nfs_read_ahead_kb" >"/sys/class/bdi/$device/read_ahead_kb"
+    done </etc/fairway/mounts
+}
+
+# As the login user: the exports refuse root. Its id is the same on every node.
+as_admin() { runuser -u "$ADMIN" -- "$@"; }
+
+# One key pair for all nodes that share a folder, made by the node that comes first.
+trust_peers() {
+    local home key
+    [[ -n $SHARED ]] || return 0
+    home=$(getent passwd "$ADMIN" | cut -d: -f6)
+    as_admin mkdir -p "$SHARED"
+    as_admin mkdir -p -m 700 "$SHARED/ssh"
+    # shellcheck disable=SC2016 # $1 is the inner shell's
+    as_admin flock "$SHARED/ssh/lock" bash -c \
+        '[[ -e $1.pub ]] || { rm -f "$1" && ssh-keygen -q -t ed25519 -N "" -C fairway -f "$1"; }' \
+        bash "$SHARED/ssh/id_ed25519"
+    as_admin mkdir -p -m 700 "$home/.ssh"
+    as_admin install -m 600 "$SHARED/ssh/id_ed25519" "$home/.ssh/id_fairway"
+    key=$(as_admin cat "$SHARED/ssh/id_ed25519.pub")
+    as_admin touch "$home/.ssh/authorized_keys"
+    grep -qxF "$key" "$home/.ssh/authorized_keys" ||
+        printf '%s\n' "$key" | as_admin tee -a "$home/.ssh/authorized_keys" >/dev/null
+}
+
+# Tells the others that this node is there, and at which address.
+register() {
+    local hosts
+    [[ -n $SHARED ]] || return 0
+    hosts=$SHARED/clusters/$CLUSTER/hosts
+    as_admin mkdir -p "$hosts"
+    # The address towards Azure's own services, which every VM reaches over its first NIC.
+    ip -4 -o route get 168.63.129.16 | sed -n 's/.* src \([0-9.]*\).*/\1/p' |
+        as_admin tee "$hosts/$(hostname)" >/dev/null
+}
+
+main() {
+    # shellcheck source=/dev/null
+    source /etc/fairway/settings
+    mount_scratch
+    mount_shared
+    trust_peers
+    register
+    say "ready"
+}
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+    main
+fi

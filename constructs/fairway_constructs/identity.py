@@ -1,0 +1,80 @@
+"""The identity of the nodes: who they are to Azure, and the little that they may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.placement import Placement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """A built-in role on one resource, and the reason, which Azure shows beside it.
+
+    `depends_on` is what must be there first, where `scope` is not a reference to it.
+    """
+
+    role: str
+    scope: str
+    reason: str
+    depends_on: Sequence[ITerraformDependable] = ()
+
+
+class Identity:
+    """A user-assigned identity with its grants, by a name for each that stays the same.
+
+    It stands beside the data that it opens and outlives the clusters that use it: a new
+    cluster need not wait for role assignments to spread.
+
+    >>> identity = Identity(stack, "nodes", place=place, grants={"outputs": Grant(
+    ...     role="Storage Blob Data Contributor", scope=container.id,
+    ...     reason="Jobs write their results there")})  # doctest: +SKIP
+    >>> identity.id, identity.client_id  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, scope: Construct, name: str, *, place: Placement, grants: Mapping[str, Grant]
+    ) -> None:
+        self.identity = UserAssignedIdentity(
+            scope,
+            name,
+            name=place.name("user_assigned_identity", name),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            tags=place.tags,
+        )
+        principal_id = self.identity.principal_id
+        # What needs a grant in order to be made depends on these.
+        self.assignments = [
+            RoleAssignment(
+                scope,
+                f"{name}-{key}",
+                scope_=grant.scope,
+                role_definition_name=grant.role,
+                principal_id=principal_id,
+                principal_type="ServicePrincipal",
+                # The directory may not know the new identity yet; Azure then asks it again.
+                skip_service_principal_aad_check=True,
+                description=grant.reason,
+                depends_on=grant.depends_on,
+            )
+            for key, grant in grants.items()
+        ]
+
+    @property
+    def id(self) -> str:
+        """The resource id, as a VM or a pool takes it."""
+        return self.identity.id
+
+    @property
+    def client_id(self) -> str:
+        """The client id, by which a program on a node asks for this identity's tokens."""
+        return self.identity.client_id

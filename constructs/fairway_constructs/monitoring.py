@@ -1,0 +1,179 @@
+"""Monitoring: one workspace for the logs and metrics of everything, and whom alerts go to."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.log_analytics_workspace import LogAnalyticsWorkspace
+from fairway_constructs.azurerm.monitor_action_group import EmailReceiver, MonitorActionGroup
+from fairway_constructs.azurerm.monitor_data_collection_rule import (
+    DataFlow,
+    DataSources,
+    DataSourcesPerformanceCounter,
+    DataSourcesSyslog,
+    Destinations,
+    DestinationsLogAnalytics,
+    MonitorDataCollectionRule,
+)
+from fairway_constructs.azurerm.monitor_data_collection_rule_association import (
+    MonitorDataCollectionRuleAssociation,
+)
+from fairway_constructs.azurerm.monitor_diagnostic_setting import (
+    EnabledLog,
+    EnabledMetric,
+    MonitorDiagnosticSetting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+
+_SAMPLED_EVERY = 60  # seconds
+_DESTINATION = "workspace"
+_STREAMS = ("Microsoft-Perf", "Microsoft-Syslog")
+
+# By the names that the Azure Monitor agent has for them on Linux.
+_COUNTERS = (
+    "Processor(*)\\% Processor Time",
+    "Memory(*)\\% Used Memory",
+    "Logical Disk(*)\\% Used Space",
+    "Logical Disk(*)\\Disk Read Bytes/sec",
+    "Logical Disk(*)\\Disk Write Bytes/sec",
+    "Network(*)\\Total Bytes Received",
+    "Network(*)\\Total Bytes Transmitted",
+)
+
+# What nodes say about themselves goes to local0, see gpu_metrics.sh; the rest from warning on.
+_OWN_FACILITY = "local0"
+_FACILITIES = ("auth", "authpriv", "cron", "daemon", "kern", "syslog", "user")
+_WARNINGS = ("Warning", "Error", "Critical", "Alert", "Emergency")
+
+
+class Monitoring:
+    """A Log Analytics workspace, a rule that says what machines send, and an action group.
+
+    A machine sends once it is `watch`ed and has the agent, see `monitoring_agent`. A service
+    sends its logs once it is `record`ed. Alerts are in `alerts`.
+
+    >>> monitoring = Monitoring(stack, place=place, emails=["team@example.com"])
+    ... # doctest: +SKIP
+    >>> monitoring.watch(stack, "pair", place=place, resource_id=scale_set.id)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        place: Placement,
+        emails: Sequence[str],
+        retention_days: int = 30,
+    ) -> None:
+        self.workspace = LogAnalyticsWorkspace(
+            scope,
+            "workspace",
+            name=place.name("log_analytics_workspace"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            sku="PerGB2018",
+            retention_in_days=retention_days,
+            # The agents and Azure's services sign in; nobody needs the workspace's keys.
+            local_authentication_enabled=False,
+            tags=place.tags,
+        )
+        self.workspace_id = self.workspace.id
+        self.action_group_id = MonitorActionGroup(
+            scope,
+            "alerts",
+            name=place.name("monitor_action_group"),
+            resource_group_name=place.resource_group,
+            # Shown as the sender of each message; Azure takes 12 characters, as a name has.
+            short_name=place.environment,
+            email_receiver=[_receiver(address) for address in emails],
+            tags=place.tags,
+        ).id
+        self._rule_id = MonitorDataCollectionRule(
+            scope,
+            "machines",
+            name=place.name("monitor_data_collection_rule"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            kind="Linux",
+            data_sources=_sources(),
+            destinations=Destinations(
+                log_analytics=[
+                    DestinationsLogAnalytics(
+                        name=_DESTINATION, workspace_resource_id=self.workspace_id
+                    )
+                ]
+            ),
+            data_flow=[DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
+            tags=place.tags,
+        ).id
+
+    def watch(self, scope: Construct, name: str, *, place: Placement, resource_id: str) -> None:
+        """Lets the agent on a VM, or on all VMs of a scale set, know what to send and where."""
+        MonitorDataCollectionRuleAssociation(
+            scope,
+            f"{name}-is-watched",
+            name=place.name("monitor_data_collection_rule_association", name),
+            target_resource_id=resource_id,
+            data_collection_rule_id=self._rule_id,
+        )
+
+    def record(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        place: Placement,
+        resource_id: str,
+        categories: Sequence[str] = (),
+        metrics: bool = False,
+    ) -> None:
+        """Sends a service's logs to the workspace: all of them, or those of `categories`."""
+        logs = [EnabledLog(category=category) for category in categories]
+        MonitorDiagnosticSetting(
+            scope,
+            f"{name}-is-recorded",
+            name=place.name("monitor_diagnostic_setting", name),
+            target_resource_id=resource_id,
+            log_analytics_workspace_id=self.workspace_id,
+            enabled_log=logs or [EnabledLog(category_group="allLogs")],
+            enabled_metric=[EnabledMetric(category="AllMetrics")] if metrics else None,
+        )
+
+
+def _receiver(address: str) -> EmailReceiver:
+    """Named after the address, so that adding one leaves the others as they are."""
+    name = re.sub(r"[^a-z0-9]+", "-", address.lower())
+    return EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)
+
+
+def _sources() -> DataSources:
+    return DataSources(
+        performance_counter=[
+            DataSourcesPerformanceCounter(
+                name="machine",
+                streams=["Microsoft-Perf"],
+                sampling_frequency_in_seconds=_SAMPLED_EVERY,
+                counter_specifiers=_COUNTERS,
+            )
+        ],
+        syslog=[
+            DataSourcesSyslog(
+                name="system",
+                streams=["Microsoft-Syslog"],
+                facility_names=_FACILITIES,
+                log_levels=_WARNINGS,
+            ),
+            DataSourcesSyslog(
+                name="own",
+                streams=["Microsoft-Syslog"],
+                facility_names=[_OWN_FACILITY],
+                log_levels=["Info", "Notice", *_WARNINGS],
+            ),
+        ],
+    )

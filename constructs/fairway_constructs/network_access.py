@@ -1,0 +1,53 @@
+"""Which of the ranges that someone works from a service can see, and how it takes them."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Never seen by a service from outside: who works from these comes in by a private endpoint.
+_PRIVATE = tuple(
+    IPv4Network(text)
+    for text in (
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+    )
+)
+
+# A storage account takes single addresses and ranges, but none smaller than this.
+_SMALLEST_RANGE = 30
+
+
+def public_ranges(ranges: Sequence[IPv4Network]) -> list[str]:
+    """The ranges that are seen on the internet, each as address/length.
+
+    >>> public_ranges([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
+    ['203.0.113.7/32']
+    """
+    return [str(network) for network in _public(ranges)]
+
+
+def public_addresses(ranges: Sequence[IPv4Network]) -> list[str]:
+    """The same as a storage account takes them: what is small address by address.
+
+    >>> public_addresses([IPv4Network("203.0.113.6/31"), IPv4Network("198.51.100.0/24")])
+    ['203.0.113.6', '203.0.113.7', '198.51.100.0/24']
+    """
+    rules: list[str] = []
+    for network in _public(ranges):
+        small = network.prefixlen > _SMALLEST_RANGE
+        rules += [str(address) for address in network] if small else [str(network)]
+    return rules
+
+
+def _public(ranges: Sequence[IPv4Network]) -> list[IPv4Network]:
+    return [
+        network for network in ranges if not any(network.overlaps(private) for private in _PRIVATE)
+    ]

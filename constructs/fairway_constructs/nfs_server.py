@@ -1,0 +1,209 @@
+"""An NFS server: a VM that comes and goes, and data disks that stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.linux_virtual_machine import (
+    AdminSshKey,
+    BootDiagnostics,
+    Identity,
+    LinuxVirtualMachine,
+    OsDisk,
+    SourceImageReference,
+)
+from fairway_constructs.azurerm.managed_disk import ManagedDisk
+from fairway_constructs.azurerm.network_interface import (
+    IpConfiguration,
+    NetworkInterface,
+)
+from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
+    VirtualMachineDataDiskAttachment,
+)
+from fairway_constructs.cloud_init import (
+    ADMIN_USERNAME,
+    Mount,
+    custom_data,
+    export_path,
+    nfs_server_cloud_init,
+)
+from fairway_constructs.identity import Identity as ManagedIdentity
+from fairway_constructs.monitoring_agent import agent_on_machine
+from fairway_constructs.protection import kept, lock
+from fairway_core.catalog import image, vm_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ipaddress import IPv4Network
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+    from fairway_core.environment import NfsServer as NfsServerSpec
+
+_IMAGE = "ubuntu-2404"
+
+# Threads of the NFS server for each core. Source: Azure's NFS guidance for HPC.
+_THREADS_A_CORE = 4
+
+
+class NfsServer:
+    """A VM that stripes Premium SSD v2 disks and exports them over NFS 4.1 to `clients` only.
+
+    Disks and network interface are resources of their own: the VM may be replaced, and what
+    it holds and its address stay. With `protect` neither Terraform nor Azure deletes a disk;
+    with `monitored` the VM has the Azure Monitor agent.
+
+    >>> server = NfsServer(stack, "data", place=place, spec=spec, subnet_id=storage.id,
+    ...                    clients=[compute.range], ssh_keys=["ssh-ed25519 AAAA…"])
+    ... # doctest: +SKIP
+    >>> server.mount, server.throughput_mbps  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        place: Placement,
+        spec: NfsServerSpec,
+        subnet_id: str,
+        clients: Sequence[IPv4Network],
+        ssh_keys: Sequence[str],
+        protect: bool = True,
+        monitored: bool = False,
+    ) -> None:
+        self._scope = scope
+        self._name = name
+        self._place = place
+        self._spec = spec
+        interface = self._interface(subnet_id)
+        identity_id = self._agent_identity() if monitored else None
+        self.virtual_machine = self._machine(interface.id, clients, ssh_keys, identity_id)
+        if identity_id:
+            agent_on_machine(
+                scope,
+                name,
+                virtual_machine_id=self.virtual_machine.id,
+                identity_id=identity_id,
+                tags=place.tags,
+            )
+        self.disks = self._disks(protect)
+        self.throughput_mbps = spec.throughput_mbps
+        self.mount = Mount(
+            name=name,
+            server=interface.private_ip_address,
+            export=export_path(name),
+            path=spec.path,
+        )
+
+    def _interface(self, subnet_id: str) -> NetworkInterface:
+        return NetworkInterface(
+            self._scope,
+            f"nfs-{self._name}-nic",
+            name=self._place.name("network_interface", self._name),
+            resource_group_name=self._place.resource_group,
+            location=self._place.location,
+            accelerated_networking_enabled=vm_size(self._spec.size).accelerated_networking,
+            ip_configuration=[
+                IpConfiguration(
+                    name="primary", subnet_id=subnet_id, private_ip_address_allocation="Dynamic"
+                )
+            ],
+            tags=self._place.tags,
+        )
+
+    def _agent_identity(self) -> str:
+        """The id of an identity that may do nothing: the agent only signs in with it."""
+        name = f"nfs-{self._name}-server"
+        return ManagedIdentity(self._scope, f"{name}-id", place=self._place, grants={}).id
+
+    def _machine(
+        self,
+        interface_id: str,
+        clients: Sequence[IPv4Network],
+        ssh_keys: Sequence[str],
+        identity_id: str | None,
+    ) -> LinuxVirtualMachine:
+        size, system, place = vm_size(self._spec.size), image(_IMAGE), self._place
+        cloud_init = nfs_server_cloud_init(
+            name=self._name,
+            disks=self._spec.disks.count,
+            threads=_THREADS_A_CORE * size.cores,
+            clients=clients,
+        )
+        return LinuxVirtualMachine(
+            self._scope,
+            f"nfs-{self._name}-server",
+            name=place.name("linux_virtual_machine", self._name),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            zone=None if place.zone is None else str(place.zone),
+            size=size.name,
+            disk_controller_type=size.disk_controller or None,
+            network_interface_ids=[interface_id],
+            source_image_reference=SourceImageReference(
+                publisher=system.publisher,
+                offer=system.offer,
+                sku=system.sku,
+                version=system.version,
+            ),
+            secure_boot_enabled=True,
+            vtpm_enabled=True,
+            os_disk=OsDisk(
+                caching="ReadWrite",
+                storage_account_type="Premium_LRS",
+                disk_size_gb=system.os_disk_gib,
+            ),
+            admin_username=ADMIN_USERNAME,
+            admin_ssh_key=[
+                AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in ssh_keys
+            ],
+            disable_password_authentication=True,
+            boot_diagnostics=BootDiagnostics(),
+            custom_data=custom_data(cloud_init),
+            identity=Identity(type="UserAssigned", identity_ids=[identity_id])
+            if identity_id
+            else None,
+            tags=place.tags,
+        )
+
+    def _disks(self, protect: bool) -> list[ManagedDisk]:
+        """The data disks, each attached at the LUN of its number."""
+        machine_id = self.virtual_machine.id
+        disks = []
+        for lun in range(self._spec.disks.count):
+            disk = self._disk(lun, protect)
+            disk_id = disk.id
+            VirtualMachineDataDiskAttachment(
+                self._scope,
+                f"nfs-{self._name}-attachment-{lun}",
+                managed_disk_id=disk_id,
+                virtual_machine_id=machine_id,
+                lun=lun,
+                caching="None",  # Premium SSD v2 takes no other
+            )
+            if protect:
+                id = f"nfs-{self._name}-disk-{lun}"  # noqa: A001
+                lock(self._scope, place=self._place, id=id, resource_id=disk_id)
+            disks.append(disk)
+        return disks
+
+    def _disk(self, lun: int, protect: bool) -> ManagedDisk:
+        place, spec = self._place, self._spec.disks
+        return ManagedDisk(
+            self._scope,
+            f"nfs-{self._name}-disk-{lun}",
+            name=place.name("managed_disk", self._name, str(lun)),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            zone=None if place.zone is None else str(place.zone),
+            storage_account_type="PremiumV2_LRS",
+            create_option="Empty",
+            disk_size_gb=spec.gib,
+            disk_iops_read_write=spec.iops,
+            disk_mbps_read_write=spec.mbps,
+            network_access_policy="DenyAll",
+            public_network_access_enabled=False,
+            tags=place.tags,
+            lifecycle=kept(protect),
+        )

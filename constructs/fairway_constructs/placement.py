@@ -1,0 +1,68 @@
+"""Where the resources of a stack go, and what they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.resource_group import ResourceGroup
+from fairway_core.naming import resource_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_constructs.cdk import Construct
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """A resource group, a region with one of its zones, and the tags of all that is in it.
+
+    `resource_group` is the group's name, which may be a reference; `zone` is None where a
+    region has no zones.
+
+    >>> place = Placement(environment="h100", resource_group="h100-rg-data",
+    ...                   location="southcentralus", zone=1)
+    >>> place.name("virtual_network")
+    'h100-vnet'
+    """
+
+    environment: str
+    resource_group: str
+    location: str
+    zone: int | None = None
+    tags: Mapping[str, str] | None = None
+
+    def name(self, kind: str, *parts: str, suffix: str = "") -> str:
+        """The name of a resource of that kind, by the one rule; see `fairway_core.naming`."""
+        return resource_name(kind, self.environment, *parts, suffix=suffix)
+
+    @property
+    def zones(self) -> list[str] | None:
+        """The zone as resources take it that could span several."""
+        return None if self.zone is None else [str(self.zone)]
+
+
+def place_in_group(
+    scope: Construct,
+    *,
+    environment: str,
+    role: str,
+    location: str,
+    zone: int | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> Placement:
+    """Makes a resource group for that role, and answers with the placement in it.
+
+    >>> place_in_group(stack, environment="h100", role="network",
+    ...                location="southcentralus")  # doctest: +SKIP
+    """
+    name = resource_name("resource_group", environment, role)
+    group = ResourceGroup(scope, "group", name=name, location=location, tags=tags)
+    return Placement(
+        environment=environment,
+        resource_group=group.name,
+        location=location,
+        zone=zone,
+        tags=tags,
+    )

@@ -1,0 +1,89 @@
+"""Private endpoints: addresses inside the virtual network for services that have none outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.private_dns_zone import PrivateDnsZone
+from fairway_constructs.azurerm.private_dns_zone_virtual_network_link import (
+    PrivateDnsZoneVirtualNetworkLink,
+)
+from fairway_constructs.azurerm.private_endpoint import (
+    PrivateDnsZoneGroup,
+    PrivateEndpoint,
+    PrivateServiceConnection,
+)
+from fairway_core.catalog.private_links import private_link
+
+if TYPE_CHECKING:
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+
+
+class PrivateEndpoints:
+    """Makes endpoints in one subnet, and each private DNS zone once, when it is first needed.
+
+    The zones stand in `scope`, beside the network that resolves names by them; an endpoint
+    stands with the service that it leads to. So everything inside the network keeps using
+    the service's public name, and gets the address of the endpoint.
+
+    >>> endpoints = PrivateEndpoints(network_stack, place=place, subnet_id=subnet.id,
+    ...                              virtual_network_id=vnet.id)  # doctest: +SKIP
+    >>> endpoints.connect(data_stack, "storage", place=data_place, service="blob",
+    ...                   resource_id=account.id)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, scope: Construct, *, place: Placement, subnet_id: str, virtual_network_id: str
+    ) -> None:
+        self._scope = scope
+        self._place = place
+        self._subnet_id = subnet_id
+        self._virtual_network_id = virtual_network_id
+        self.zones: dict[str, PrivateDnsZone] = {}
+
+    def connect(
+        self, scope: Construct, name: str, *, place: Placement, service: str, resource_id: str
+    ) -> PrivateEndpoint:
+        """An endpoint to a resource; `service` is a row of private_links.toml, as "blob"."""
+        link = private_link(service)
+        return PrivateEndpoint(
+            scope,
+            f"{name}-endpoint",
+            name=place.name("private_endpoint", name),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            subnet_id=self._subnet_id,
+            private_service_connection=PrivateServiceConnection(
+                name=name,
+                is_manual_connection=False,
+                private_connection_resource_id=resource_id,
+                subresource_names=[link.subresource],
+            ),
+            private_dns_zone_group=PrivateDnsZoneGroup(
+                name=name, private_dns_zone_ids=[self._zone(link.zone).id]
+            ),
+            tags=place.tags,
+        )
+
+    def _zone(self, name: str) -> PrivateDnsZone:
+        if name not in self.zones:
+            id = name.replace(".", "-")  # noqa: A001
+            place = self._place
+            zone = PrivateDnsZone(
+                self._scope,
+                id,
+                name=name,
+                resource_group_name=place.resource_group,
+                tags=place.tags,
+            )
+            PrivateDnsZoneVirtualNetworkLink(
+                self._scope,
+                f"{id}-link",
+                name=place.name("private_dns_zone_virtual_network_link"),
+                private_dns_zone_id=zone.id,
+                virtual_network_id=self._virtual_network_id,
+                tags=place.tags,
+            )
+            self.zones[name] = zone
+        return self.zones[name]

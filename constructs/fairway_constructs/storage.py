@@ -1,0 +1,136 @@
+"""Blob storage: an account without keys, closed to the internet, and its private containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.storage_account import (
+    BlobProperties,
+    BlobPropertiesContainerDeleteRetentionPolicy,
+    BlobPropertiesDeleteRetentionPolicy,
+    CustomerManagedKey,
+    Identity,
+    NetworkRules,
+    StorageAccount,
+)
+from fairway_constructs.azurerm.storage_container import StorageContainer
+from fairway_constructs.network_access import public_addresses
+from fairway_constructs.protection import kept, lock
+from fairway_constructs.storage_lifecycle import storage_lifecycle
+from fairway_constructs.unique_name import unique_name
+from fairway_core.naming import check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from ipaddress import IPv4Network
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.encryption import CustomerKey
+    from fairway_constructs.placement import Placement
+
+# Long enough to notice a deletion after a holiday.
+_KEPT_DAYS = 14
+
+
+class Storage:
+    """A storage account that only Entra ID identities can use.
+
+    It is reached by private endpoints, from `subnet_ids` and from the public ones of the
+    ranges `allowed`; with none of them it has no public side at all, and only with `public`
+    every address reaches it. Deleted and overwritten blobs can be brought back for two weeks;
+    in the containers of `expire_days` what nobody changed for so long is deleted. `account`
+    is a name of one's own; otherwise Terraform makes one that nobody else has, see
+    `unique_suffix`. With `protect` neither Terraform nor Azure deletes the account.
+
+    >>> storage = Storage(stack, place=place, containers=["datasets"],
+    ...                   subnet_ids=[network.subnets["compute"].id])  # doctest: +SKIP
+    >>> storage.account_url, storage.containers["datasets"].id  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        place: Placement,
+        containers: Sequence[str],
+        subnet_ids: Sequence[str] = (),
+        allowed: Sequence[IPv4Network] = (),
+        public: bool = False,
+        replication: str = "ZRS",
+        account: str | None = None,
+        expire_days: Mapping[str, int] | None = None,
+        customer_key: CustomerKey | None = None,
+        protect: bool = True,
+    ) -> None:
+        addresses = public_addresses(allowed)
+        self.account = StorageAccount(
+            scope,
+            "storage",
+            name=_account_name(scope, place, account),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            account_tier="Standard",
+            account_replication_type=replication,
+            shared_access_key_enabled=False,
+            default_to_oauth_authentication=True,
+            local_user_enabled=False,
+            allow_nested_items_to_be_public=False,
+            cross_tenant_replication_enabled=False,
+            https_traffic_only_enabled=True,
+            min_tls_version="TLS1_2",
+            infrastructure_encryption_enabled=True,
+            public_network_access_enabled=bool(public or subnet_ids or addresses),
+            network_rules=NetworkRules(
+                default_action="Allow" if public else "Deny",
+                bypass=["AzureServices"],
+                virtual_network_subnet_ids=list(subnet_ids) or None,
+                ip_rules=addresses or None,
+            ),
+            identity=_identity(customer_key),
+            customer_managed_key=_customer_managed_key(customer_key),
+            blob_properties=BlobProperties(
+                versioning_enabled=True,
+                delete_retention_policy=BlobPropertiesDeleteRetentionPolicy(days=_KEPT_DAYS),
+                container_delete_retention_policy=BlobPropertiesContainerDeleteRetentionPolicy(
+                    days=_KEPT_DAYS
+                ),
+            ),
+            tags=place.tags,
+            lifecycle=kept(protect),
+            depends_on=customer_key.ready if customer_key else (),
+        )
+        account_id = self.account.id
+        self.account_url = self.account.primary_blob_endpoint
+        self.containers: Mapping[str, StorageContainer] = {
+            name: StorageContainer(
+                scope,
+                f"container-{name}",
+                name=name,
+                storage_account_id=account_id,
+                container_access_type="private",
+                lifecycle=kept(protect),
+            )
+            for name in containers
+        }
+        storage_lifecycle(
+            scope, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
+        )
+        if protect:
+            lock(scope, place=place, id="storage", resource_id=account_id)
+
+
+def _account_name(scope: Construct, place: Placement, account: str | None) -> str:
+    if account is not None:
+        check_name("storage_account", account)
+        return account
+    return unique_name(scope, "storage_account", place)
+
+
+def _identity(key: CustomerKey | None) -> Identity | None:
+    return Identity(type="UserAssigned", identity_ids=[key.identity_id]) if key else None
+
+
+def _customer_managed_key(key: CustomerKey | None) -> CustomerManagedKey | None:
+    if key is None:
+        return None
+    return CustomerManagedKey(key_vault_key_id=key.url, user_assigned_identity_id=key.identity_id)

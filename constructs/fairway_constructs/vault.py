@@ -1,0 +1,155 @@
+"""A key vault: secrets for jobs, and keys that encrypt what the environment stores."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
+from fairway_constructs.azurerm.resource_group_template_deployment import (
+    ResourceGroupTemplateDeployment,
+)
+from fairway_constructs.identity import Grant
+from fairway_constructs.network_access import public_ranges
+from fairway_constructs.protection import kept, lock
+from fairway_constructs.unique_name import client_config, unique_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ipaddress import IPv4Network
+    from typing import Literal
+
+    from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.placement import Placement
+
+# What is deleted can be brought back for as long, and by nobody be made to vanish sooner.
+_KEPT_DAYS = 90
+
+_KEY_API = "2023-07-01"
+_KEY_BITS = 3072
+# A key gets a new version after a year; those who name no version follow by themselves.
+_ROTATED_AFTER = "P1Y"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """A key: `url` names no version, and works only after `ready` was made."""
+
+    url: str
+    id: str
+    ready: ITerraformDependable
+
+    @property
+    def encryption_grant(self) -> Grant:
+        """The role of a service that encrypts its own data with this key."""
+        return Grant(
+            role="Key Vault Crypto Service Encryption User",
+            scope=self.id,
+            reason="The storage account wraps its encryption key with this one",
+            depends_on=[self.ready],
+        )
+
+
+class Vault:
+    """A vault that goes by roles, and in which nothing can be purged before its time.
+
+    It is reached by private endpoints, and from outside only by the public ones of the ranges
+    `allowed`, and by `egress_address`, where nodes have no private endpoint.
+
+    >>> vault = Vault(stack, place=place)  # doctest: +SKIP
+    >>> key = vault.key("storage")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        place: Placement,
+        sku: Literal["standard", "premium"] = "standard",
+        allowed: Sequence[IPv4Network] = (),
+        egress_address: str = "",
+        protect: bool = True,
+    ) -> None:
+        ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
+        self._scope = scope
+        self._place = place
+        self._key_type = "RSA-HSM" if sku == "premium" else "RSA"
+        self.vault = KeyVault(
+            scope,
+            "vault",
+            name=unique_name(scope, "key_vault", place),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            tenant_id=client_config(scope).tenant_id,
+            sku_name=sku,
+            rbac_authorization_enabled=True,
+            purge_protection_enabled=True,
+            soft_delete_retention_days=_KEPT_DAYS,
+            public_network_access_enabled=bool(ranges),
+            network_acls=NetworkAcls(
+                default_action="Deny",
+                # Storage reaches its key as one of Azure's own services.
+                bypass="AzureServices",
+                ip_rules=ranges or None,
+            ),
+            tags=place.tags,
+            lifecycle=kept(protect),
+        )
+        self.id = self.vault.id
+        self.url = self.vault.vault_uri
+        if protect:
+            lock(scope, place=place, id="vault", resource_id=self.id)
+
+    @property
+    def read_grant(self) -> Grant:
+        """The role of whoever reads secrets and does nothing else."""
+        return Grant(
+            role="Key Vault Secrets User",
+            scope=self.id,
+            reason="Nodes read the secrets that jobs name",
+        )
+
+    def key(self, name: str) -> Key:
+        """A key for wrapping other keys, that rotates by itself.
+
+        It is made through the management plane: whoever runs Terraform needs neither a role
+        on the keys nor a way into the vault's network. Azure makes it once and never again,
+        so that nothing Terraform does later can replace it.
+        """
+        deployment = ResourceGroupTemplateDeployment(
+            self._scope,
+            f"{name}-key-deployment",
+            name=f"key-{name}",
+            resource_group_name=self._place.resource_group,
+            deployment_mode="Incremental",
+            template_content=json.dumps(_key_template(self._key_type), sort_keys=True),
+            parameters_content=json.dumps(
+                {"vault": {"value": self.vault.name}, "key": {"value": name}}
+            ),
+            tags=self._place.tags,
+        )
+        return Key(url=f"{self.url}keys/{name}", id=f"{self.id}/keys/{name}", ready=deployment)
+
+
+def _key_template(key_type: str) -> dict[str, object]:
+    """An ARM template of one key; `vault` and `key` are its parameters."""
+    rotate = {"trigger": {"timeAfterCreate": _ROTATED_AFTER}, "action": {"type": "rotate"}}
+    return {
+        "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+        "contentVersion": "1.0.0.0",
+        "parameters": {"vault": {"type": "string"}, "key": {"type": "string"}},
+        "resources": [
+            {
+                "type": "Microsoft.KeyVault/vaults/keys",
+                "apiVersion": _KEY_API,
+                "name": "[format('{0}/{1}', parameters('vault'), parameters('key'))]",
+                "properties": {
+                    "kty": key_type,
+                    "keySize": _KEY_BITS,
+                    "keyOps": ["wrapKey", "unwrapKey"],
+                    "rotationPolicy": {"lifetimeActions": [rotate]},
+                },
+            }
+        ],
+    }

@@ -1,0 +1,24 @@
+"""How an Azure Batch pool grows and shrinks: named scenarios, and the formulas they become.
+
+A scenario is what a person asks for; `scale_formula` writes it in Batch's own formula
+language, which Batch evaluates at an interval. `check_formula` judges a formula of one's own.
+
+>>> shape = PoolShape(minimum=0, maximum=8, spot=True, mpi=True)
+>>> print(scale_formula(Autoscale(scenario="weekend"), shape).splitlines()[-3])
+$TargetLowPriorityNodes = total;
+"""
+
+from fairway_core.autoscale.formula import PoolShape, iso_duration, scale_formula
+from fairway_core.autoscale.own_formula import check_formula
+from fairway_core.autoscale.scenario import Autoscale, Hours, Rebalance, ScenarioName
+
+__all__ = [
+    "Autoscale",
+    "Hours",
+    "PoolShape",
+    "Rebalance",
+    "ScenarioName",
+    "check_formula",
+    "iso_duration",
+    "scale_formula",
+]

@@ -1,0 +1,162 @@
+"""Scenarios in Azure Batch's formula language; text alone, which Batch evaluates.
+
+The language has no functions of one's own and remembers nothing from one evaluation to the
+next but the targets themselves: `before` is the target that the last one set. A fraction of a
+node is cut off by the service. All that is used here is documented in "automatic scaling
+formula for Batch" of Azure's documentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairway_core.autoscale.scenario import Autoscale
+
+_DEDICATED = "$TargetDedicatedNodes"
+_SPOT = "$TargetLowPriorityNodes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolShape:
+    """What a formula must know of its pool: node counts, price class, and whether jobs are MPI.
+
+    With `mpi` a job takes several nodes, which talk to each other.
+    """
+
+    minimum: int
+    maximum: int
+    spot: bool
+    mpi: bool
+
+
+def scale_formula(autoscale: Autoscale, pool: PoolShape) -> str:
+    """The formula of a scenario for that pool, or the user's own as it is."""
+    if autoscale.formula is not None:
+        return autoscale.formula
+    statements = [f"minNodes = {pool.minimum}", f"maxNodes = {pool.maximum}"]
+    if autoscale.scenario == "workday_with_offpeak_max_spot":
+        statements += [*_peak(autoscale), *_dedicated_or_spot(autoscale)]
+    else:
+        target = _SPOT if pool.spot else _DEDICATED
+        both = autoscale.rebalance is not None
+        statements.append(f"before = {f'{_DEDICATED} + {_SPOT}' if both else target}")
+        if autoscale.by_tasks:
+            statements += _wanted_by_tasks(autoscale, pool)
+        else:
+            statements += [*_peak(autoscale), "wanted = peak ? maxNodes : minNodes"]
+        statements += _within_limits(autoscale)
+        statements += _rebalanced(autoscale) if both else _one_kind(target)
+    statements.append(f"$NodeDeallocationOption = {autoscale.deallocation}")
+    return ";\n".join(statements) + ";"
+
+
+def iso_duration(seconds: float) -> str:
+    """A span as Azure takes it, in ISO 8601.
+
+    >>> iso_duration(300), iso_duration(90)
+    ('PT5M', 'PT90S')
+    """
+    whole = int(seconds)
+    return f"PT{whole // 60}M" if whole % 60 == 0 else f"PT{whole}S"
+
+
+def _wanted_by_tasks(autoscale: Autoscale, pool: PoolShape) -> list[str]:
+    """Statements that end in `wanted`: what the tasks need, or `before` on too few samples."""
+    statements = [f"lookback = {int(autoscale.lookback)} * TimeInterval_Second"]
+    waiting_only = autoscale.scenario == "active_tasks"
+    if not pool.mpi:
+        metric = "$ActiveTasks" if waiting_only else "$PendingTasks"
+        statements += _measured("tasks", metric, autoscale)
+        statements += ["wanted = tasks", "known = tasksKnown"]
+    else:
+        # Waiting tasks are counted by their instances, running ones each as one task.
+        statements += _measured("active", "$ActiveTasks", autoscale)
+        statements += _measured("running", "$RunningTasks", autoscale)
+        count = autoscale.nodes_per_job or 1
+        statements.append(f"wanted = {'active' if waiting_only else f'active + running * {count}'}")
+        statements.append("known = activeKnown && runningKnown")
+    # A mean below one is still work for a node.
+    statements.append("wanted = (wanted > 0 && wanted < 1) ? 1 : wanted")
+    if pool.mpi and autoscale.nodes_per_job is None:
+        statements.append("wanted = running > 0 ? max(wanted, before) : wanted")
+    statements.append("wanted = known ? wanted : before")
+    return statements
+
+
+def _measured(name: str, metric: str, autoscale: Autoscale) -> list[str]:
+    """The metric's mean as `name`, at least its last sample if asked for; and `nameKnown`."""
+    known = f"{name}Known"
+    statements = [
+        f"{known} = {metric}.GetSamplePercent(lookback) >= {autoscale.sample_percent}",
+        f"{name} = {known} ? avg({metric}.GetSample(lookback)) : 0",
+    ]
+    if autoscale.last_sample:
+        last = f"val({metric}.GetSample(1), 0)"
+        statements.append(f"{name} = {known} ? max({name}, {last}) : 0")
+    return statements
+
+
+def _peak(autoscale: Autoscale) -> list[str]:
+    """Statements that end in `peak`: whether it is the scenario's time now."""
+    minutes = round(autoscale.utc_offset * 60)
+    now = "time()" if minutes == 0 else f"time() + {minutes} * TimeInterval_Minute"
+    # Monday is 1. Whether Sunday is 0 or 7 does not matter: the weekend is what remains.
+    statements = [f"now = {now}", "weekday = now.weekday >= 1 && now.weekday <= 5"]
+    if autoscale.scenario == "weekday":
+        return [*statements, "peak = weekday"]
+    if autoscale.scenario == "weekend":
+        return [*statements, "peak = !weekday"]
+    hours = autoscale.hours
+    working = f"now.hour >= {hours.start} && now.hour < {hours.end}"
+    return [*statements, f"peak = weekday && {working}"]
+
+
+def _within_limits(autoscale: Autoscale) -> list[str]:
+    statements = ["total = max(minNodes, min(maxNodes, wanted))"]
+    if autoscale.maximum_increment is not None:
+        most = f"before + {autoscale.maximum_increment}"
+        statements.append(f"total = min(total, max(minNodes, {most}))")
+    return statements
+
+
+def _one_kind(target: str) -> list[str]:
+    other = _DEDICATED if target == _SPOT else _SPOT
+    return [f"{other} = 0", f"{target} = total"]
+
+
+def _rebalanced(autoscale: Autoscale) -> list[str]:
+    """Dedicated nodes for those that were evicted throughout; all else is Spot.
+
+    The share is in percent of the Spot nodes, of which the evicted ones are a part.
+    """
+    rebalance = autoscale.rebalance
+    assert rebalance is not None
+    evicted = "$PreemptedNodeCount"
+    enough = f"{evicted}.GetSamplePercent(lookback) >= {autoscale.sample_percent}"
+    spot = "$CurrentLowPriorityNodes"
+    return [
+        f"evictedKnown = {enough}",
+        f"evicted = evictedKnown ? min({evicted}.GetSample(lookback)) : 0",
+        f"share = {spot} > 0 ? 100 * evicted / {spot} : 0",
+        f"replaced = share >= {rebalance.percent} ? evicted : 0",
+        f"dedicated = min({rebalance.dedicated}, total, {_DEDICATED} + replaced)",
+        f"{_DEDICATED} = dedicated",
+        f"{_SPOT} = total - dedicated",
+    ]
+
+
+def _dedicated_or_spot(autoscale: Autoscale) -> list[str]:
+    """In peak time dedicated nodes alone, otherwise the dedicated minimum and Spot."""
+    statements = [
+        "dedicated = peak ? maxNodes : minNodes",
+        "spot = peak ? 0 : maxNodes - minNodes",
+    ]
+    if autoscale.maximum_increment is not None:
+        more = autoscale.maximum_increment
+        statements += [
+            f"dedicated = min(dedicated, max(minNodes, {_DEDICATED} + {more}))",
+            f"spot = min(spot, {_SPOT} + {more})",
+        ]
+    return [*statements, f"{_DEDICATED} = dedicated", f"{_SPOT} = spot"]

@@ -1,0 +1,167 @@
+"""What an environment file says about automatic scaling: a scenario and its settings."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from fairway_core.catalog import limit
+from fairway_core.documents import FieldError, Model
+from fairway_core.spans import Span
+
+ScenarioName = Literal[
+    "active_tasks",
+    "pending_tasks",
+    "workday",
+    "workday_with_offpeak_max_spot",
+    "weekday",
+    "weekend",
+]
+
+# A sample needs about a minute until a formula can read it.
+# Source: Azure documentation, automatic scaling formula for Batch.
+_DELAY = 60
+
+_TASKS = frozenset({"active_tasks", "pending_tasks"})
+_WORKDAYS = frozenset({"workday", "workday_with_offpeak_max_spot"})
+
+# Which scenarios a setting means something to; all others, where it is not named here.
+_ONLY_FOR = {
+    "lookback": _TASKS,
+    "sample_percent": _TASKS,
+    "last_sample": _TASKS,
+    "rebalance": _TASKS,
+    "nodes_per_job": frozenset({"pending_tasks"}),
+    "hours": _WORKDAYS,
+    "utc_offset": _WORKDAYS | {"weekday", "weekend"},
+}
+
+
+class Hours(Model):
+    """The working hours of a day: from `start` o'clock until before `end` o'clock."""
+
+    start: int = Field(default=8, ge=0, le=23)
+    end: int = Field(default=18, ge=1, le=24)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.start >= self.end:
+            raise FieldError(f"the day starts at {self.start} and ends at {self.end}")
+        return self
+
+
+class Rebalance(Model):
+    """Dedicated nodes in place of evicted ones.
+
+    When `percent` % of the Spot nodes have been evicted for the whole look-back, as many
+    dedicated nodes take their place, `dedicated` at most, until the work is done.
+    """
+
+    percent: int = Field(default=50, ge=1, le=100)
+    dedicated: int = Field(ge=1)
+
+
+class Autoscale(Model):
+    """A scenario with its settings, or a `formula` of one's own in its place.
+
+    active_tasks                   as many nodes as instances wait to be run
+    pending_tasks                  as many nodes as instances wait or run
+    workday                        all nodes in working hours from Monday to Friday
+    workday_with_offpeak_max_spot  dedicated nodes in working hours, Spot at all other times
+    weekday, weekend               all nodes on those days
+
+    `every` is the time between two evaluations. `maximum_increment` is how many nodes one
+    evaluation may add. `deallocation` says what becomes of tasks on a node that is removed.
+    Task scenarios look at the samples of `lookback` and change nothing where fewer than
+    `sample_percent` % of them are there; with `last_sample` the newest sample counts as soon
+    as it is larger than the mean. `utc_offset` is in hours and does not follow summer time.
+
+    Batch counts the instances of a multi-instance task while it waits, but a running one as
+    a single task. So a pool for MPI does not shrink while any job runs, unless
+    `nodes_per_job` says how many nodes to count for a running job.
+    """
+
+    scenario: ScenarioName | None = None
+    formula: str | None = None
+    every: Span = limit("batch_autoscale_interval_minutes") * 60.0
+    deallocation: Literal["requeue", "terminate", "taskcompletion", "retaineddata"] = (
+        "taskcompletion"
+    )
+    maximum_increment: int | None = Field(default=None, ge=1)
+    lookback: Span = 300.0
+    sample_percent: int = Field(default=70, ge=1, le=100)
+    last_sample: bool = True
+    rebalance: Rebalance | None = None
+    nodes_per_job: int | None = Field(default=None, ge=1)
+    hours: Hours = Hours()
+    utc_offset: float = Field(default=0.0, ge=-12, le=14)
+
+    @field_validator("every")
+    @classmethod
+    def _batch_takes_the_interval(cls, every: float) -> float:
+        least = limit("batch_autoscale_interval_minutes") * 60
+        most = limit("batch_autoscale_interval_hours_most") * 3600
+        if not least <= every <= most:
+            raise FieldError(
+                f"Batch evaluates a formula every {least // 60} minutes "
+                f"to every {most // 3600} hours",
+                "take 5m or more, up to 168h",
+            )
+        return every
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if (self.scenario is None) == (self.formula is None):
+            raise FieldError(
+                "needs either a `scenario:` or a `formula:`",
+                "for example `scenario: pending_tasks`",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _every_setting_has_an_effect(self) -> Self:
+        for name in sorted(self.model_fields_set):
+            if self.formula is not None and name not in ("formula", "every"):
+                raise FieldError(
+                    f"`{name}:` has no effect beside a `formula:`",
+                    "write it into the formula",
+                    (name,),
+                )
+            if self.scenario is not None and self.scenario not in _ONLY_FOR.get(
+                name, {self.scenario}
+            ):
+                raise FieldError(
+                    f"`{name}:` has no effect on the scenario `{self.scenario}`",
+                    "leave it out",
+                    (name,),
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _samples_can_be_there(self) -> Self:
+        if self.lookback <= _DELAY:
+            raise FieldError(
+                "samples of the last minute are not there yet",
+                "look back further, for example `lookback: 5m`",
+                ("lookback",),
+            )
+        there = int(100 * (self.lookback - _DELAY) / self.lookback)
+        if self.sample_percent > there:
+            raise FieldError(
+                f"of {self.lookback:g} seconds at most {there} % of the samples are there, "
+                f"as those of the last minute are not: {self.sample_percent} % is never reached",
+                "look back further, or ask for fewer",
+                ("lookback" if "lookback" in self.model_fields_set else "sample_percent",),
+            )
+        return self
+
+    @property
+    def by_tasks(self) -> bool:
+        """Whether the number of tasks decides, and not the time."""
+        return self.scenario in _TASKS
+
+    @property
+    def mixes(self) -> bool:
+        """Whether dedicated and Spot nodes stand side by side."""
+        return self.rebalance is not None or self.scenario == "workday_with_offpeak_max_spot"

@@ -1,0 +1,40 @@
+"""What is known of Azure: VM sizes, images, communication settings and limits, as data.
+
+Each table is a TOML file beside this one, with its source and date; each look-up reads its
+file once and answers with a frozen dataclass, or raises UserError with the nearest name.
+
+>>> vm_size("Standard_ND96isr_H100_v5").gpu.count
+8
+>>> image("ubuntu-hpc-2404").urn
+'microsoft-dsvm:ubuntu-hpc:2404:24.04.2026072901'
+>>> fabric_for(vm_size("Standard_ND96asr_v4")).environment["UCX_TLS"]
+'tcp'
+>>> limit("placement_group_vms")
+100
+"""
+
+from fairway_core.catalog.fabrics import Fabric, fabric_for, fabrics
+from fairway_core.catalog.images import Image, Plan, default_image, image, images
+from fairway_core.catalog.limits import Limit, limit, limits, reserved_ranges
+from fairway_core.catalog.sizes import Gpu, Health, InfiniBand, VmSize, vm_size, vm_sizes
+
+__all__ = [
+    "Fabric",
+    "Gpu",
+    "Health",
+    "Image",
+    "InfiniBand",
+    "Limit",
+    "Plan",
+    "VmSize",
+    "default_image",
+    "fabric_for",
+    "fabrics",
+    "image",
+    "images",
+    "limit",
+    "limits",
+    "reserved_ranges",
+    "vm_size",
+    "vm_sizes",
+]

@@ -1,0 +1,104 @@
+"""Marketplace images, by the alias that an environment file names, and which sizes they fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from fairway_core.catalog.tables import look_up, table
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Mapping
+
+    from fairway_core.catalog.sizes import VmSize
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A Marketplace plan, whose terms must be accepted once for each subscription."""
+
+    publisher: str
+    product: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """A row of images.toml."""
+
+    alias: str
+    publisher: str
+    offer: str
+    sku: str
+    version: str
+    version_source: str
+    families: tuple[str, ...]
+    source: str
+    date: datetime.date
+    node_agent: str
+    nfs_client_package: str
+    default_for: tuple[str, ...] = ()
+    architecture: Literal["x64", "arm64"] = "x64"
+    generation: str = "V2"
+    hpc: bool = False
+    plan: Plan | None = None
+    os_disk_gib: int = 128
+
+    @property
+    def urn(self) -> str:
+        """publisher:offer:sku:version, as the az CLI writes it."""
+        return f"{self.publisher}:{self.offer}:{self.sku}:{self.version}"
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the version is exact, so that a cluster grown later gets the same image."""
+        return self.version != "latest"
+
+    def fits(self, size: VmSize) -> bool:
+        """Whether a VM of that size can run this image with its devices working."""
+        return (
+            size.image_family in self.families
+            and size.architecture == self.architecture
+            and self.generation in size.generations
+        )
+
+
+def image(name: str) -> Image:
+    """The image of that alias, or of a whole URN whose publisher, offer and sku are known.
+
+    >>> image("microsoft-dsvm:ubuntu-hpc:2404:24.04.2026092501").alias
+    'ubuntu-hpc-2404'
+    """
+    if ":" not in name:
+        return look_up(name, images(), "image")
+    stem, _, version = name.rpartition(":")
+    for row in images().values():
+        if version and stem == f"{row.publisher}:{row.offer}:{row.sku}":
+            return replace(row, version=version, version_source="the environment file")
+    known = sorted({f"{row.publisher}:{row.offer}:{row.sku}:VERSION" for row in images().values()})
+    raise UserError.of("unknown-image", f"unknown image `{name}`", "known are: " + ", ".join(known))
+
+
+def default_image(size: VmSize) -> Image:
+    """The image that a cluster of that size gets where it names none."""
+    for row in images().values():
+        if size.image_family in row.default_for and row.fits(size):
+            return row
+    raise UserError.of("no-image", f"no image in the catalogue fits {size.name}")
+
+
+@cache
+def images() -> Mapping[str, Image]:
+    """All images by alias, in the order of the table."""
+    rows: dict[str, Image] = {}
+    for alias, row in table("images")["image"].items():
+        for key in ("families", "default_for"):
+            row[key] = tuple(row.get(key, ()))
+        if "plan" in row:
+            row["plan"] = Plan(**row["plan"])
+        rows[alias] = Image(alias=alias, **row)
+    return MappingProxyType(rows)

@@ -1,0 +1,147 @@
+"""VM sizes: what each has, whether it has InfiniBand, and whether it can still be had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from fairway_core.catalog.tables import look_up, table
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The GPUs of a node: `count` devices with `memory_gb` GB each."""
+
+    model: str
+    count: int
+    memory_gb: int
+    vendor: Literal["nvidia", "amd"]
+    architecture: str
+
+
+@dataclass(frozen=True)
+class InfiniBand:
+    """The InfiniBand adapters of a node, each with `gbps` Gb/s; MPI over them needs SR-IOV."""
+
+    adapters: int
+    gbps: int
+    sr_iov: bool = True
+
+
+@dataclass(frozen=True)
+class Health:
+    """What a sound node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
+
+    `multi_node_all_reduce` is what to expect, to warn below and to fail below.
+    """
+
+    all_reduce: int | None = None
+    multi_node_all_reduce: tuple[int, int, int] | None = None
+    infiniband: int | None = None
+    copy_h2d: int | None = None
+    copy_p2p: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VmSize:
+    """A row of vm_sizes.toml; an empty string or None is a value that is not known."""
+
+    name: str
+    series: str
+    source: str
+    date: datetime.date
+    vcpus: int
+    cores: int
+    memory_gib: int
+    gpu: Gpu | None = None
+    infiniband: InfiniBand | None = None
+    health: Health | None = None
+    status: Literal["current", "no-new-capacity", "retiring", "retired"] = "current"
+    retirement_date: datetime.date | None = None
+    successor: str = ""
+    rdma_variant: str = ""
+    quota_family: str = ""
+    fabric: str = "ethernet"
+    image_family: str = "hpc"
+    architecture: Literal["x64", "arm64"] = "x64"
+    generations: tuple[str, ...] = ("V2",)
+    accelerated_networking: bool = True
+    capacity_reservation: bool = True
+    numa_domains: int | None = None
+    gpu_numa: tuple[int, ...] = ()
+    network_gbps: float | None = None
+    temp_disk_gib: int = 0
+    nvme_disks: int = 0
+    max_data_disks: int | None = None
+    remote_disk_mbps: int | None = None
+    remote_disk_iops: int | None = None
+    ephemeral_os: bool = False
+    premium_ssd_v2: bool = False
+    disk_controller: str = ""
+    verified: bool = True
+
+    @property
+    def rdma(self) -> bool:
+        """Whether MPI can use InfiniBand between nodes of this size."""
+        return self.infiniband is not None and self.infiniband.sr_iov
+
+    @property
+    def processes_per_node(self) -> int:
+        """The usual number of ranks a node: one a GPU, or one a core where there is none."""
+        return self.gpu.count if self.gpu else self.cores
+
+    def is_retired(self, today: datetime.date | None = None) -> bool:
+        """Whether Azure has switched the size off by `today` (the real one by default)."""
+        if self.status == "retired" or self.retirement_date is None:
+            return self.status == "retired"
+        import datetime
+
+        return self.retirement_date <= (today or datetime.datetime.now(datetime.UTC).date())
+
+
+@cache
+def vm_size(name: str) -> VmSize:
+    """The size of that name; UserError with the nearest name where there is none.
+
+    >>> vm_size("Standard_HB176rs_v4").infiniband
+    InfiniBand(adapters=1, gbps=400, sr_iov=True)
+    """
+    return _size(name, look_up(name, _rows(), "vm-size"))
+
+
+@cache
+def vm_sizes() -> Mapping[str, VmSize]:
+    """All sizes by name, in the order of the table."""
+    return MappingProxyType({name: vm_size(name) for name in _rows()})
+
+
+@cache
+def _rows() -> Mapping[str, dict[str, Any]]:
+    """Each size's own values over those of its series."""
+    rows: dict[str, dict[str, Any]] = {}
+    for series, shared in table("vm_sizes")["series"].items():
+        for name, own in shared.pop("sizes").items():
+            rows[name] = {"series": series, "cores": own["vcpus"], **shared, **own}
+    return rows
+
+
+def _size(name: str, row: Mapping[str, Any]) -> VmSize:
+    values = dict(row)
+    for key, kind in (("gpu", Gpu), ("infiniband", InfiniBand)):
+        if key in values:
+            values[key] = kind(**values[key])
+    if "health" in values:
+        health = dict(values["health"])
+        if "multi_node_all_reduce" in health:
+            health["multi_node_all_reduce"] = tuple(health["multi_node_all_reduce"])
+        values["health"] = Health(**health)
+    for key in ("generations", "gpu_numa"):
+        if key in values:
+            values[key] = tuple(values[key])
+    return VmSize(name=name, **values)

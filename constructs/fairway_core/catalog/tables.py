@@ -1,0 +1,31 @@
+"""Reads the TOML tables beside this file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_T = TypeVar("_T")
+
+
+def table(name: str) -> dict[str, Any]:
+    """The file `name`.toml as plain data."""
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def look_up(name: str, rows: Mapping[str, _T], what: str) -> _T:
+    """The row of that name; UserError `unknown-WHAT` with the nearest name where there is none."""
+    try:
+        return rows[name]
+    except KeyError:
+        pass
+    from fairway_core.spelling import did_you_mean
+
+    noun = what.replace("-", " ")
+    raise UserError.of(f"unknown-{what}", f"unknown {noun} `{name}`", did_you_mean(name, rows))

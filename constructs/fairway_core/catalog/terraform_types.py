@@ -1,0 +1,31 @@
+"""Terraform's resource types: which hold data, and which take no tags."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from fairway_core.catalog.tables import table
+
+
+def holds_data(type: str) -> bool:  # noqa: A002
+    """Whether deleting a resource of that type deletes data.
+
+    >>> holds_data("azurerm_managed_disk"), holds_data("azurerm_subnet")
+    (True, False)
+    """
+    return type in _types("holds_data")
+
+
+def stands_inside_another(type: str) -> bool:  # noqa: A002
+    """Whether a delete lock on the resource around it keeps this one too."""
+    return type in _types("inside_another")
+
+
+def takes_tags(type: str) -> bool:  # noqa: A002
+    """Whether a resource of that type can carry tags; of the types with bindings."""
+    return type.startswith("azurerm_") and type not in _types("untaggable")
+
+
+@cache
+def _types(name: str) -> frozenset[str]:
+    return frozenset(table("terraform_types")["terraform_types"][name])

@@ -1,0 +1,90 @@
+"""A check: one rule about what was asked for or what would be deployed, and where it applies.
+
+A rule is a pure function over plain arguments that yields faults. The decorator beside it
+gives it an id, a severity, and the places at which it is asked: a function that takes what
+is checked apart into those arguments. A rule's docstring says in its first line what it
+looks at, and ends in two fragments of YAML, one that trips it and one that does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from fairway_core.findings import Finding, Severity
+from fairway_core.yaml_text import DataPath
+
+Place = tuple[DataPath, Mapping[str, Any]]
+"""Where a rule is asked, from the root of what is checked, and with which arguments."""
+
+
+class Subject(StrEnum):
+    """What a check looks at."""
+
+    ENVIRONMENT = "environment"
+    TERRAFORM = "terraform"
+    PLAN = "plan"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a rule has found: `path` leads from the rule's place to the part that is at fault."""
+
+    message: str
+    mend: str
+    path: DataPath = ()
+
+
+Rule = TypeVar("Rule", bound=Callable[..., Iterator[Fault]])
+
+
+@dataclass(frozen=True)
+class Check:
+    """A rule with its id, its severity, and the places at which it is asked."""
+
+    id: str
+    severity: Severity
+    subject: Subject
+    rule: Callable[..., Iterator[Fault]]
+    places: Callable[[Any], Iterator[Place]]
+
+    @property
+    def summary(self) -> str:
+        """What it looks at: the first line of the rule's docstring."""
+        return (self.rule.__doc__ or "").partition("\n")[0]
+
+    def findings(self, subject: Any) -> Iterator[tuple[DataPath, Finding]]:
+        """What the rule finds at its places, each with its path in the subject."""
+        for place, arguments in self.places(subject):
+            for fault in self.rule(**arguments):
+                path = (*place, *fault.path)
+                dotted = ".".join(str(step) for step in path)
+                yield path, Finding(self.id, fault.message, fault.mend, dotted, self.severity)
+
+
+REGISTERED: dict[str, Check] = {}
+"""Every check by its id, in the order in which they are read; see `all_checks`."""
+
+
+def check(
+    id: str,  # noqa: A002
+    severity: Severity,
+    subject: Subject,
+    *,
+    at: Callable[[Any], Iterator[Place]],
+) -> Callable[[Rule], Rule]:
+    """Makes a rule a check; ValueError where another has its id.
+
+    >>> @check("no-owner", Severity.WARNING, Subject.ENVIRONMENT, at=tags)  # doctest: +SKIP
+    ... def no_owner(tags: Mapping[str, str]) -> Iterator[Fault]: ...
+    """
+
+    def register(rule: Rule) -> Rule:
+        if id in REGISTERED:
+            raise ValueError(f"two checks are called {id}")
+        REGISTERED[id] = Check(id, severity, subject, rule, at)
+        return rule
+
+    return register

@@ -1,0 +1,1 @@
+"""Rules on an environment: what was asked for."""

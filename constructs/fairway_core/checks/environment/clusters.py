@@ -1,0 +1,124 @@
+"""Rules on clusters: sizes that last, a fabric that is used, images that do not move."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.environment import places
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Iterator
+
+    from fairway_core.catalog import Image, VmSize
+
+# Long enough to move to another size, and to ask for its quota.
+_NOTICE_DAYS = 365
+
+
+@check("retiring-size", Severity.WARNING, Subject.ENVIRONMENT, at=places.dated_sizes)
+def retiring_size(size: VmSize, today: datetime.date) -> Iterator[Fault]:
+    """A VM size that Azure switches off within twelve months.
+
+    A size that is off already is an error when the file is read.
+
+    Wrong:
+        clusters:
+          cpu: {engine: ssh, size: Standard_HC44rs, nodes: 2, mounts: [data]}
+
+    Right:
+        clusters:
+          cpu: {engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}
+    """
+    end = size.retirement_date
+    if end is not None and 0 < (end - today).days <= _NOTICE_DAYS:
+        yield Fault(f"`{size.name}` retires on {end}", _take(size.successor))
+
+
+@check("no-new-capacity", Severity.WARNING, Subject.ENVIRONMENT, at=places.sizes)
+def no_new_capacity(size: VmSize) -> Iterator[Fault]:
+    """A VM size that Azure still runs and no longer extends: a new quota may be refused.
+
+    Wrong:
+        clusters:
+          box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}
+
+    Right:
+        clusters:
+          box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}
+    """
+    if size.status == "no-new-capacity":
+        yield Fault(f"Azure adds no new capacity for `{size.name}`", _take(size.successor))
+
+
+def _take(successor: str) -> str:
+    return f"its successor is `{successor}`" if successor else "choose another: fairway sizes"
+
+
+@check("no-infiniband", Severity.ERROR, Subject.ENVIRONMENT, at=places.clusters)
+def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
+    """Several nodes that run jobs together, of a size without InfiniBand.
+
+    MPI and NCCL fall back to Ethernet, which is many times slower. Near names differ by a
+    letter: ND96isr has InfiniBand, ND96is has not.
+
+    Wrong:
+        clusters:
+          pair: {engine: ssh, size: Standard_ND96is_H100_v5, nodes: 2, mounts: [data]}
+
+    Right:
+        clusters:
+          pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
+    """
+    if nodes > 1 and not size.rdma:
+        mend = "`fairway sizes --rdma` lists the sizes that have it"
+        if size.rdma_variant:
+            mend = f"`{size.rdma_variant}` has it"
+        yield Fault(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", mend)
+
+
+@check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=places.clusters)
+def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
+    """A single node of a size with InfiniBand: a fabric is paid for and reaches nobody.
+
+    Wrong:
+        clusters:
+          box: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 1}
+
+    Right:
+        clusters:
+          box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}
+    """
+    if nodes == 1 and size.rdma:
+        yield Fault(
+            f"one node of `{size.name}` has nobody to reach over its InfiniBand",
+            "take more nodes, or a size without it: fairway sizes",
+        )
+
+
+@check("floating-image", Severity.WARNING, Subject.ENVIRONMENT, at=places.images)
+def floating_image(image: Image) -> Iterator[Fault]:
+    """An image without an exact version: nodes that come later may get another one.
+
+    Wrong:
+        clusters:
+          pair:
+            engine: ssh
+            size: Standard_ND96isr_H100_v5
+            nodes: 2
+            image: microsoft-dsvm:ubuntu-hpc:2404:latest
+            mounts: [data]
+
+    Right:
+        clusters:
+          pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
+    """
+    if not image.pinned:
+        urn = f"{image.publisher}:{image.offer}:{image.sku}"
+        yield Fault(
+            f"image `{image.alias}` has no exact version",
+            f"az vm image list --all -p {image.publisher} -f {image.offer} -s {image.sku}\n"
+            f"and name one: `image: {urn}:VERSION`",
+        )

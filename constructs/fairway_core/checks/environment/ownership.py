@@ -1,0 +1,58 @@
+"""Rules on who owns an environment, who pays for it, and who can get at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog import vm_size
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.environment.places import most_nodes
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import EnvironmentSubject
+
+
+def _tags(subject: EnvironmentSubject) -> Iterator[Place]:
+    yield ("tags",), {"tags": subject.environment.tags}
+
+
+@check("no-owner", Severity.WARNING, Subject.ENVIRONMENT, at=_tags)
+def no_owner(tags: Mapping[str, str]) -> Iterator[Fault]:
+    """Resources whose owner nobody can find: no tag `owner`.
+
+    Wrong:
+        tags: {owner: "", project: vision}
+
+    Right:
+        tags: {owner: research@example.com, project: vision}
+    """
+    if not any(name.lower() == "owner" and value.strip() for name, value in tags.items()):
+        yield Fault("no tag says whose this is", "add `tags: {owner: you@example.com}`")
+
+
+def _spending(subject: EnvironmentSubject) -> Iterator[Place]:
+    gpus = sum(
+        gpu.count * most_nodes(cluster)
+        for cluster in subject.environment.clusters.values()
+        if (gpu := vm_size(cluster.size).gpu)
+    )
+    yield ("clusters",), {"gpus": gpus, "has_budget": subject.environment.budget is not None}
+
+
+@check("no-budget", Severity.WARNING, Subject.ENVIRONMENT, at=_spending)
+def no_budget(gpus: int, has_budget: bool) -> Iterator[Fault]:
+    """GPUs without a budget: nobody is told when a forgotten cluster costs too much.
+
+    Wrong:
+        budget: null
+
+    Right:
+        budget: {monthly: 50000, emails: [team@example.com]}
+    """
+    if gpus and not has_budget:
+        mend = "add `budget: {monthly: 50000, emails: [you@example.com]}`"
+        yield Fault(f"{gpus} GPUs, and nobody is told what they cost", mend)

@@ -1,0 +1,46 @@
+"""Takes an environment apart into the plain arguments of rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog import vm_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import EnvironmentSubject
+    from fairway_core.environment import AnyCluster, Environment
+
+
+def most_nodes(cluster: AnyCluster) -> int:
+    """The largest number of nodes that the cluster may have."""
+    return cluster.node_range.max
+
+
+def sizes(subject: EnvironmentSubject) -> Iterator[Place]:
+    """Every VM size that is named: `size`."""
+    for section in ("clusters", "filesystems"):
+        for name, item in getattr(subject.environment, section).items():
+            if size := getattr(item, "size", None):
+                yield (section, name, "size"), {"size": vm_size(size)}
+
+
+def dated_sizes(subject: EnvironmentSubject) -> Iterator[Place]:
+    """Every VM size that is named: `size`, and the date of `today`."""
+    for path, arguments in sizes(subject):
+        yield path, {**arguments, "today": subject.today}
+
+
+def clusters(subject: EnvironmentSubject) -> Iterator[Place]:
+    """Every cluster: `size`, and `nodes`, the most that one of its jobs may have."""
+    for name, cluster in subject.environment.clusters.items():
+        size = vm_size(cluster.size)
+        yield ("clusters", name), {"size": size, "nodes": cluster.nodes_of_a_job}
+
+
+def images(subject: EnvironmentSubject) -> Iterator[Place]:
+    """Every image that a cluster gets: `image`."""
+    for name, cluster in subject.environment.clusters.items():
+        yield ("clusters", name, "image"), {"image": cluster.chosen_image}

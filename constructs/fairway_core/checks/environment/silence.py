@@ -1,0 +1,38 @@
+"""Rules on the checks that an environment does without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.checks.check import REGISTERED, Fault, Subject, check
+from fairway_core.findings import Severity
+from fairway_core.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import EnvironmentSubject
+
+
+def _ignored(subject: EnvironmentSubject) -> Iterator[Place]:
+    from fairway_core.checks.registry import all_checks
+
+    all_checks()
+    for index, id_ in enumerate(subject.environment.checks.ignore):
+        yield ("checks", "ignore", index), {"id": id_, "known": REGISTERED}
+
+
+@check("unknown-check", Severity.ERROR, Subject.ENVIRONMENT, at=_ignored)
+def unknown_check(id: str, known: Collection[str]) -> Iterator[Fault]:  # noqa: A002
+    """A check that is to be ignored and does not exist.
+
+    Wrong:
+        checks: {ignore: [no-bugdet]}
+
+    Right:
+        checks: {ignore: [no-budget]}
+    """
+    if id not in known:
+        mend = did_you_mean(id, known) or "docs/checks.md lists them"
+        yield Fault(f"no check is called `{id}`", mend)

@@ -1,0 +1,1 @@
+"""Rules on a Terraform plan: what would be taken away."""

@@ -1,0 +1,38 @@
+"""All checks: the modules that hold rules, and look-ups over them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from fairway_core.checks.check import REGISTERED, Check, Subject
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+RULES: Mapping[Subject, tuple[str, ...]] = {
+    Subject.ENVIRONMENT: ("clusters", "filesystems", "ownership", "text", "silence"),
+    Subject.TERRAFORM: ("network", "data", "compute", "general"),
+    Subject.PLAN: ("changes",),
+}
+"""The modules that hold the rules, in the folder of their subject."""
+
+
+def all_checks(subject: Subject | None = None) -> tuple[Check, ...]:
+    """Every check, or those of one subject, in the order of their modules."""
+    for each in [subject] if subject else Subject:
+        for module in RULES[each]:
+            import_module(f"fairway_core.checks.{each.value}.{module}")
+    return tuple(one for one in REGISTERED.values() if subject in (None, one.subject))
+
+
+def require_known(ids: Iterable[str]) -> None:
+    """Raises UserError, with the nearest id, for one that no check has."""
+    known = [one.id for one in all_checks()]
+    for id in ids:  # noqa: A001
+        if id not in known:
+            from fairway_core.spelling import did_you_mean
+
+            mend = did_you_mean(id, known) or "docs/checks.md lists them"
+            raise UserError.of("unknown-check", f"no check is called `{id}`", mend)

@@ -1,0 +1,89 @@
+"""Runs the checks of one subject, and puts what they find in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.checks.check import Subject
+from fairway_core.checks.registry import all_checks
+from fairway_core.checks.subjects import EnvironmentSubject, PlanSubject
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Collection, Iterator, Mapping
+
+    from fairway_core.checks.subjects import Asked
+    from fairway_core.documents import Document
+    from fairway_core.environment import Environment
+    from fairway_core.findings import Finding, Location
+    from fairway_core.yaml_text import DataPath
+
+
+def check_environment(
+    environment: Environment,
+    document: Document | None = None,
+    *,
+    ignore: Collection[str] = (),
+    today: datetime.date | None = None,
+) -> list[Finding]:
+    """What the environment checks find, in the order of `document`, at its lines.
+
+    `today` is the date against which retirements are set, the real one by default.
+    """
+    if today is None:
+        import datetime
+
+        today = datetime.datetime.now(datetime.UTC).date()
+    found = []
+    subject = EnvironmentSubject(environment, today)
+    for path, finding in _run(Subject.ENVIRONMENT, subject, ignore):
+        place = _line_of(path, document) if document else None
+        found.append(replace(finding, location=place))
+    return sorted(found, key=_place_in_file)
+
+
+def check_stack(
+    stack: Mapping[str, Any], asked: Asked, *, ignore: Collection[str] = ()
+) -> list[Finding]:
+    """What the Terraform checks find in one synthesized stack, a `cdk.tf.json` as plain data.
+
+    A finding's path is the resource's address and what follows: "azurerm_subnet.compute.name".
+    """
+    from fairway_core.checks.terraform.stack import subject_of
+
+    return [finding for _, finding in _run(Subject.TERRAFORM, subject_of(stack, asked), ignore)]
+
+
+def check_plan(plan: Mapping[str, Any], *, allow: Collection[str] = ()) -> list[Finding]:
+    """What a plan would take away, as `terraform show -json` writes it.
+
+    `allow` holds the addresses of resources whose loss is meant.
+    """
+    subject = PlanSubject(plan.get("resource_changes", ()), frozenset(allow))
+    return [finding for _, finding in _run(Subject.PLAN, subject, ())]
+
+
+def _run(
+    kind: Subject, subject: Any, ignore: Collection[str]
+) -> Iterator[tuple[DataPath, Finding]]:
+    for check in all_checks(kind):
+        if check.id not in ignore:
+            yield from check.findings(subject)
+
+
+def _line_of(path: DataPath, document: Document) -> Location:
+    """Where the path stands, or as much of it as the document holds: defaults have no line."""
+    value, present = document.data, 0
+    for step in path:
+        holds = isinstance(value, dict) and step in value
+        if not holds and not (isinstance(value, list) and isinstance(step, int)):
+            break
+        value, present = value[step], present + 1
+    # A mapping is shown by its key, not by the first of its lines.
+    return document.location(path[:present], of_key=isinstance(value, dict))
+
+
+def _place_in_file(finding: Finding) -> tuple[int, int]:
+    place = finding.location
+    return (place.line, place.column) if place else (0, 0)

@@ -1,0 +1,67 @@
+"""What each kind of check is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.environment.state import AzurermState
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Collection, Mapping
+    from ipaddress import IPv4Network
+
+    from fairway_core.environment import Environment
+
+
+@dataclass(frozen=True)
+class EnvironmentSubject:
+    """An environment, and the date against which retirements are set."""
+
+    environment: Environment
+    today: datetime.date
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the environment file asked for, as far as it decides what Terraform may hold.
+
+    `public_accounts` are the names of storage accounts that may answer to every network.
+    """
+
+    protect: bool = True
+    allowed: tuple[IPv4Network, ...] = ()
+    bastion: bool = False
+    public_accounts: tuple[str, ...] = ()
+
+    @classmethod
+    def by(cls, environment: Environment) -> Asked:
+        """What this environment asks for."""
+        access, state = environment.access, environment.state
+        public: tuple[str, ...] = ()
+        if isinstance(state, AzurermState) and state.public_access:
+            public = (state.storage_account,)
+        return cls(
+            protect=environment.protect,
+            allowed=access.allowed,
+            bastion=bool(getattr(access, "bastion", False)),
+            public_accounts=public,
+        )
+
+
+@dataclass(frozen=True)
+class StackSubject:
+    """A synthesized stack without nulls and comments, and what was asked for."""
+
+    resources: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    outputs: Mapping[str, Mapping[str, Any]]
+    asked: Asked
+
+
+@dataclass(frozen=True)
+class PlanSubject:
+    """A plan's changes, and the addresses of the resources whose loss is meant."""
+
+    changes: Collection[Mapping[str, Any]]
+    allow: Collection[str]

@@ -1,0 +1,1 @@
+"""Rules on synthesized Terraform, as plain data: what would really be deployed."""

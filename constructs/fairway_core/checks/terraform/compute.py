@@ -1,0 +1,160 @@
+"""Rules on nodes: what keeps InfiniBand and multi-node jobs working, and disks in reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog import limit, vm_sizes
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.terraform.stack import each, referred
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import StackSubject
+
+_SCALE_SET = "azurerm_linux_virtual_machine_scale_set"
+
+
+def _scale_sets_with_infiniband(subject: StackSubject) -> Iterator[Place]:
+    for name, arguments in subject.resources.get(_SCALE_SET, {}).items():
+        size = vm_sizes().get(arguments.get("sku", ""))
+        if size is not None and size.rdma:
+            yield (_SCALE_SET, name), {"arguments": arguments}
+
+
+@check("broken-fabric", Severity.ERROR, Subject.TERRAFORM, at=_scale_sets_with_infiniband)
+def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+    """A scale set of a size with InfiniBand whose nodes could not reach each other over it.
+
+    InfiniBand needs one placement group, in one zone or none, with all nodes kept.
+
+    Wrong:
+        resource:
+          azurerm_linux_virtual_machine_scale_set:
+            pair:
+              sku: Standard_ND96isr_H100_v5
+              instances: 2
+              overprovision: false
+              platform_fault_domain_count: 1
+              single_placement_group: false
+
+    Right:
+        resource:
+          azurerm_linux_virtual_machine_scale_set:
+            pair:
+              sku: Standard_ND96isr_H100_v5
+              instances: 2
+              overprovision: false
+              platform_fault_domain_count: 1
+              single_placement_group: true
+    """
+    most = limit("placement_group_vms")
+    wanted = {
+        "single_placement_group": (True, "InfiniBand does not leave a placement group"),
+        "overprovision": (False, "Azure would start more nodes and delete some of them"),
+        "platform_fault_domain_count": (1, "more fault domains spread the nodes"),
+    }
+    for argument, (value, why) in wanted.items():
+        if arguments.get(argument) != value:
+            yield Fault(why, f"{argument} = {str(value).lower()}", (argument,))
+    if _number(arguments.get("instances")) > most:
+        yield Fault(f"a placement group holds {most} nodes", "make several", ("instances",))
+    if len(arguments.get("zones", ())) > 1:
+        yield Fault("InfiniBand does not reach another zone", "name one zone", ("zones",))
+    if arguments.get("capacity_reservation_group_id"):
+        yield Fault(
+            "a capacity reservation takes the nodes out of their placement group",
+            "leave it out",
+            ("capacity_reservation_group_id",),
+        )
+
+
+@check("batch-mpi-pool", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_batch_pool"))
+def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+    """A Batch pool on which a multi-instance task would stay active for ever.
+
+    Wrong:
+        resource:
+          azurerm_batch_pool:
+            nd:
+              inter_node_communication: Enabled
+              max_tasks_per_node: 4
+              fixed_scale: {target_dedicated_nodes: 2}
+
+    Right:
+        resource:
+          azurerm_batch_pool:
+            nd:
+              inter_node_communication: Enabled
+              max_tasks_per_node: 1
+              fixed_scale: {target_dedicated_nodes: 2}
+    """
+    if arguments.get("inter_node_communication", "Enabled") != "Enabled":
+        return  # its tasks take a node each
+    if arguments.get("max_tasks_per_node", 1) != 1:
+        yield Fault(
+            "a multi-instance task needs one slot a node",
+            "max_tasks_per_node = 1",
+            ("max_tasks_per_node",),
+        )
+    scale = arguments.get("fixed_scale", {})
+    scale = scale[0] if isinstance(scale, list) else scale
+    dedicated = _number(scale.get("target_dedicated_nodes"))
+    spot = _number(scale.get("target_low_priority_nodes"))
+    if dedicated and spot:
+        yield Fault("the nodes of a job must not be mixed", "dedicated or Spot", ("fixed_scale",))
+    most = limit("batch_pool_nodes_batch_service")
+    if dedicated + spot > most:
+        yield Fault(f"such a pool holds {most} nodes", "make several", ("fixed_scale",))
+
+
+def _attachments(subject: StackSubject) -> Iterator[Place]:
+    resources = subject.resources
+    disks, machines = (
+        {f"{type_}.{name}": arguments for name, arguments in resources.get(type_, {}).items()}
+        for type_ in ("azurerm_managed_disk", "azurerm_linux_virtual_machine")
+    )
+    kind = "azurerm_virtual_machine_data_disk_attachment"
+    for name, link in resources.get(kind, {}).items():
+        disk = disks.get(referred(link.get("managed_disk_id")) or "")
+        machine = machines.get(referred(link.get("virtual_machine_id")) or "")
+        if disk is not None and machine is not None:
+            zones = {"disk_zone": disk.get("zone"), "machine_zone": machine.get("zone")}
+            yield (kind, name), zones
+
+
+@check("disk-in-other-zone", Severity.ERROR, Subject.TERRAFORM, at=_attachments)
+def disk_in_other_zone(disk_zone: str | None, machine_zone: str | None) -> Iterator[Fault]:
+    """A disk that its VM cannot reach, because the two stand in different zones.
+
+    Wrong:
+        resource:
+          azurerm_managed_disk: {data: {zone: "1"}}
+          azurerm_linux_virtual_machine: {data: {zone: "2"}}
+          azurerm_virtual_machine_data_disk_attachment:
+            data:
+              managed_disk_id: "${azurerm_managed_disk.data.id}"
+              virtual_machine_id: "${azurerm_linux_virtual_machine.data.id}"
+
+    Right:
+        resource:
+          azurerm_managed_disk: {data: {zone: "1"}}
+          azurerm_linux_virtual_machine: {data: {zone: "1"}}
+          azurerm_virtual_machine_data_disk_attachment:
+            data:
+              managed_disk_id: "${azurerm_managed_disk.data.id}"
+              virtual_machine_id: "${azurerm_linux_virtual_machine.data.id}"
+    """
+    if disk_zone != machine_zone:
+        yield Fault(
+            f"the disk stands in zone {disk_zone or 'none'}, its VM in {machine_zone or 'none'}",
+            "put both in one zone",
+        )
+
+
+def _number(value: Any) -> int:
+    """A count, or 0 where Terraform alone will know it."""
+    return value if isinstance(value, int) else 0

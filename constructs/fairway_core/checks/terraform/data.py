@@ -1,0 +1,155 @@
+"""Rules on what holds data: kept from being lost, and from being read by anyone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog.terraform_types import holds_data, stands_inside_another
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.terraform.stack import blocks, referred
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import StackSubject
+
+
+def _holders(subject: StackSubject) -> Iterator[Place]:
+    resources = subject.resources
+    locks = resources.get("azurerm_management_lock", {}).values()
+    locked = {referred(lock.get("scope")) for lock in locks}
+    for type_, named in resources.items():
+        for name, arguments in named.items() if holds_data(type_) and subject.asked.protect else ():
+            yield (
+                (type_, name),
+                {
+                    "arguments": arguments,
+                    "locked": stands_inside_another(type_) or f"{type_}.{name}" in locked,
+                },
+            )
+
+
+@check("unprotected-data", Severity.ERROR, Subject.TERRAFORM, at=_holders)
+def unprotected_data(arguments: Mapping[str, Any], locked: bool) -> Iterator[Fault]:
+    """A resource that holds data and could be deleted, although `protect` is on.
+
+    Terraform refuses to destroy it only with `prevent_destroy`, and Azure to delete it only
+    with a delete lock.
+
+    Wrong:
+        resource:
+          azurerm_managed_disk:
+            data-disk-0: {name: demo-disk-data-0}
+
+    Right:
+        resource:
+          azurerm_managed_disk:
+            data-disk-0:
+              name: demo-disk-data-0
+              lifecycle: {prevent_destroy: true}
+          azurerm_management_lock:
+            data-disk-0-lock:
+              {name: lock, scope: "${azurerm_managed_disk.data-disk-0.id}"}
+    """
+    if not arguments.get("lifecycle", {}).get("prevent_destroy"):
+        yield Fault("Terraform could destroy what this holds", "lifecycle: prevent_destroy")
+    if not locked:
+        yield Fault("Azure could delete what this holds", "add a management lock CanNotDelete")
+
+
+def _services(subject: StackSubject) -> Iterator[Place]:
+    for type_ in ("azurerm_storage_account", "azurerm_key_vault"):
+        for name, arguments in subject.resources.get(type_, {}).items():
+            public = arguments.get("name") in subject.asked.public_accounts
+            yield (type_, name), {"arguments": arguments, "public": public}
+
+
+@check("public-storage", Severity.ERROR, Subject.TERRAFORM, at=_services)
+def public_storage(arguments: Mapping[str, Any], public: bool) -> Iterator[Fault]:
+    """A storage account or a vault that answers to every network and was not asked to.
+
+    Wrong:
+        resource:
+          azurerm_key_vault: {vault: {public_network_access_enabled: true}}
+
+    Right:
+        resource:
+          azurerm_key_vault:
+            vault: {network_acls: {default_action: Deny, bypass: AzureServices}}
+    """
+    rules = [*blocks(arguments.get("network_rules")), *blocks(arguments.get("network_acls"))]
+    closed = arguments.get("public_network_access_enabled") is False
+    if (
+        not public
+        and not closed
+        and not any(rule.get("default_action") == "Deny" for rule in rules)
+    ):
+        yield Fault("every network may reach this", "deny by default, and name who may")
+
+
+# What Azure's keys, tokens and private keys look like in text.
+_SECRETS = {
+    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    "an account key": re.compile(r"(?i)account_?key\s*[=:]\s*[\"']?[A-Za-z0-9+/]{40,}"),
+    "a shared access signature": re.compile(r"[?&]sig=[A-Za-z0-9%+/]{20,}"),
+    "a password": re.compile(r"(?im)^\s*(?:export\s+)?\w*(?:password|passwd)\s*[=:]\s*[^\s$#]"),
+}
+
+# Attributes whose value Terraform would keep in its state and show to whoever reads outputs.
+_SECRET_ATTRIBUTE = re.compile(
+    r"azurerm_\w+\.[\w-]+(?:\[\d+\])?\."
+    r"(?:\w*(?:access_key|connection_string|shared_key|password|sas)(?![\w-])|(?:value|secret)\b)"
+)
+_ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
+
+
+def _texts(subject: StackSubject) -> Iterator[Place]:
+    for type_, named in subject.resources.items():
+        for name, arguments in named.items():
+            for argument in ("custom_data", "user_data"):
+                if argument in arguments:
+                    yield (type_, name, argument), {"text": _decoded(arguments[argument])}
+            if type_ == "azurerm_batch_pool" and "start_task" in arguments:
+                text = json.dumps(arguments["start_task"], indent=0)
+                yield (type_, name, "start_task"), {"text": text}
+    for name, output in subject.outputs.items():
+        yield ("output", name), {"text": json.dumps(output.get("value"))}
+
+
+def _decoded(text: str) -> str:
+    """The text, and what stands in it in base64."""
+    texts = [text]
+    for match in _ENCODED.finditer(text):
+        try:
+            texts.append(base64.b64decode(match[0], validate=True).decode())
+        except (binascii.Error, UnicodeDecodeError):
+            continue
+    return "\n".join(texts)
+
+
+@check("plain-secret", Severity.ERROR, Subject.TERRAFORM, at=_texts)
+def plain_secret(text: str) -> Iterator[Fault]:
+    """A key or a password in the start-up data of a VM, in a start task, or in an output.
+
+    All of these can be read by whoever may read the resource or the state.
+
+    Wrong:
+        output:
+          key: {value: "${azurerm_storage_account.storage.primary_access_key}"}
+
+    Right:
+        output:
+          url: {value: "${azurerm_storage_account.storage.primary_blob_endpoint}"}
+    """
+    mend = "let the node's managed identity read it from the key vault"
+    for what, pattern in _SECRETS.items():
+        if pattern.search(text):
+            yield Fault(f"{what} stands here in plain text", mend)
+    if match := _SECRET_ATTRIBUTE.search(text):
+        yield Fault(f"`{match[0]}` is a secret, and stands here for all to read", mend)

@@ -1,0 +1,101 @@
+"""Rules on every resource: tagged, named as Azure takes it, and granted for a reason."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog.terraform_types import takes_tags
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.terraform.stack import each, every
+from fairway_core.findings import Severity
+from fairway_core.naming import name_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+REQUIRED_TAGS = ("environment", "managed-by")
+"""On every resource, so that what it belongs to and what made it can be found."""
+
+_SUFFIX = re.compile(r"\$\{substr\(sha256\(.*\), 0, (?P<length>\d+)\)\}")
+_ALPHANUMERIC = re.compile(r"[a-z0-9]+")
+
+
+@check("untagged", Severity.ERROR, Subject.TERRAFORM, at=every)
+def untagged(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noqa: A002
+    """A resource that could carry tags and lacks those by which it is found and billed.
+
+    Wrong:
+        resource:
+          azurerm_resource_group: {group: {name: demo-rg-data}}
+
+    Right:
+        resource:
+          azurerm_resource_group:
+            group: {name: demo-rg-data, tags: {environment: demo, managed-by: fairway}}
+    """
+    tags = arguments.get("tags", {})
+    missing = [tag for tag in REQUIRED_TAGS if tag not in tags]
+    if takes_tags(type) and missing:
+        yield Fault(f"no tag {' nor '.join(missing)}", "give it the environment's tags", ("tags",))
+
+
+@check("azure-name", Severity.ERROR, Subject.TERRAFORM, at=every)
+def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noqa: A002
+    """A name that Azure would refuse: too long, or of characters that it does not take.
+
+    A name that is taken in all of Azure ends in a stable suffix of eight characters, which
+    counts.
+
+    Wrong:
+        resource:
+          azurerm_storage_account:
+            storage: {name: h100-storage, public_network_access_enabled: false}
+
+    Right:
+        resource:
+          azurerm_storage_account:
+            storage:
+              name: 'h100st${substr(sha256(join("-", ["id", "h100"])), 0, 8)}'
+              public_network_access_enabled: false
+    """
+    rule, name = name_rule(type.removeprefix("azurerm_")), arguments.get("name")
+    if rule is None or not isinstance(name, str):
+        return
+    known = _SUFFIX.sub(lambda match: "x" * int(match["length"]), name)
+    if "${" in known:
+        return  # Terraform alone will know it
+    if not rule.shortest <= len(known) <= rule.longest:
+        yield Fault(
+            f"`{name}` has {len(known)} characters",
+            f"Azure takes {rule.shortest} to {rule.longest}",
+            ("name",),
+        )
+    if rule.style == "alphanumeric" and not _ALPHANUMERIC.fullmatch(known):
+        yield Fault(f"Azure does not take `{name}`", "lower-case letters and digits", ("name",))
+
+
+_BROAD_ROLES = frozenset({"Owner", "Contributor", "User Access Administrator"})
+
+
+@check("broad-role", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_role_assignment"))
+def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+    """A role over everything, or one that does not say what it is for.
+
+    Wrong:
+        resource:
+          azurerm_role_assignment:
+            nodes: {role_definition_name: Contributor, description: Nodes write results}
+
+    Right:
+        resource:
+          azurerm_role_assignment:
+            nodes:
+              role_definition_name: Storage Blob Data Contributor
+              description: Nodes write results
+    """
+    role = arguments.get("role_definition_name")
+    if role in _BROAD_ROLES:
+        yield Fault(f"`{role}` may do far more than any node needs", "take a role for one service")
+    if not arguments.get("description"):
+        yield Fault("nobody can tell what this role is for", "say it in `description`")

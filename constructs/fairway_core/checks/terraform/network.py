@@ -1,0 +1,218 @@
+"""Rules on the network: nothing comes in from the internet that was not asked for."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.terraform.stack import Resources, blocks, each, referred
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import StackSubject
+
+_INTERNET = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0", "0.0.0.0"})  # noqa: S104
+_BASTION_SUBNET = "AzureBastionSubnet"
+_HTTPS = "443"
+
+
+def _rules(subject: StackSubject) -> Iterator[Place]:
+    resources = subject.resources
+    for_bastion = _bastion_groups(resources) if subject.asked.bastion else set()
+    for name, group in resources.get("azurerm_network_security_group", {}).items():
+        for index, rule in enumerate(blocks(group.get("security_rule"))):
+            path = ("azurerm_network_security_group", name, "security_rule", index)
+            yield (
+                path,
+                {"rule": rule, "allowed": subject.asked.allowed, "bastion": name in for_bastion},
+            )
+    for name, rule in resources.get("azurerm_network_security_rule", {}).items():
+        address = referred(rule.get("network_security_group_name")) or ""
+        bastion = address.rpartition(".")[2] in for_bastion
+        yield (
+            ("azurerm_network_security_rule", name),
+            {"rule": rule, "allowed": subject.asked.allowed, "bastion": bastion},
+        )
+
+
+def _bastion_groups(resources: Resources) -> set[str]:
+    """The names of the security groups on the subnet of Azure Bastion."""
+    subnets = {
+        f"azurerm_subnet.{name}"
+        for name, subnet in resources.get("azurerm_subnet", {}).items()
+        if subnet.get("name") == _BASTION_SUBNET
+    }
+    associations = resources.get("azurerm_subnet_network_security_group_association", {})
+    groups = [
+        referred(link.get("network_security_group_id"))
+        for link in associations.values()
+        if referred(link.get("subnet_id")) in subnets
+    ]
+    return {group.rpartition(".")[2] for group in groups if group}
+
+
+@check("open-to-internet", Severity.ERROR, Subject.TERRAFORM, at=_rules)
+def open_to_internet(
+    rule: Mapping[str, Any], allowed: Sequence[IPv4Network], bastion: bool
+) -> Iterator[Fault]:
+    """A rule that lets the internet in, or a public range that `access.allowed` does not name.
+
+    Azure Bastion's own subnet takes HTTPS from everywhere: that is what it is for.
+
+    Wrong:
+        resource:
+          azurerm_network_security_group:
+            compute-rules:
+              security_rule:
+                - {name: AllowSsh, direction: Inbound, access: Allow, protocol: Tcp,
+                   source_address_prefix: "*", destination_port_range: "22"}
+
+    Right:
+        resource:
+          azurerm_network_security_group:
+            compute-rules:
+              security_rule:
+                - {name: AllowSsh, direction: Inbound, access: Allow, protocol: Tcp,
+                   source_address_prefixes: [203.0.113.0/24], destination_port_range: "22"}
+                - {name: DenyEverythingElse, direction: Inbound, access: Deny, protocol: "*",
+                   source_address_prefix: "*", destination_port_range: "*"}
+    """
+    if rule.get("direction") != "Inbound" or rule.get("access") != "Allow":
+        return
+    if bastion and rule.get("destination_port_range") == _HTTPS:
+        return
+    sources = [rule.get("source_address_prefix"), *rule.get("source_address_prefixes", ())]
+    for source in sources:
+        if isinstance(source, str) and _is_open(source, allowed):
+            yield Fault(
+                f"rule `{rule.get('name')}` lets `{source}` in",
+                "name the ranges that you work from under `access.allowed`",
+            )
+
+
+def _is_open(source: str, allowed: Sequence[IPv4Network]) -> bool:
+    if source.lower() in _INTERNET:
+        return True
+    try:
+        network = IPv4Network(source)
+    except ValueError:
+        return False  # a service tag, or an expression
+    return network.is_global and not any(network.subnet_of(each) for each in allowed)
+
+
+def _addresses(subject: StackSubject) -> Iterator[Place]:
+    resources = subject.resources
+    users = _users_of_addresses(resources)
+    for name in resources.get("azurerm_public_ip", {}):
+        address = f"azurerm_public_ip.{name}"
+        yield (
+            ("azurerm_public_ip", name),
+            {"users": users.get(address, ()), "bastion": subject.asked.bastion},
+        )
+
+
+def _users_of_addresses(resources: Resources) -> dict[str, list[str]]:
+    """The types of the resources that refer to each public address."""
+    users: dict[str, list[str]] = {}
+    for type_, named in resources.items():
+        for arguments in named.values():
+            configurations = blocks(arguments.get("ip_configuration"))
+            for holder in (arguments, *configurations):
+                address = referred(holder.get("public_ip_address_id"))
+                if address:
+                    users.setdefault(address, []).append(type_)
+    return users
+
+
+_NAT = "azurerm_nat_gateway_public_ip_association"
+_BASTION = "azurerm_bastion_host"
+
+
+@check("public-address", Severity.ERROR, Subject.TERRAFORM, at=_addresses)
+def public_address(users: Sequence[str], bastion: bool) -> Iterator[Fault]:
+    """A public address of anything but the NAT gateway, or the bastion where it was asked for.
+
+    Wrong:
+        resource:
+          azurerm_public_ip: {server: {name: demo-pip-server}}
+          azurerm_network_interface:
+            server:
+              ip_configuration: [{public_ip_address_id: "${azurerm_public_ip.server.id}"}]
+
+    Right:
+        resource:
+          azurerm_public_ip: {nat: {name: demo-pip-nat}}
+          azurerm_nat_gateway_public_ip_association:
+            nat: {public_ip_address_id: "${azurerm_public_ip.nat.id}"}
+    """
+    asked_for = {_NAT, _BASTION} if bastion else {_NAT}
+    unasked = sorted(set(users) - asked_for)
+    if unasked:
+        yield Fault(
+            f"this public address belongs to {', '.join(unasked)}",
+            "reach it over the bastion or a private network",
+        )
+    elif not users:
+        yield Fault("this public address belongs to nothing in its stack", "remove it")
+
+
+@check(
+    "public-interface",
+    Severity.ERROR,
+    Subject.TERRAFORM,
+    at=each("azurerm_linux_virtual_machine_scale_set"),
+)
+def public_interface(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+    """A node of a scale set with a public address of its own.
+
+    Wrong:
+        resource:
+          azurerm_linux_virtual_machine_scale_set:
+            pair:
+              network_interface:
+                - name: primary
+                  ip_configuration: [{name: primary, public_ip_address: [{name: public}]}]
+
+    Right:
+        resource:
+          azurerm_linux_virtual_machine_scale_set:
+            pair:
+              network_interface:
+                - {name: primary, ip_configuration: [{name: primary}]}
+    """
+    for number, interface in enumerate(blocks(arguments.get("network_interface"))):
+        for configuration in blocks(interface.get("ip_configuration")):
+            if configuration.get("public_ip_address"):
+                yield Fault(
+                    "each node would have a public address",
+                    "leave `public_ip_address` out: nodes reach the internet through the NAT",
+                    ("network_interface", number),
+                )
+
+
+@check("public-pool", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_batch_pool"))
+def public_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+    """A Batch pool whose nodes have public addresses.
+
+    Wrong:
+        resource:
+          azurerm_batch_pool: {spot: {network_configuration: {subnet_id: x}}}
+
+    Right:
+        resource:
+          azurerm_batch_pool:
+            spot:
+              network_configuration:
+                {subnet_id: x, public_address_provisioning_type: NoPublicIPAddresses}
+    """
+    for network in blocks(arguments.get("network_configuration")):
+        if network.get("public_address_provisioning_type") != "NoPublicIPAddresses":
+            yield Fault(
+                "Azure would give the pool's nodes public addresses",
+                "public_address_provisioning_type = NoPublicIPAddresses",
+                ("network_configuration",),
+            )

@@ -1,0 +1,75 @@
+"""Reads a synthesized stack as rules want it: plain, without what says nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.checks.subjects import StackSubject
+
+if TYPE_CHECKING:
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import Asked
+
+Resources = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""The resources of a stack: arguments by name, by type."""
+
+_ADDRESS = re.compile(r"\$\{(?:[^}]*\W)?(?P<address>azurerm_\w+\.[\w-]+)\.")
+
+
+def subject_of(stack: Mapping[str, Any], asked: Asked) -> StackSubject:
+    """A stack's `cdk.tf.json` as its checks see it."""
+    plain = _without_nulls(stack)
+    return StackSubject(plain.get("resource", {}), plain.get("output", {}), asked)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: _without_nulls(item)
+            for key, item in value.items()
+            if key != "//" and not _is_null(item)
+        }
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value if not _is_null(item)]
+    return value
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or value == "${null}"
+
+
+def each(*types: str) -> Callable[[StackSubject], Iterator[Place]]:
+    """Places of a rule that looks at one resource of these types: `arguments`."""
+
+    def places(subject: StackSubject) -> Iterator[Place]:
+        for type_ in types:
+            for name, arguments in subject.resources.get(type_, {}).items():
+                yield (type_, name), {"arguments": arguments}
+
+    return places
+
+
+def every(subject: StackSubject) -> Iterator[Place]:
+    """Places of a rule that looks at any one resource: `type`, `arguments`."""
+    for type_, named in subject.resources.items():
+        for name, arguments in named.items():
+            yield (type_, name), {"type": type_, "arguments": arguments}
+
+
+def blocks(value: Any) -> list[Mapping[str, Any]]:
+    """A nested block's occurrences: Terraform's JSON has one as an object or in a list."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list) else [value]
+
+
+def referred(expression: Any) -> str | None:
+    """The address that an expression reads, or None.
+
+    >>> referred("${azurerm_public_ip.nat-address.id}")
+    'azurerm_public_ip.nat-address'
+    """
+    match = _ADDRESS.search(expression) if isinstance(expression, str) else None
+    return match["address"] if match else None

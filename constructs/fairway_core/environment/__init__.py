@@ -1,0 +1,42 @@
+"""The environment file: one training cluster on Azure, as its owner describes it.
+
+>>> demo = load_environment("stacks/environments/demo.yaml")  # doctest: +SKIP
+>>> demo.clusters["pair"].nodes  # doctest: +SKIP
+2
+"""
+
+from fairway_core.environment.addresses import subnet_plan
+from fairway_core.environment.batch import Batch, BatchCluster
+from fairway_core.environment.filesystems import Disks, NfsServer
+from fairway_core.environment.keys import read_public_keys
+from fairway_core.environment.loading import LoadedEnvironment, load_environment, read_environment
+from fairway_core.environment.model import Access, AnyCluster, Cluster, Environment, Network
+from fairway_core.environment.monitoring import Budget, Monitoring
+from fairway_core.environment.services import Registry, Vault
+from fairway_core.environment.state import AzurermState, LocalState
+from fairway_core.environment.storage import Container, Storage
+
+__all__ = [
+    "Access",
+    "AnyCluster",
+    "AzurermState",
+    "Batch",
+    "BatchCluster",
+    "Budget",
+    "Cluster",
+    "Container",
+    "Disks",
+    "Environment",
+    "LoadedEnvironment",
+    "LocalState",
+    "Monitoring",
+    "Network",
+    "NfsServer",
+    "Registry",
+    "Storage",
+    "Vault",
+    "load_environment",
+    "read_environment",
+    "read_public_keys",
+    "subnet_plan",
+]

@@ -1,0 +1,29 @@
+"""How the address space of an environment is cut into subnets."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+# The first half belongs to the compute nodes. The second half is cut into sixteen equal
+# blocks, and a role keeps its block for ever: a new role takes a free one and moves nobody.
+_BLOCKS = {"storage": 0, "management": 1, "endpoints": 2}
+_BLOCK_BITS = 5
+
+# The smallest block must still hold Azure's largest demand on a small subnet, a /26.
+LONGEST_PREFIX = 26 - _BLOCK_BITS
+
+
+def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:
+    """The subnet of each role; `address_space` has a prefix of LONGEST_PREFIX or shorter.
+
+    >>> plan = subnet_plan(IPv4Network("10.40.0.0/16"))
+    >>> str(plan["compute"]), str(plan["storage"]), str(plan["management"])
+    ('10.40.0.0/17', '10.40.128.0/21', '10.40.136.0/21')
+    """
+    compute, rest = address_space.subnets(prefixlen_diff=1)
+    size = rest.num_addresses >> (_BLOCK_BITS - 1)
+    prefix = address_space.prefixlen + _BLOCK_BITS
+    plan = {"compute": compute}
+    for role, block in _BLOCKS.items():
+        plan[role] = IPv4Network((int(rest.network_address) + block * size, prefix))
+    return plan

@@ -1,0 +1,272 @@
+"""Clusters whose jobs Azure Batch queues and runs: pools, how they scale, and their account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
+from fairway_core.catalog import default_image, image, images, limit, vm_size
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.values import as_field_error, offered_size
+from fairway_core.findings import UserError
+from fairway_core.target import NodeRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_core.catalog import Image, VmSize
+
+# "Microsoft Azure Batch" in every directory of Entra ID. Source: Azure documentation, create
+# a Batch account.
+BATCH_APPLICATION_ID = "ddbf3205-c6bd-46ae-8127-60eb93363864"
+
+_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_MODE_LIMITS = {
+    "BatchService": "batch_pool_nodes_batch_service",
+    "UserSubscription": "batch_pool_nodes_user_subscription",
+}
+
+
+class Batch(Model, defer_build=True):
+    """The Batch account of the environment.
+
+    With `mode: UserSubscription` nodes count against the subscription's own quota of cores.
+    It needs `service_principal`, the object id that Batch has in your directory: as Batch
+    then makes the VMs in your name, it is given a role for that on the subscription.
+    """
+
+    mode: Literal["BatchService", "UserSubscription"] = "BatchService"
+    service_principal: Annotated[str, StringConstraints(pattern=_UUID)] | None = None
+
+    @model_validator(mode="after")
+    def _batch_is_known_where_it_acts_for_us(self) -> Self:
+        needed = self.mode == "UserSubscription"
+        if needed and self.service_principal is None:
+            raise FieldError(
+                "`mode: UserSubscription` needs the `service_principal:` of Batch",
+                f"az ad sp show --id {BATCH_APPLICATION_ID} --query id --output tsv",
+            )
+        if not needed and self.service_principal is not None:
+            raise FieldError(
+                "`service_principal:` has no effect with `mode: BatchService`",
+                "leave it out",
+                ("service_principal",),
+            )
+        return self
+
+
+class BatchCluster(Model, defer_build=True):
+    """A pool of Azure Batch; its nodes are all dedicated or all Spot.
+
+    `nodes` is a number, or `{min, max}` between which the pool scales: by `pending_tasks`
+    where `autoscale` says nothing else. With `autoscale: manual` it starts with `min` nodes,
+    people resize it, and Terraform leaves the number alone.
+
+    Jobs take several nodes, which reach each other over InfiniBand. With `mpi: false` each
+    takes one: such a pool may be larger, and may mix dedicated and Spot nodes.
+    """
+
+    engine: Literal["batch"]
+    size: str
+    nodes: Annotated[int, Field(ge=1)] | NodeRange
+    mpi: bool = True
+    spot: bool = False
+    autoscale: ScenarioName | Literal["manual"] | Autoscale | None = None
+    image: str | None = None
+    mounts: tuple[str, ...] = ()
+
+    @field_validator("size")
+    @classmethod
+    def _can_be_had(cls, name: str) -> str:
+        return offered_size(name).name
+
+    @model_validator(mode="after")
+    def _image_fits(self) -> Self:
+        try:
+            chosen = self.chosen_image
+        except UserError as error:
+            raise as_field_error(error, ("image",)) from None
+        check_pool_image(vm_size(self.size), chosen)
+        return self
+
+    @model_validator(mode="after")
+    def _nodes_fit_a_pool(self) -> Self:
+        kind = "batch_spot_nodes" if self.spot else "batch_dedicated_nodes"
+        # The account may lower it, see `check_batch`.
+        most = limit("batch_pool_nodes_batch_service") if self.mpi else limit(kind)
+        if self.node_range.max > most:
+            raise FieldError(
+                f"a pool holds at most {most} nodes, not {self.node_range.max}",
+                "make several pools"
+                + (", or say `mpi: false` where each job takes one node" if self.mpi else ""),
+                ("nodes",) if isinstance(self.nodes, int) else ("nodes", "max"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _autoscale_fits(self) -> Self:
+        if self.autoscale is not None and not self._has_a_range:
+            raise FieldError(
+                f"with {self.node_range.max} nodes at all times there is nothing to scale",
+                "write `nodes: {min: 0, max: …}`, or leave `autoscale:` out",
+                ("autoscale",),
+            )
+        autoscale = self.autoscaling
+        if autoscale is None:
+            return self
+        if autoscale.formula is not None:
+            try:
+                check_formula(autoscale.formula, spot=self.spot, mpi=self.mpi)
+            except FieldError as error:
+                raise FieldError(str(error), error.mend, ("autoscale", "formula")) from None
+        self._check_mix(autoscale)
+        if autoscale.nodes_per_job is not None:
+            self._check_nodes_per_job(autoscale.nodes_per_job)
+        return self
+
+    def _check_mix(self, autoscale: Autoscale) -> None:
+        path = ("autoscale", "rebalance") if autoscale.rebalance else ("autoscale",)
+        what = "`rebalance:`" if autoscale.rebalance else f"`{autoscale.scenario}`"
+        if autoscale.mixes and not self.spot:
+            raise FieldError(f"{what} needs Spot nodes", "say `spot: true`", path)
+        if autoscale.mixes and self.mpi:
+            raise FieldError(
+                f"{what} mixes dedicated and Spot nodes, and a pool for MPI holds one kind only",
+                "say `mpi: false` where each job takes one node, or take another scenario",
+                path,
+            )
+
+    def _check_nodes_per_job(self, count: int) -> None:
+        path = ("autoscale", "nodes_per_job")
+        if not self.mpi:
+            raise FieldError("with `mpi: false` each job takes one node", "leave it out", path)
+        if count > self.node_range.max:
+            raise FieldError(
+                f"no job takes {count} nodes of a pool of {self.node_range.max}", path=path
+            )
+
+    @property
+    def node_range(self) -> NodeRange:
+        """The least and the largest number of nodes."""
+        if isinstance(self.nodes, int):
+            return NodeRange(min=self.nodes, max=self.nodes)
+        return self.nodes
+
+    @property
+    def nodes_of_a_job(self) -> int:
+        """The most nodes that one job can take."""
+        return self.node_range.max if self.mpi else 1
+
+    @property
+    def chosen_image(self) -> Image:
+        """The image of every node: the one named, or the one for such a pool."""
+        return image(self.image) if self.image else pool_image(vm_size(self.size))
+
+    @property
+    def autoscaling(self) -> Autoscale | None:
+        """How the pool scales by itself; None where it does not."""
+        if isinstance(self.autoscale, Autoscale):
+            return self.autoscale
+        if self.autoscale == "manual" or not self._has_a_range:
+            return None
+        return Autoscale(scenario=self.autoscale or "pending_tasks")
+
+    @property
+    def resized_by_hand(self) -> bool:
+        """Whether people change the number of nodes, and Terraform must not change it back."""
+        return self.autoscale == "manual"
+
+    @property
+    def shape(self) -> PoolShape:
+        """What a formula must know of the pool."""
+        nodes = self.node_range
+        return PoolShape(minimum=nodes.min, maximum=nodes.max, spot=self.spot, mpi=self.mpi)
+
+    @property
+    def _has_a_range(self) -> bool:
+        return self.node_range.min < self.node_range.max
+
+
+def pool_image(size: VmSize) -> Image:
+    """The image of a pool of that size where none is named; UserError where none fits.
+
+    Batch takes the HPC images for sizes with InfiniBand, and refuses them for all others.
+    """
+    if size.rdma:
+        return default_image(size)
+    for row in images().values():
+        if not row.hpc and row.fits(size) and size.gpu is None:
+            return row
+    raise UserError.of(
+        "no-pool-image",
+        f"no image in the catalogue runs {size.name} in a Batch pool: the ones with GPU drivers "
+        "are HPC images, which Batch takes for sizes with InfiniBand only",
+        f"take `{size.rdma_variant}`" if size.rdma_variant else "take `engine: ssh`",
+    )
+
+
+def check_pool_image(size: VmSize, chosen: Image) -> None:
+    """Raises FieldError where Batch would refuse the image, or where devices would not work."""
+    usual = pool_image_or_none(size)
+    mend = f"take `{usual.alias}`, or leave `image:` out" if usual else "take `engine: ssh`"
+    if not chosen.fits(size):
+        raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", mend, ("image",))
+    if size.rdma and not chosen.hpc:
+        raise FieldError(
+            f"image `{chosen.alias}` has no InfiniBand driver for {size.name}", mend, ("image",)
+        )
+    if not size.rdma and chosen.hpc:
+        raise FieldError(
+            f"Batch takes the HPC image `{chosen.alias}` for sizes with InfiniBand only, "
+            f"and {size.name} has none",
+            mend,
+            ("image",),
+        )
+    if not size.rdma and size.gpu is not None:
+        raise FieldError(
+            f"image `{chosen.alias}` has no driver for the GPU of {size.name}", mend, ("image",)
+        )
+
+
+def pool_image_or_none(size: VmSize) -> Image | None:
+    """The image of a pool of that size, or None where none fits."""
+    try:
+        return pool_image(size)
+    except UserError:
+        return None
+
+
+def check_batch(
+    clusters: Mapping[str, object],
+    batch: Batch | None,
+    *,
+    private_endpoints: bool,
+    allowed: bool,
+) -> None:
+    """Raises FieldError where pools, their account and the network do not go together.
+
+    `allowed` says whether `access.allowed` names a range.
+    """
+    pools = {name: one for name, one in clusters.items() if isinstance(one, BatchCluster)}
+    if not pools:
+        if batch is not None:
+            raise FieldError("no cluster has `engine: batch`", "leave `batch:` out", ("batch",))
+        return
+    mode = (batch or Batch()).mode
+    most = limit(_MODE_LIMITS[mode])
+    for name, pool in pools.items():
+        if pool.mpi and pool.node_range.max > most:
+            raise FieldError(
+                f"with `mode: {mode}` a pool for MPI holds at most {most} nodes",
+                "make several pools",
+                ("clusters", name, "nodes"),
+            )
+    if not private_endpoints and not allowed:
+        raise FieldError(
+            "nobody could submit jobs to the Batch account: no range is let in, "
+            "and it has no address inside the network",
+            "name the ranges that you work from under `access.allowed:`",
+            ("network", "private_endpoints"),
+        )

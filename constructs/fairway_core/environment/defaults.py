@@ -1,0 +1,152 @@
+"""What clusters or file systems have in common, written once under `defaults:`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from fairway_core.annotations import fields_at
+from fairway_core.documents import Model
+from fairway_core.findings import Finding, Location, UserError
+from fairway_core.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from fairway_core.documents import Document
+    from fairway_core.yaml_text import DataPath
+
+_SECTIONS = {"cluster": "clusters", "filesystem": "filesystems"}
+
+
+class Defaults(Model, defer_build=True):
+    """Fields that each cluster, or each file system, has where it does not set them itself.
+
+    A field reaches those whose kind or engine knows it. Mappings are merged key by key;
+    anything else that is set takes the place of the default.
+    """
+
+    cluster: dict[str, Any] = Field(default_factory=dict)
+    """Fields of every cluster, for example `engine`, `image` or `mounts`."""
+
+    filesystem: dict[str, Any] = Field(default_factory=dict)
+    """Fields of every file system, for example `kind` or `size`."""
+
+
+def apply_defaults(document: Document, model: type[BaseModel]) -> Document:
+    """The document with its `defaults:` under each item of the section that they are for.
+
+    What comes from there keeps its own line. Raises UserError for a key that no cluster or
+    no file system knows.
+    """
+    data = document.data
+    defaults = data.get("defaults") if isinstance(data, dict) else None
+    if not isinstance(defaults, dict):
+        return document
+    merged, places = dict(data), dict(document.overrides)
+    for singular, plural in _SECTIONS.items():
+        fields, items = defaults.get(singular), data.get(plural)
+        if not isinstance(fields, dict):
+            continue
+        _require_known(document, model, singular)
+        if isinstance(items, dict):
+            merged[plural] = {
+                name: _filled(document, model, singular, name, places) for name in items
+            }
+    return replace(document, data=merged, overrides=places)
+
+
+def typed_as(path: DataPath) -> DataPath:
+    """The path of the field that a default stands for; any other path is its own."""
+    if len(path) > 1 and path[0] == "defaults" and path[1] in _SECTIONS:
+        return (_SECTIONS[str(path[1])], "any", *path[2:])
+    return path
+
+
+def once_each(error: UserError, document: Document) -> UserError:
+    """The error without repetitions: a wrong default is wrong in every item that takes it."""
+    inherited = {place for path, place in document.overrides.items() if path[0] != "defaults"}
+    seen: set[tuple[str, Location | None]] = set()
+    findings = []
+    for finding in error.findings:
+        key = (finding.id, finding.location)
+        if finding.location in inherited and key in seen:
+            continue
+        seen.add(key)
+        findings.append(finding)
+    return UserError(findings, exit_code=error.exit_code)
+
+
+def _require_known(document: Document, model: type[BaseModel], singular: str) -> None:
+    plural = _SECTIONS[singular]
+    known = fields_at(model, (plural, "any"), {})
+    findings = []
+    for key in document.data["defaults"][singular]:
+        if key not in known:
+            path = ("defaults", singular, key)
+            findings.append(
+                Finding(
+                    "unknown-key",
+                    f"no {singular} has a key `{key}`",
+                    did_you_mean(key, known),
+                    ".".join(path),
+                    location=document.location(path, of_key=True),
+                )
+            )
+    if findings:
+        raise UserError(findings)
+
+
+def _filled(
+    document: Document,
+    model: type[BaseModel],
+    singular: str,
+    name: str,
+    places: dict[DataPath, Location],
+) -> Any:
+    plural = _SECTIONS[singular]
+    fields = document.data["defaults"][singular]
+    own = document.data[plural][name]
+    own = {} if own is None else own
+    if not isinstance(own, dict):
+        return own
+    known = fields_at(model, (plural, name), {plural: {name: {**fields, **own}}})
+    fit = {key: value for key, value in fields.items() if key in known}
+    return _merged(own, fit, (plural, name), ("defaults", singular), document, places)
+
+
+def _merged(
+    own: Any,
+    default: Any,
+    path: DataPath,
+    source: DataPath,
+    document: Document,
+    places: dict[DataPath, Location],
+) -> Any:
+    if not isinstance(own, dict) or not isinstance(default, dict):
+        return own
+    result = dict(own)
+    for key, value in default.items():
+        below, origin = (*path, key), (*source, key)
+        if key in own:
+            result[key] = _merged(own[key], value, below, origin, document, places)
+        else:
+            result[key] = value
+            _note(value, below, origin, document, places)
+    return result
+
+
+def _note(
+    value: Any,
+    path: DataPath,
+    source: DataPath,
+    document: Document,
+    places: dict[DataPath, Location],
+) -> None:
+    """Remembers where the inherited value, and everything in it, really stands."""
+    places[path] = document.location(source)
+    parts = value.items() if isinstance(value, dict) else ()
+    for key, item in enumerate(value) if isinstance(value, list) else parts:
+        _note(item, (*path, key), (*source, key), document, places)

@@ -1,0 +1,79 @@
+"""The SSH public keys that are let in: given as keys, as files, or the user's own."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from pathlib import Path
+
+from fairway_core.findings import UserError
+
+# Azure takes no others; the user's own are looked for in this order.
+_OWN_KEYS = ("id_ed25519.pub", "id_rsa.pub")
+_TYPES = ("ssh-ed25519", "ssh-rsa")
+_KEY = re.compile(r"(?P<type>\S+)\s+(?P<body>[A-Za-z0-9+/]+=*)(\s+.*)?")
+_LOOKS_LIKE_A_KEY = ("ssh-", "ecdsa-", "sk-")
+
+
+def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
+    """The keys of an entry: itself, or each line of the file that it names from `folder`.
+
+    Raises UserError for a missing file, a private key, or a key that Azure does not take.
+    """
+    if entry.startswith(_LOOKS_LIKE_A_KEY):
+        return (_checked(entry, "the key"),)
+    path = folder / Path(entry).expanduser()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UserError.of(
+            "no-ssh-key", f"`{entry}`: no such public key", _how_to_make(entry)
+        ) from None
+    if "PRIVATE KEY" in text:
+        raise UserError.of(
+            "private-key", f"`{entry}` is a private key", f"name the public one: {entry}.pub"
+        )
+    lines = [line.strip() for line in text.splitlines()]
+    keys = tuple(_checked(line, f"`{entry}`") for line in lines if line and line[0] != "#")
+    if not keys:
+        raise UserError.of("no-ssh-key", f"`{entry}` holds no public key", _how_to_make(entry))
+    return keys
+
+
+def own_public_keys(home: Path) -> tuple[str, ...]:
+    """The user's own key; UserError with the command that makes one where there is none."""
+    for name in _OWN_KEYS:
+        path = home / ".ssh" / name
+        if path.is_file():
+            return read_public_keys(str(path), folder=home)
+    raise UserError.of(
+        "no-ssh-key",
+        "no SSH public key: neither `access.ssh_keys` nor one of your own in ~/.ssh",
+        "ssh-keygen -t ed25519",
+    )
+
+
+def _how_to_make(entry: str) -> str:
+    return f"ssh-keygen -t ed25519 -f {entry.removesuffix('.pub')}"
+
+
+def _checked(key: str, where: str) -> str:
+    match = _KEY.fullmatch(key)
+    try:
+        body = base64.b64decode(match["body"], validate=True) if match else b""
+    except binascii.Error:
+        body = b""
+    if match is None or not body.startswith(
+        len(match["type"]).to_bytes(4) + match["type"].encode()
+    ):
+        raise UserError.of(
+            "bad-ssh-key", f"{where} is not an OpenSSH public key", "ssh-keygen -t ed25519"
+        )
+    if match["type"] not in _TYPES:
+        raise UserError.of(
+            "bad-ssh-key",
+            f"{where} is of type {match['type']}, which Azure does not take",
+            f"take one of {', '.join(_TYPES)}: ssh-keygen -t ed25519",
+        )
+    return key

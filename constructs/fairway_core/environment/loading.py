@@ -1,0 +1,88 @@
+"""Reads an environment file: its variables, its defaults, and the SSH keys that it means."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.documents import Document, read
+from fairway_core.environment.defaults import apply_defaults, once_each, typed_as
+from fairway_core.environment.keys import own_public_keys, read_public_keys
+from fairway_core.environment.model import Environment
+from fairway_core.environment.variables import substitute
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Top-level keys that hold nothing but YAML anchors, as in Compose files.
+_ANCHORS = "x-"
+
+
+@dataclass(frozen=True)
+class LoadedEnvironment:
+    """An environment, and the document that it was read from, which knows every line."""
+
+    environment: Environment
+    document: Document
+
+
+def load_environment(
+    file: str | Path, *, overrides: Sequence[str] = (), home: Path | None = None
+) -> Environment:
+    """The environment in `file`, with each `dotted.path=value` of `overrides` set over it.
+
+    Paths of keys are taken from the file's folder; `home` is where the user's own are.
+    Raises UserError with a located finding for each fault.
+    """
+    return read_environment(file, overrides=overrides, home=home).environment
+
+
+def read_environment(
+    file: str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    home: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> LoadedEnvironment:
+    """Like `load_environment`, with the document, by which checks find their lines.
+
+    `environ` is where `${env:NAME}` looks, the process's own environment by default.
+    """
+    document = _without_anchors(read(file)).override(overrides, Environment)
+    variables = os.environ if environ is None else environ
+    document = substitute(document, Environment, variables, typed_as)
+    document = apply_defaults(document, Environment)
+    try:
+        environment = document.validate(Environment)
+    except UserError as error:
+        raise once_each(error, document) from None
+    keys = _keys(environment, document, home or Path.home())
+    access = environment.access.model_copy(update={"ssh_keys": keys})
+    return LoadedEnvironment(environment.model_copy(update={"access": access}), document)
+
+
+def _without_anchors(document: Document) -> Document:
+    if not isinstance(document.data, dict):
+        return document
+    data = {key: item for key, item in document.data.items() if not key.startswith(_ANCHORS)}
+    return replace(document, data=data)
+
+
+def _keys(environment: Environment, document: Document, home: Path) -> tuple[str, ...]:
+    if environment.access.ssh_keys is None:
+        return own_public_keys(home)
+    keys: dict[str, None] = {}
+    for index, entry in enumerate(environment.access.ssh_keys):
+        try:
+            found = read_public_keys(entry, folder=Path(document.file).parent)
+        except UserError as error:
+            place = document.location(("access", "ssh_keys", index))
+            path = f"access.ssh_keys.{index}"
+            raise UserError(
+                replace(finding, path=path, location=place) for finding in error.findings
+            ) from None
+        keys.update(dict.fromkeys(found))
+    return tuple(keys)

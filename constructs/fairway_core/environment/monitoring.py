@@ -1,0 +1,92 @@
+"""Who is told what: alerts on nodes and file servers, and a budget."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from fairway_core.documents import FieldError, Model
+from fairway_core.spans import Days
+
+_EMAIL = re.compile(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
+_CURRENCY = re.compile(r"[A-Z]{3}")
+
+# Azure's own ranges: days that a workspace keeps logs, and alerts of one budget.
+_RETENTION_DAYS = (30, 730)
+_MOST_BUDGET_ALERTS = 5
+_MOST_PERCENT = 1000
+
+
+def _email(address: str) -> str:
+    if not _EMAIL.fullmatch(address):
+        raise FieldError(f"`{address}` is not an email address", "for example team@example.com")
+    return address
+
+
+def _emails(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for index, address in enumerate(addresses):
+        if address.lower() in seen:
+            raise FieldError(f"`{address}` is named twice", "name it once", path=(index,))
+        seen.add(address.lower())
+    return addresses
+
+
+def _retention(days: int) -> int:
+    least, most = _RETENTION_DAYS
+    if not least <= days <= most:
+        raise FieldError(f"logs can be kept for {least}d to {most}d, not {days}d")
+    return days
+
+
+def _currency(code: str) -> str:
+    if not _CURRENCY.fullmatch(code):
+        raise FieldError(f"`{code}` is not a currency", "write its ISO code, for example USD")
+    return code
+
+
+def _alerts(percents: tuple[int, ...]) -> tuple[int, ...]:
+    if list(percents) != sorted(set(percents)):
+        raise FieldError("alerts are percentages in rising order, each once", "[50, 80, 100]")
+    if percents[0] < 1 or percents[-1] > _MOST_PERCENT:
+        raise FieldError(f"an alert is at 1 to {_MOST_PERCENT} percent of `monthly:`")
+    return percents
+
+
+Emails = Annotated[tuple[Annotated[str, AfterValidator(_email)], ...], AfterValidator(_emails)]
+
+
+class Monitoring(Model, defer_build=True):
+    """Logs and metrics of the nodes in one workspace, and alerts to `emails`."""
+
+    emails: Annotated[Emails, Field(min_length=1)]
+    retention: Annotated[Days, AfterValidator(_retention)] = _RETENTION_DAYS[0]
+
+
+class Budget(Model, defer_build=True):
+    """What the environment may cost a month, and at which percentages of it mail is sent.
+
+    `currency` is that of the subscription's bill, in which Azure counts. Without `emails`
+    those of `monitoring:` are used.
+    """
+
+    monthly: float = Field(ge=1)
+    currency: Annotated[str, AfterValidator(_currency)] = "USD"
+    alerts: Annotated[tuple[int, ...], AfterValidator(_alerts)] = Field(
+        default=(50, 80, 100), min_length=1, max_length=_MOST_BUDGET_ALERTS
+    )
+    emails: Emails = ()
+
+
+def budget_contacts(budget: Budget, monitoring: Monitoring | None) -> tuple[str, ...]:
+    """To whom the budget's alerts go; FieldError where it would be to nobody."""
+    contacts = budget.emails or (monitoring.emails if monitoring else ())
+    if not contacts:
+        raise FieldError(
+            "a budget without contacts tells nobody",
+            "add `emails:` to `budget:`, or a `monitoring:` section",
+            ("budget",),
+        )
+    return contacts

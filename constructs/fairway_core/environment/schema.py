@@ -1,0 +1,65 @@
+"""The JSON schema of environment files, for editors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairway_core.environment.model import Environment
+from fairway_core.schema import schema_of
+
+# A value may be taken from a variable, see `variables`.
+_REFERENCE = r"\$\{env:"
+
+_WITH_DEFAULTS = {"clusters": "cluster", "filesystems": "filesystem"}
+
+
+def environment_schema() -> dict[str, Any]:
+    """The schema of an environment file, with `defaults:`, variables and keys for anchors.
+
+    An item whose section has defaults need not be complete: what is missing may come from
+    them.
+    """
+    schema = schema_of(Environment, title="Fairway environment", reference=_REFERENCE)
+    definitions, properties = schema["$defs"], schema["properties"]
+    schema["patternProperties"] = {"^x-": {}}
+    schema["allOf"] = []
+    for plural, singular in _WITH_DEFAULTS.items():
+        section = properties[plural]
+        incomplete = _incomplete(section["additionalProperties"], definitions)
+        about = {key: section.pop(key) for key in ("description", "default") if key in section}
+        properties[plural] = about
+        schema["allOf"].append(
+            {
+                "if": {
+                    "properties": {"defaults": {"required": [singular]}},
+                    "required": ["defaults"],
+                },
+                "then": {"properties": {plural: {**section, "additionalProperties": incomplete}}},
+                "else": {"properties": {plural: section}},
+            }
+        )
+        definitions["Defaults"]["properties"][singular] |= _default_fields(incomplete, definitions)
+    return schema
+
+
+def _incomplete(item: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of items that need not be complete, whose definitions are added."""
+    branches = []
+    for branch in item.get("anyOf", [item]):
+        name = branch["$ref"].rpartition("/")[2]
+        partial = {key: value for key, value in definitions[name].items() if key != "required"}
+        definitions[f"{name}WithDefaults"] = partial
+        branches.append({"$ref": f"#/$defs/{name}WithDefaults"})
+    return {"anyOf": [*branches, {"type": "null"}]}
+
+
+def _default_fields(incomplete: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """The fields of every kind of item; which of them fit is seen when they are merged."""
+    fields: dict[str, Any] = {}
+    for branch in incomplete["anyOf"]:
+        name = branch.get("$ref", "").rpartition("/")[2]
+        for field, schema in definitions.get(name, {}).get("properties", {}).items():
+            known = fields.setdefault(field, {"anyOf": []})["anyOf"]
+            if schema not in known:
+                known.append(schema)
+    return {"type": "object", "properties": fields, "additionalProperties": False}

@@ -1,0 +1,62 @@
+"""The services beside the clusters: a container registry, and a vault for keys and secrets."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from fairway_core.documents import FieldError, Model
+from fairway_core.spans import Days
+
+# Azure's own range for a registry's retention, in days.
+_LONGEST_RETENTION = 365
+_USUAL_RETENTION = 30
+
+
+class Registry(Model, defer_build=True):
+    """A private container registry, from which nodes pull images.
+
+    Only Premium can be closed to the internet, and only Premium deletes manifests that have
+    had no tag for as long as `retention` (30 days by default).
+    """
+
+    sku: Literal["Basic", "Standard", "Premium"] = "Premium"
+    retention: Days | None = None
+
+    @model_validator(mode="after")
+    def _retention_is_offered(self) -> Self:
+        if self.retention is None:
+            return self
+        if self.sku != "Premium":
+            raise FieldError(
+                f"a {self.sku} registry keeps manifests without a tag for ever",
+                "take `sku: Premium`, or leave `retention:` out",
+                path=("retention",),
+            )
+        if self.retention > _LONGEST_RETENTION:
+            raise FieldError(
+                f"a registry keeps manifests without a tag for at most {_LONGEST_RETENTION}d",
+                path=("retention",),
+            )
+        return self
+
+    def check_network(self, *, private_endpoints: bool) -> None:
+        """Raises FieldError where nodes were to reach it inside the network and cannot."""
+        if private_endpoints and self.sku != "Premium":
+            raise FieldError(
+                f"a {self.sku} registry has no private endpoint and is open to the internet",
+                "take `sku: Premium`, or set `private_endpoints: false` under `network:`",
+                ("registry", "sku"),
+            )
+
+    @property
+    def retention_days(self) -> int | None:
+        """Days until a manifest without a tag is deleted; None where the sku never does."""
+        return (self.retention or _USUAL_RETENTION) if self.sku == "Premium" else None
+
+
+class Vault(Model, defer_build=True):
+    """A key vault, whose secrets nodes may read; `premium` keeps its keys in hardware."""
+
+    sku: Literal["standard", "premium"] = "standard"

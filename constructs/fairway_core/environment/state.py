@@ -1,0 +1,59 @@
+"""Where Terraform keeps what it knows of the environment."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.values import as_field_error
+from fairway_core.findings import UserError
+from fairway_core.naming import check_name
+
+_RESOURCE_GROUP = re.compile(r"[-\w.()]{0,89}[-\w()]", re.ASCII)
+
+
+def _resource_group(name: str) -> str:
+    if not _RESOURCE_GROUP.fullmatch(name):
+        raise FieldError(
+            f"`{name}` is no name for a resource group",
+            "1 to 90 letters, digits, hyphens, underscores, dots and parentheses; no dot last",
+        )
+    return name
+
+
+def _named_as(kind: str) -> AfterValidator:
+    def check(name: str) -> str:
+        try:
+            check_name(kind, name)
+        except UserError as error:
+            raise as_field_error(error) from None
+        return name
+
+    return AfterValidator(check)
+
+
+class LocalState(Model, defer_build=True):
+    """A file beside cdktf.json: for one person who tries something."""
+
+    backend: Literal["local"] = "local"
+
+
+class AzurermState(Model, defer_build=True):
+    """Blobs in a storage account, locked while Terraform runs, read with an Entra ID identity.
+
+    With `public_access` the account that Fairway makes is reached from every address, for
+    example from hosted build agents; otherwise from `access.allowed` alone. Either way only
+    identities with a role on it get in.
+    """
+
+    backend: Literal["azurerm"]
+    resource_group: Annotated[str, AfterValidator(_resource_group)]
+    storage_account: Annotated[str, _named_as("storage_account")]
+    container: Annotated[str, _named_as("storage_container")] = "tfstate"
+    public_access: bool = False
+
+
+State = Annotated[LocalState | AzurermState, Field(discriminator="backend")]

@@ -1,0 +1,50 @@
+"""Blob storage: the account's containers, how long they keep what is in them, its encryption."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.values import as_field_error, named
+from fairway_core.findings import UserError
+from fairway_core.naming import check_name
+from fairway_core.spans import Days
+
+
+class Container(Model, defer_build=True):
+    """A private blob container; with `expire` Azure deletes what nobody changed for so long."""
+
+    expire: Days | None = None
+
+
+class Storage(Model, defer_build=True):
+    """The Blob storage account; `account` is a name of one's own in place of the usual one.
+
+    With `customer_managed_key` its content is encrypted with a key in the environment's vault.
+    """
+
+    account: str | None = None
+    replication: Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"] = "ZRS"
+    customer_managed_key: bool = False
+    containers: dict[str, Container] = Field(
+        default_factory=lambda: {name: Container() for name in ("datasets", "outputs", "code")}
+    )
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        if self.account is not None:
+            try:
+                check_name("storage_account", self.account)
+            except UserError as error:
+                raise as_field_error(error, ("account",)) from None
+        try:
+            named(self.containers)
+            for name in self.containers:
+                check_name("storage_container", name)
+        except FieldError as error:
+            raise FieldError(str(error), error.mend, ("containers", *error.path)) from None
+        except UserError as error:
+            raise as_field_error(error, ("containers",)) from None
+        return self

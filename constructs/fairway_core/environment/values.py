@@ -1,0 +1,109 @@
+"""The small values of an environment file: names, ranges, sizes; each with its own message."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, PlainValidator
+
+from fairway_core.documents import FieldError
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_core.catalog import VmSize
+
+_ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,10}[a-z0-9]")
+_ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
+_LOCATION = re.compile(r"[a-z][a-z0-9]+")
+_PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
+# A mount over one of these would hide the system, the login keys or the local disks.
+_SYSTEM_FOLDERS = frozenset(
+    {"bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt"}
+    | {"proc", "root", "run", "sbin", "sys", "tmp", "usr", "var"}
+)
+_LOCAL_DISKS = ("/mnt", "/mnt/resource", "/mnt/resource_nvme", "/mnt/batch")
+
+
+def _environment_name(name: str) -> str:
+    if not _ENVIRONMENT_NAME.fullmatch(name):
+        raise FieldError(
+            f"`{name}` cannot start the name of every Azure resource",
+            "2 to 12 lower-case letters, digits and hyphens, from a letter to no hyphen",
+        )
+    return name
+
+
+def _location(location: str) -> str:
+    if not _LOCATION.fullmatch(location):
+        near = re.sub(r"[^a-z0-9]", "", location.lower())
+        raise FieldError(
+            f"`{location}` is not an Azure region's name",
+            f"did you mean `{near}`?" if _LOCATION.fullmatch(near) else "for example westeurope",
+        )
+    return location
+
+
+def _network(value: object) -> IPv4Network:
+    if isinstance(value, IPv4Network):
+        return value
+    if not isinstance(value, str):
+        raise FieldError("not an IPv4 range", "write it as text, for example 10.40.0.0/16")
+    try:
+        return IPv4Network(value)
+    except (AddressValueError, NetmaskValueError):
+        mend = "write it as address/length, for example 10.40.0.0/16"
+        raise FieldError(f"`{value}` is not an IPv4 range", mend) from None
+    except ValueError:
+        near = IPv4Network(value, strict=False)
+        mend = f"did you mean `{near}`?"
+        raise FieldError(f"`{value}` does not start at its network's address", mend) from None
+
+
+def _mount_path(path: str) -> str:
+    if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
+        mend = "letters, digits, dots, hyphens and underscores between slashes: /data"
+        raise FieldError(f"`{path}` is not an absolute, plain path", mend)
+    if path.split("/")[1] in _SYSTEM_FOLDERS or path in _LOCAL_DISKS:
+        raise FieldError(f"a mount on `{path}` would hide a part of the system", "try /data")
+    return path
+
+
+def named(items: Mapping[str, Any]) -> None:
+    """Raises FieldError for the first key that cannot be a part of an Azure name."""
+    for name in items:
+        if not _ITEM_NAME.fullmatch(name):
+            raise FieldError(
+                f"`{name}` cannot be a part of an Azure name",
+                "1 to 20 lower-case letters, digits and hyphens, from a letter to no hyphen",
+                path=(name,),
+            )
+
+
+def offered_size(name: str) -> VmSize:
+    """The size of that name; FieldError where it is unknown, or where Azure switched it off."""
+    from fairway_core.catalog import vm_size
+
+    try:
+        size = vm_size(name)
+    except UserError as error:
+        raise as_field_error(error) from None
+    if size.is_retired():
+        since = f" on {size.retirement_date}" if size.retirement_date else ""
+        raise FieldError(f"`{name}` was retired{since}", f"its successor is `{size.successor}`")
+    return size
+
+
+def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldError:
+    """The first finding of an error, as the fault of a field."""
+    finding = error.findings[0]
+    return FieldError(finding.message, finding.mend, path=path)
+
+
+EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
+Location = Annotated[str, AfterValidator(_location)]
+Range = Annotated[IPv4Network, PlainValidator(_network, json_schema_input_type=str)]
+MountPath = Annotated[str, AfterValidator(_mount_path)]

@@ -1,0 +1,142 @@
+"""The JSON schema (2020-12) of a model, as editors take it, with each field's own words.
+
+A field's words are the string below it in its class. They are read from the source when a
+schema is asked for, and cost nothing otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+Schema = dict[str, Any]
+
+# What may stand in place of a value of any kind.
+_LEAVES = frozenset({"string", "integer", "number", "boolean"})
+
+
+def schema_of(model: type[BaseModel], *, title: str, reference: str | None = None) -> Schema:
+    """The schema of files that hold that model.
+
+    `reference` is a regular expression: text that it matches is taken for any value, because
+    it is replaced by one when the file is read.
+    """
+    schema = model.model_json_schema()
+    words = _words_by_title(model)
+    definitions = schema.pop("$defs", {})
+    for name, definition in {**definitions, model.__name__: schema}.items():
+        _describe(definition, words.get(name, {}))
+    if reference is not None:
+        definitions = {name: _lenient(each, reference) for name, each in definitions.items()}
+        schema = _lenient(schema, reference)
+    schema["title"] = title
+    return {"$schema": DIALECT, **schema, "$defs": definitions}
+
+
+def field_words(model: type[BaseModel]) -> dict[str, str]:
+    """What the strings below a model's fields say, by field; inherited ones too.
+
+    >>> field_words(Defaults)["filesystem"]  # doctest: +SKIP
+    'Fields of every file system, for example `kind` or `size`.'
+    """
+    words: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            words |= _words_in(base)
+    return words
+
+
+def models_in(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """The model and all models in its fields, by name, each before those below it."""
+    found: dict[str, type[BaseModel]] = {}
+
+    def visit(annotation: Any) -> None:
+        if hasattr(annotation, "__value__"):
+            visit(annotation.__value__)
+        if not isinstance(annotation, type) or not issubclass(annotation, BaseModel):
+            for part in get_args(annotation):
+                visit(part)
+        elif annotation.__name__ not in found:
+            found[annotation.__name__] = annotation
+            for field in annotation.model_fields.values():
+                visit(field.annotation)
+
+    visit(model)
+    return found
+
+
+def _words_in(model: type[BaseModel]) -> dict[str, str]:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(tree, ast.ClassDef)
+    words = {}
+    for field, below in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            text = below.value.value if isinstance(below.value, ast.Constant) else None
+            if isinstance(text, str) and isinstance(field.target, ast.Name):
+                words[field.target.id] = inspect.cleandoc(text)
+    return words
+
+
+def _words_by_title(model: type[BaseModel]) -> dict[str, dict[str, str]]:
+    result = {}
+    for name, each in models_in(model).items():
+        words = field_words(each)
+        result[name] = {
+            each.model_fields[field].alias or field: text for field, text in words.items()
+        }
+    return result
+
+
+def _describe(definition: Schema, words: Mapping[str, str]) -> None:
+    """Gives each property its words, and takes away the titles that pydantic makes of names."""
+    definition.pop("title", None)
+    if "description" in definition:
+        definition["description"] = inspect.cleandoc(definition["description"])
+    for name, schema in definition.get("properties", {}).items():
+        schema.pop("title", None)
+        if name in words:
+            schema["description"] = words[name]
+
+
+def _lenient(schema: Any, reference: str) -> Any:
+    """The schema, in which a reference may stand for each value that is no list or mapping."""
+    if isinstance(schema, list):
+        return [_lenient(each, reference) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {
+        # More than one branch may fit text that is not known yet.
+        ("anyOf" if key == "oneOf" else key): _within(key, value, reference)
+        for key, value in schema.items()
+        if key != "discriminator"
+    }
+    if not _is_narrow_leaf(schema):
+        return result
+    about = {key: result.pop(key) for key in ("description", "default") if key in result}
+    return {"anyOf": [result, {"type": "string", "pattern": reference}], **about}
+
+
+def _within(key: str, value: Any, reference: str) -> Any:
+    """A keyword's value; only where it holds schemas is there anything to change."""
+    if key in ("properties", "patternProperties", "$defs"):
+        return {name: _lenient(each, reference) for name, each in value.items()}
+    if key in ("items", "prefixItems", "anyOf", "oneOf", "allOf", "additionalProperties"):
+        return _lenient(value, reference)
+    return value
+
+
+def _is_narrow_leaf(schema: Schema) -> bool:
+    """Whether this takes single values, but not any text."""
+    if "const" in schema or "enum" in schema:
+        return True
+    narrow = {"pattern", "format", "minLength", "maxLength"} & schema.keys()
+    return schema.get("type") in _LEAVES and (schema["type"] != "string" or bool(narrow))

@@ -1,0 +1,57 @@
+"""Spans of time as people write them: `90d`, `12h`, `10m`, `25s`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from fairway_core.documents import FieldError
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
+
+
+def seconds_of(value: object) -> float:
+    """The span in seconds; FieldError where it is not a positive one.
+
+    >>> seconds_of("1.5h")
+    5400.0
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return float(value)  # a model's own dump, read again
+    match = re.fullmatch(_PATTERN, value) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
+        raise FieldError(f"`{value}` is not a span of time", "write it as 25s, 10m, 12h or 90d")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+Span = Annotated[
+    float,
+    BeforeValidator(seconds_of),
+    WithJsonSchema({"type": "string", "pattern": f"^{_PATTERN}$", "examples": ["25s", "12h"]}),
+]
+"""A span in a document, in seconds once it is read."""
+
+
+def days_of(value: object) -> int:
+    """The span in days; FieldError where it is not a number of whole days.
+
+    >>> days_of("90d")
+    90
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value  # a model's own dump, read again
+    days, rest = divmod(seconds_of(value), _SECONDS["d"])
+    if rest or isinstance(value, int | float):
+        raise FieldError(f"`{value}` is not a number of whole days", "write it as 90d")
+    return int(days)
+
+
+Days = Annotated[
+    int,
+    BeforeValidator(days_of),
+    WithJsonSchema({"type": "string", "pattern": f"^{_PATTERN}$", "examples": ["14d", "90d"]}),
+]
+"""A span in a document of whole days, in days once it is read."""

@@ -1,0 +1,154 @@
+"""Writes the Terraform of an environment: `python -m fairway_stacks.app`, which cdktf runs.
+
+The environment is chosen by FAIRWAY_ENVIRONMENT, a file or the name of one that comes with
+Fairway; what is written goes to CDKTF_OUTDIR, or to cdktf.out beside cdktf.json. Prints a
+line a stack. With FAIRWAY_STACKS=state it writes the account that holds the state of the
+others, and nothing else: see docs/state.md. Exits with 2, and writes nothing, where the
+environment is not right, and with 2 where what was written breaks a rule: see
+`fairway_core.checks`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Severity, UserError, format_finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from fairway_core.environment import Environment
+    from fairway_core.findings import Finding
+
+_STACKS = "FAIRWAY_STACKS"
+
+
+def main() -> int:
+    """Synthesizes the chosen environment; answers with the exit code."""
+    from fairway_core.checks import check_environment
+    from fairway_core.environment import read_environment
+    from fairway_core.environment.selection import environment_file
+
+    try:
+        loaded = read_environment(environment_file())
+        environment, ignore = loaded.environment, loaded.environment.checks.ignore
+        _report(check_environment(environment, loaded.document, ignore=ignore))
+        project = _project_folder()
+        outdir = Path(os.environ.get("CDKTF_OUTDIR") or project / "cdktf.out")
+        stacks = _chosen()(environment, project=project, outdir=outdir)
+        files = {name: outdir / "stacks" / name / "cdk.tf.json" for name in stacks}
+        resources = _checked(environment, files)
+    except UserError as error:
+        for finding in error.findings:
+            sys.stderr.write(format_finding(finding) + "\n")
+        return error.exit_code
+    for name, file in files.items():
+        sys.stdout.write(f"{name}: {resources[name]} resources -> {_shown(file.parent)}\n")
+    return 0
+
+
+def synthesize(environment: Environment, *, project: Path, outdir: Path) -> list[str]:
+    """Writes a folder a stack under `outdir`/stacks; answers with the stacks' names, in order.
+
+    `project` is the folder of cdktf.json, where Terraform's state files lie. The SSH keys
+    of the environment must be keys, as `load_environment` makes them.
+    """
+    # Only now: cdktf starts a Node.js, and a faulty file has been answered without one.
+    from fairway_constructs.cdk import App
+    from fairway_stacks.compute import ComputeStack
+    from fairway_stacks.data import DataStack
+    from fairway_stacks.network import NetworkStack
+    from fairway_stacks.stack import Project
+
+    _make(outdir)
+    app = App(outdir=str(outdir))
+    here = Project(app=app, folder=project, outdir=outdir)
+    network = NetworkStack(here, environment)
+    data = DataStack(here, environment, network.network)
+    ComputeStack(here, environment, network.network, data)
+    app.synth()
+    return [f"{environment.name}-{role}" for role in ("network", "data", "compute")]
+
+
+def _chosen() -> Callable[..., list[str]]:
+    """What FAIRWAY_STACKS asks for: `state` alone, or the stacks of the environment."""
+    choice = os.environ.get(_STACKS, "")
+    if not choice:
+        return synthesize
+    if choice != "state":
+        raise UserError.of(
+            "unknown-stacks", f"{_STACKS}: no stacks `{choice}`", "set it to `state`, or unset it"
+        )
+    from fairway_stacks.state_stack import synthesize_state
+
+    return synthesize_state
+
+
+def _make(outdir: Path) -> None:
+    """Makes the folder with those above it, which cdktf does not."""
+    try:
+        outdir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError.of(
+            "no-outdir",
+            f"{outdir}: {error.strerror}",
+            "set CDKTF_OUTDIR to a folder that can be written",
+        ) from None
+
+
+def _project_folder() -> Path:
+    """The nearest folder above with a cdktf.json, or the repository, or where we are."""
+    here = Path.cwd()
+    repository = Path(__file__).resolve().parents[2]
+    for folder in (here, *here.parents, repository):
+        if (folder / "cdktf.json").is_file():
+            return folder
+    return here
+
+
+def _checked(environment: Environment, files: Mapping[str, Path]) -> dict[str, int]:
+    """The number of resources of each stack; UserError where a check finds a fault in one."""
+    from fairway_core.checks import Asked, check_stack
+
+    asked, counts = Asked.by(environment), {}
+    found: list[Finding] = []
+    for name, file in files.items():
+        stack = json.loads(file.read_text(encoding="utf-8"))
+        counts[name] = sum(len(instances) for instances in stack["resource"].values())
+        for finding in check_stack(stack, asked, ignore=environment.checks.ignore):
+            found.append(replace(finding, message=f"{name}: {finding.path}: {finding.message}"))
+    _report(found)
+    return counts
+
+
+def _report(findings: Iterable[Finding]) -> None:
+    """Prints the warnings; raises UserError with the errors."""
+    errors = []
+    for finding in findings:
+        if finding.severity is Severity.ERROR:
+            errors.append(finding)
+        else:
+            sys.stderr.write(format_finding(finding) + "\n")
+    if errors:
+        raise UserError(errors)
+
+
+def _shown(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+if __name__ == "__main__":
+    # A short life: to look for garbage among cdktf's thousands of classes, now and at the
+    # end, and for pydantic's plugins among all installed packages, is a tenth of it.
+    gc.disable()
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    code = main()
+    gc.freeze()
+    sys.exit(code)

@@ -1,0 +1,189 @@
+"""The stack `NAME-data`: what must survive when the clusters are destroyed on Friday."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.cdk import Output
+from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.nfs_server import NfsServer
+from fairway_constructs.storage import Storage
+from fairway_core.naming import resource_name
+from fairway_stacks.stack import ROLES, EnvironmentStack
+
+if TYPE_CHECKING:
+    from fairway_constructs.encryption import CustomerKey
+    from fairway_constructs.monitoring import Monitoring
+    from fairway_constructs.network import Network
+    from fairway_constructs.registry import Registry
+    from fairway_constructs.vault import Vault
+    from fairway_core.environment import Budget as BudgetSpec
+    from fairway_core.environment import Environment
+    from fairway_stacks.stack import Project
+
+
+class DataStack(EnvironmentStack):
+    """Blob storage, file servers, vault and registry, and the identity by which nodes reach them.
+
+    `monitoring`, where the environment has it, is here too: its logs outlive the clusters.
+    """
+
+    def __init__(self, project: Project, environment: Environment, network: Network) -> None:
+        super().__init__(project, environment, "data")
+        self._environment = environment
+        self._network = network
+        self.vault = self._vault() if environment.has_vault else None
+        self.storage = self._storage()
+        self.registry = self._registry() if environment.registry else None
+        self.identity = Identity(self, "nodes", place=self.place, grants=self._grants())
+        compute, servers = network.subnets["compute"], network.subnets["storage"]
+        self.filesystems = {
+            name: NfsServer(
+                self,
+                name,
+                place=self.place,
+                spec=spec,
+                subnet_id=servers.id,
+                clients=[compute.range],
+                ssh_keys=environment.access.ssh_keys or (),
+                protect=environment.protect,
+                monitored=environment.monitoring is not None,
+            )
+            for name, spec in environment.filesystems.items()
+        }
+        self.monitoring = self._monitoring()
+        if environment.budget:
+            self._budget(environment.budget)
+        Output(
+            self,
+            "filesystem_throughput_mbps",
+            value={name: server.throughput_mbps for name, server in self.filesystems.items()},
+            description="MB/s that each file system can reach: disks, VM and network set against",
+            static_id=True,
+        )
+
+    def _storage(self) -> Storage:
+        environment, network = self._environment, self._network
+        spec = environment.storage
+        storage = Storage(
+            self,
+            place=self.place,
+            containers=list(spec.containers),
+            replication=spec.replication,
+            account=spec.account,
+            # Without an endpoint of its own the network is let in by its subnet.
+            subnet_ids=[] if network.endpoints else [network.subnets["compute"].id],
+            allowed=environment.access.allowed,
+            expire_days={
+                name: container.expire
+                for name, container in spec.containers.items()
+                if container.expire
+            },
+            customer_key=self._storage_key() if spec.customer_managed_key else None,
+            protect=environment.protect,
+        )
+        self._connect("storage", "blob", storage.account.id)
+        return storage
+
+    def _storage_key(self) -> CustomerKey:
+        from fairway_constructs.encryption import customer_key
+
+        assert self.vault is not None
+        return customer_key(self, "storage", place=self.place, vault=self.vault)
+
+    def _vault(self) -> Vault:
+        from fairway_constructs.vault import Vault
+
+        environment = self._environment
+        vault = Vault(
+            self,
+            place=self.place,
+            sku=environment.vault.sku if environment.vault else "standard",
+            allowed=environment.access.allowed,
+            egress_address=self._egress_address(),
+            protect=environment.protect,
+        )
+        self._connect("vault", "vault", vault.id)
+        Output(
+            self,
+            "vault_url",
+            value=vault.url,
+            description="Where jobs find their secrets",
+            static_id=True,
+        )
+        return vault
+
+    def _registry(self) -> Registry:
+        from fairway_constructs.registry import Registry
+
+        environment = self._environment
+        assert environment.registry is not None
+        premium = environment.registry.sku == "Premium"
+        registry = Registry(
+            self,
+            place=self.place,
+            spec=environment.registry,
+            allowed=environment.access.allowed,
+            egress_address=self._egress_address(),
+            protect=environment.protect,
+        )
+        if premium:
+            self._connect("registry", "registry", registry.id)
+        Output(
+            self,
+            "registry_login_server",
+            value=registry.login_server,
+            description="Where images are pushed to, and how their names start",
+            static_id=True,
+        )
+        return registry
+
+    def _monitoring(self) -> Monitoring | None:
+        spec = self._environment.monitoring
+        if spec is None:
+            return None
+        from fairway_stacks.watching import watch_data
+
+        return watch_data(self, spec)
+
+    def _budget(self, spec: BudgetSpec) -> None:
+        from fairway_constructs.budget import Budget
+        from fairway_core.environment.monitoring import budget_contacts
+
+        Budget(
+            self,
+            place=self.place,
+            amount=spec.monthly,
+            alerts=spec.alerts,
+            emails=budget_contacts(spec, self._environment.monitoring),
+            resource_groups=[
+                resource_name("resource_group", self._environment.name, role) for role in ROLES
+            ],
+        )
+
+    def _connect(self, name: str, service: str, resource_id: str) -> None:
+        if self._network.endpoints:
+            self._network.endpoints.connect(
+                self, name, place=self.place, service=service, resource_id=resource_id
+            )
+
+    def _egress_address(self) -> str:
+        """By which services know the nodes where there are no private endpoints."""
+        return "" if self._network.endpoints else self._network.egress_address
+
+    def _grants(self) -> dict[str, Grant]:
+        grants = {
+            name: Grant(
+                role="Storage Blob Data Contributor",
+                scope=container.id,
+                reason=f"Nodes read and write the container {name} without a key",
+            )
+            for name, container in self.storage.containers.items()
+        }
+        # With an underscore, which no container has in its name.
+        if self.registry:
+            grants["pull_images"] = self.registry.pull_grant
+        # A vault that only holds a key of the storage account is none of the nodes' business.
+        if self.vault and self._environment.vault:
+            grants["read_secrets"] = self.vault.read_grant
+        return grants

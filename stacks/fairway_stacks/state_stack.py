@@ -1,0 +1,92 @@
+"""The stack `NAME-state`: the storage account in which the other stacks keep their state.
+
+It is written only when asked for, with FAIRWAY_STACKS=state, and keeps its own state in a file
+beside cdktf.json: an account cannot hold the state that it is made from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.resource_group import ResourceGroup
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.cdk import App, Stack
+from fairway_constructs.network_access import public_ranges
+from fairway_constructs.placement import Placement
+from fairway_constructs.storage import Storage
+from fairway_constructs.unique_name import client_config
+from fairway_core.environment import AzurermState
+from fairway_core.findings import UserError
+from fairway_stacks.stack import Project, add_provider, tags
+from fairway_stacks.state import local_state
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_core.environment import Environment
+
+
+def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -> list[str]:
+    """Writes the state stack alone, as `fairway_stacks.app.synthesize` writes the others.
+
+    Raises UserError where the environment keeps its state in a file, or where nobody could
+    reach the account.
+    """
+    state = environment.state
+    if not isinstance(state, AzurermState):
+        raise UserError.of(
+            "no-remote-state",
+            f"`{environment.name}` keeps its state in files: there is no account to make",
+            "add `state: {backend: azurerm, …}` to the environment file",
+        )
+    if not state.public_access and not public_ranges(environment.access.allowed):
+        raise UserError.of(
+            "unreachable-state",
+            f"nobody could reach the state in `{state.storage_account}`",
+            "name public ranges under `access.allowed`, or set `state.public_access: true`",
+        )
+    app = App(outdir=str(outdir))
+    here = Project(app=app, folder=project, outdir=outdir)
+    StateStack(here, environment, state)
+    app.synth()
+    return [f"{environment.name}-state"]
+
+
+class StateStack(Stack):
+    """A resource group with an account for state, and the right to use it for its maker."""
+
+    def __init__(self, project: Project, environment: Environment, state: AzurermState) -> None:
+        name = f"{environment.name}-state"
+        super().__init__(project.app, name)
+        local_state(self, name, project=project.folder, outdir=project.outdir)
+        add_provider(self)
+        group = ResourceGroup(
+            self,
+            "group",
+            name=state.resource_group,
+            location=environment.location,
+            tags=tags(environment),
+        )
+        storage = Storage(
+            self,
+            place=Placement(
+                environment=environment.name,
+                resource_group=group.name,
+                location=environment.location,
+                zone=environment.zone,
+                tags=tags(environment),
+            ),
+            containers=[state.container],
+            account=state.storage_account,
+            allowed=environment.access.allowed,
+            public=state.public_access,
+            protect=environment.protect,
+        )
+        RoleAssignment(
+            self,
+            "maker",
+            scope_=storage.containers[state.container].id,
+            role_definition_name="Storage Blob Data Contributor",
+            principal_id=client_config(self).object_id,
+            description="Who made the account keeps the state of the other stacks in it",
+        )

@@ -1,0 +1,109 @@
+"""Shared by the tests of constructs: a stack to build in, and what cloud-init makes of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from fairway_constructs.azurerm.provider import AzurermProvider
+from fairway_constructs.bindings.validator import validate
+from fairway_constructs.cdk import App, Stack
+from fairway_constructs.placement import Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def place() -> Placement:
+    """A resource group that is there already."""
+    return Placement(
+        environment="lab",
+        resource_group="lab-rg-test",
+        location="westeurope",
+        zone=2,
+        tags={"owner": "me", "environment": "lab"},
+    )
+
+
+@pytest.fixture
+def synthesize(tmp_path: Path) -> Callable[[Callable[[Stack], object]], dict[str, Any]]:
+    """Builds in a new stack and answers with its Terraform, which the provider would take."""
+
+    def synthesize(build: Callable[[Stack], object]) -> dict[str, Any]:
+        app = App(outdir=str(tmp_path / "cdktf.out"))
+        stack = Stack(app, "lab-test")
+        AzurermProvider(stack)
+        build(stack)
+        app.synth()
+        file = tmp_path / "cdktf.out" / "stacks" / "lab-test" / "cdk.tf.json"
+        document: dict[str, Any] = json.loads(file.read_text())
+        assert not list(validate(document))
+        return document
+
+    return synthesize
+
+
+@pytest.fixture(scope="session")
+def cloud_config() -> Callable[[str], dict[str, Any]]:
+    """What a VM finds in its custom data, with `@@0@@` for what Terraform fills in."""
+
+    def cloud_config(custom_data: str) -> dict[str, Any]:
+        encoded = re.search(r'base64decode\("([^"]+)"\)', custom_data)
+        text = base64.b64decode(encoded[1] if encoded else custom_data).decode()
+        assert text.startswith("#cloud-config\n")
+        document: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+        return {**document, "text": text}
+
+    return cloud_config
+
+
+def _tool(name: str, how: str) -> str:
+    """The path of a program; without it the test fails in CI and is skipped elsewhere."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    found = shutil.which(name, path=path)
+    if found is None:
+        message = f"{name} is missing: {how}"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+@pytest.fixture
+def check_cloud_config(tmp_path: Path) -> Callable[[str], None]:
+    """Holds a cloud-config against cloud-init's own schema, and its scripts against shellcheck."""
+    cloud_init = _tool("cloud-init", "apt-get install -y cloud-init")
+    shellcheck = _tool("shellcheck", "bin/setup dev")
+
+    def check(text: str) -> None:
+        file = tmp_path / "cloud-config.yaml"
+        file.write_text(text)
+        command = [cloud_init, "schema", "--config-file", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        scripts = [
+            entry["content"]
+            for entry in YAML(typ="safe", pure=True).load(text)["write_files"]
+            if entry["content"].startswith("#!")
+        ]
+        assert scripts
+        for number, script in enumerate(scripts):
+            file = tmp_path / f"script-{number}.sh"
+            file.write_text(script)
+            done = subprocess.run(
+                [shellcheck, str(file)], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stdout
+
+    return check

@@ -1,0 +1,132 @@
+"""The NFS server: disks that outlive their VM, and a cloud-config that is right."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.nfs_server import NfsServer
+from fairway_core.environment import Disks
+from fairway_core.environment import NfsServer as Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_constructs.cdk import Stack
+    from fairway_constructs.placement import Placement
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+KEY = "ssh-ed25519 AAAA me"
+SPEC = Spec(
+    kind="nfs_server",
+    size="Standard_D64s_v6",
+    path="/data",
+    disks=Disks(count=3, gib=512, iops=4000, mbps=300),
+)
+
+
+@pytest.fixture
+def resources(synthesize: Synthesize, place: Placement) -> dict[str, Any]:
+    """A server that is protected."""
+    return _resources(synthesize, place, protect=True)
+
+
+def _resources(synthesize: Synthesize, place: Placement, *, protect: bool) -> dict[str, Any]:
+    def build(stack: Stack) -> NfsServer:
+        return NfsServer(
+            stack,
+            "data",
+            place=place,
+            spec=SPEC,
+            subnet_id="/subnets/storage",
+            clients=[IPv4Network("10.40.0.0/17")],
+            ssh_keys=[KEY],
+            protect=protect,
+        )
+
+    document: dict[str, Any] = synthesize(build)["resource"]
+    return document
+
+
+def test_each_disk_is_a_resource_of_its_own_in_the_zone_of_the_vm(
+    resources: dict[str, Any],
+) -> None:
+    disks = resources["azurerm_managed_disk"]
+    assert list(disks) == ["nfs-data-disk-0", "nfs-data-disk-1", "nfs-data-disk-2"]
+    machine = resources["azurerm_linux_virtual_machine"]["nfs-data-server"]
+    for number, disk in enumerate(disks.values()):
+        assert disk["name"] == f"lab-disk-data-{number}"
+        assert disk["zone"] == machine["zone"] == "2"
+        assert disk["storage_account_type"] == "PremiumV2_LRS"
+        assert (disk["disk_size_gb"], disk["disk_iops_read_write"]) == (512, 4000)
+        assert disk["disk_mbps_read_write"] == 300
+        assert disk["public_network_access_enabled"] is False
+        attachment = resources["azurerm_virtual_machine_data_disk_attachment"]
+        assert (
+            attachment[f"nfs-data-attachment-{number}"].items()
+            >= {
+                "lun": number,
+                "caching": "None",
+                "managed_disk_id": f"${{azurerm_managed_disk.nfs-data-disk-{number}.id}}",
+            }.items()
+        )
+
+
+def test_protected_disks_are_destroyed_neither_by_terraform_nor_by_hand(
+    resources: dict[str, Any],
+) -> None:
+    for disk in resources["azurerm_managed_disk"].values():
+        assert disk["lifecycle"]["prevent_destroy"] is True
+    scopes = {lock["scope"] for lock in resources["azurerm_management_lock"].values()}
+    assert scopes == {f"${{azurerm_managed_disk.nfs-data-disk-{n}.id}}" for n in range(3)}
+    assert "lifecycle" not in resources["azurerm_linux_virtual_machine"]["nfs-data-server"]
+
+
+def test_unprotected_disks_can_be_destroyed(synthesize: Synthesize, place: Placement) -> None:
+    resources = _resources(synthesize, place, protect=False)
+    assert "azurerm_management_lock" not in resources
+    assert all("lifecycle" not in d for d in resources["azurerm_managed_disk"].values())
+
+
+def test_the_vm_lets_only_keys_in_and_has_no_public_address(resources: dict[str, Any]) -> None:
+    machine = resources["azurerm_linux_virtual_machine"]["nfs-data-server"]
+    assert machine["disable_password_authentication"] is True
+    assert machine["admin_ssh_key"] == [{"username": "azureuser", "public_key": KEY}]
+    assert machine["disk_controller_type"] == "NVMe", "Dsv6 has no other"
+    assert machine["source_image_reference"]["version"] != "latest"
+    (configuration,) = resources["azurerm_network_interface"]["nfs-data-nic"]["ip_configuration"]
+    assert "public_ip_address_id" not in configuration
+
+
+def test_what_others_need_is_exported(synthesize: Synthesize, place: Placement) -> None:
+    made: list[NfsServer] = []
+
+    def build(stack: Stack) -> None:
+        made.append(
+            NfsServer(
+                stack, "data", place=place, spec=SPEC, subnet_id="/s", clients=[], ssh_keys=[KEY]
+            )
+        )
+
+    synthesize(build)
+    assert made[0].throughput_mbps == 900
+    assert (made[0].mount.export, made[0].mount.path) == ("/srv/fairway/data", "/data")
+
+
+def test_the_cloud_config_is_valid_and_says_what_it_should(
+    resources: dict[str, Any],
+    cloud_config: Callable[[str], dict[str, Any]],
+    check_cloud_config: Callable[[str], None],
+) -> None:
+    machine = resources["azurerm_linux_virtual_machine"]["nfs-data-server"]
+    config = cloud_config(machine["custom_data"])
+    check_cloud_config(config["text"])
+    files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+    assert files["/etc/fairway/settings"] == "NAME=data\nDISKS=3\nEXPORT=/srv/fairway/data\n"
+    assert "threads=128\n" in files["/etc/nfs.conf.d/fairway.conf"], "four a core of 32"
+    assert files["/etc/exports.d/fairway.exports"].strip() == (
+        "/srv/fairway/data 10.40.0.0/17(rw,sync,root_squash,no_subtree_check,mountpoint)"
+    )

@@ -1,0 +1,126 @@
+"""Blob storage and the identity that opens it: closed, keyless, and hard to lose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.storage import Storage
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_constructs.cdk import Stack
+    from fairway_constructs.placement import Placement
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+
+def _storage(synthesize: Synthesize, place: Placement, **arguments: Any) -> dict[str, Any]:
+    def build(stack: Stack) -> Storage:
+        return Storage(
+            stack, place=place, containers=["datasets", "code"], subnet_ids=["/subnet"], **arguments
+        )
+
+    return synthesize(build)
+
+
+def test_the_account_knows_no_keys_and_no_strangers(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    account = _storage(synthesize, place)["resource"]["azurerm_storage_account"]["storage"]
+    for closed in (
+        "shared_access_key_enabled",
+        "allow_nested_items_to_be_public",
+        "cross_tenant_replication_enabled",
+        "local_user_enabled",
+    ):
+        assert account[closed] is False, closed
+    assert account["min_tls_version"] == "TLS1_2"
+    assert account["https_traffic_only_enabled"] is True
+    assert account["infrastructure_encryption_enabled"] is True
+    assert account["network_rules"] == {
+        "default_action": "Deny",
+        "bypass": ["AzureServices"],
+        "virtual_network_subnet_ids": ["/subnet"],
+    }
+
+
+def test_what_was_deleted_can_be_brought_back(synthesize: Synthesize, place: Placement) -> None:
+    account = _storage(synthesize, place)["resource"]["azurerm_storage_account"]["storage"]
+    properties = account["blob_properties"]
+    assert properties["versioning_enabled"] is True
+    assert properties["delete_retention_policy"]["days"] >= 7
+    assert properties["container_delete_retention_policy"]["days"] >= 7
+
+
+def test_containers_are_private(synthesize: Synthesize, place: Placement) -> None:
+    containers = _storage(synthesize, place)["resource"]["azurerm_storage_container"]
+    assert {c["name"] for c in containers.values()} == {"datasets", "code"}
+    assert {c["container_access_type"] for c in containers.values()} == {"private"}
+
+
+def test_the_name_is_made_unique_by_the_subscription(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    document = _storage(synthesize, place)
+    name = document["resource"]["azurerm_storage_account"]["storage"]["name"]
+    assert name == (
+        'labst${substr(sha256(join("-", '
+        '[data.azurerm_client_config.current.subscription_id, "lab"])), 0, 8)}'
+    )
+    assert "current" in document["data"]["azurerm_client_config"]
+
+
+def test_a_name_of_ones_own_is_taken_as_it_is(synthesize: Synthesize, place: Placement) -> None:
+    document = _storage(synthesize, place, account="contosodata")
+    assert document["resource"]["azurerm_storage_account"]["storage"]["name"] == "contosodata"
+    assert "data" not in document
+
+
+def test_a_name_that_azure_refuses_is_refused_before(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    with pytest.raises(UserError, match="no name for a storage account"):
+        _storage(synthesize, place, account="Contoso-Data")
+
+
+def test_protected_data_is_destroyed_neither_by_terraform_nor_by_hand(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    resources = _storage(synthesize, place)["resource"]
+    assert resources["azurerm_storage_account"]["storage"]["lifecycle"]["prevent_destroy"] is True
+    for container in resources["azurerm_storage_container"].values():
+        assert container["lifecycle"]["prevent_destroy"] is True
+    lock = resources["azurerm_management_lock"]["storage-lock"]
+    assert lock["lock_level"] == "CanNotDelete"
+    assert lock["scope"] == "${azurerm_storage_account.storage.id}"
+
+
+def test_unprotected_data_can_be_destroyed(synthesize: Synthesize, place: Placement) -> None:
+    resources = _storage(synthesize, place, protect=False)["resource"]
+    assert "azurerm_management_lock" not in resources
+    assert "lifecycle" not in resources["azurerm_storage_account"]["storage"]
+
+
+def test_every_grant_of_an_identity_says_why(synthesize: Synthesize, place: Placement) -> None:
+    grant = Grant(role="Storage Blob Data Reader", scope="/container", reason="To read it")
+
+    def build(stack: Stack) -> Identity:
+        return Identity(stack, "nodes", place=place, grants={"datasets": grant})
+
+    resources = synthesize(build)["resource"]
+    assert resources["azurerm_user_assigned_identity"]["nodes"]["name"] == "lab-id-nodes"
+    assert (
+        resources["azurerm_role_assignment"]["nodes-datasets"].items()
+        >= {
+            "role_definition_name": "Storage Blob Data Reader",
+            "scope": "/container",
+            "description": "To read it",
+            "principal_type": "ServicePrincipal",
+            "principal_id": "${azurerm_user_assigned_identity.nodes.principal_id}",
+        }.items()
+    )

@@ -1,0 +1,312 @@
+"""Named scenarios: what they do to a pool, evaluated over recorded samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import ModuleType
+from typing import Any, get_args
+
+import pytest
+
+from fairway_core.autoscale import (
+    Autoscale,
+    PoolShape,
+    ScenarioName,
+    check_formula,
+    iso_duration,
+    scale_formula,
+)
+from fairway_core.documents import FieldError
+
+MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+OPTIONS = ["requeue", "terminate", "taskcompletion", "retaineddata"]
+
+Evaluate = Callable[..., dict[str, Any]]
+
+
+def _samples(now: datetime, counts: dict[str, float | list[float]]) -> dict[str, Any]:
+    """A history of half an hour: one value all along, or a list whose last is the newest."""
+    history: dict[str, list[tuple[datetime, float]]] = {}
+    for name, given in counts.items():
+        values = given if isinstance(given, list) else [given] * 60
+        newest = now - timedelta(seconds=60)
+        times = [newest - timedelta(seconds=30) * i for i in range(len(values))][::-1]
+        history[f"${name}"] = list(zip(times, values, strict=True))
+    return history
+
+
+@pytest.fixture(params=[False, True], ids=["lazy", "eager"])
+def evaluate(interpreter: ModuleType, request: pytest.FixtureRequest) -> Evaluate:
+    """What one evaluation makes of a pool; one that fails changes nothing, as in Batch."""
+
+    def once(
+        settings: dict[str, Any],
+        *,
+        now: datetime = MONDAY,
+        nodes: tuple[int, int] = (0, 8),
+        spot: bool = True,
+        mpi: bool = True,
+        current: int = 0,
+        dedicated: int = 0,
+        sunday: int = 7,
+        **counts: float | list[float],
+    ) -> dict[str, Any]:
+        shape = PoolShape(minimum=nodes[0], maximum=nodes[1], spot=spot, mpi=mpi)
+        formula = scale_formula(Autoscale.model_validate(settings), shape)
+        before = {"spot": current if spot else 0, "dedicated": dedicated if spot else current}
+        pool = interpreter.Pool(
+            now=now,
+            history=_samples(now, {"PreemptedNodeCount": 0, **counts}),
+            weekday_of_sunday=sunday,
+            eager=request.param,
+            **before,
+        )
+        try:
+            return dict(pool.evaluate(formula))
+        except interpreter.EvaluationFailed:
+            return before
+
+    return once
+
+
+@pytest.mark.parametrize("scenario", get_args(ScenarioName))
+@pytest.mark.parametrize("option", OPTIONS)
+def test_each_scenario_is_a_formula_that_batch_takes(
+    interpreter: ModuleType, scenario: str, option: str
+) -> None:
+    mpi = scenario != "workday_with_offpeak_max_spot"
+    settings = {"scenario": scenario, "deallocation": option, "maximum_increment": 3}
+    shape = PoolShape(minimum=1, maximum=7, spot=True, mpi=mpi)
+    formula = scale_formula(Autoscale.model_validate(settings), shape)
+    check_formula(formula, spot=True, mpi=mpi)
+    history = _samples(MONDAY, {"ActiveTasks": 2, "RunningTasks": 0})
+    pool = interpreter.Pool(now=MONDAY, history=history)
+    assert pool.evaluate(formula)["option"] == option
+    assert scale_formula(Autoscale(formula=formula), shape) == formula
+
+
+@pytest.mark.parametrize("scenario", ["active_tasks", "pending_tasks"])
+@pytest.mark.parametrize("mpi", [True, False])
+@pytest.mark.parametrize("spot", [True, False])
+def test_grows_with_the_tasks_and_shrinks_without(
+    evaluate: Evaluate, scenario: str, mpi: bool, spot: bool
+) -> None:
+    def nodes(waiting: float, current: int) -> int:
+        counts = {"ActiveTasks": waiting, "RunningTasks": 0.0, "PendingTasks": waiting}
+        found = evaluate({"scenario": scenario}, mpi=mpi, spot=spot, current=current, **counts)
+        assert found["dedicated" if spot else "spot"] == 0
+        return int(found["spot" if spot else "dedicated"])
+
+    assert nodes(waiting=5, current=0) == 5
+    assert nodes(waiting=5, current=7) == 5
+    assert nodes(waiting=0, current=7) == 0
+    assert nodes(waiting=100, current=0) == 8
+
+
+def test_stays_within_its_minimum(evaluate: Evaluate) -> None:
+    idle = {"ActiveTasks": 0, "RunningTasks": 0}
+    assert evaluate({"scenario": "pending_tasks"}, nodes=(2, 8), current=6, **idle)["spot"] == 2
+    few = {"ActiveTasks": [5.0], "RunningTasks": [0.0]}
+    assert evaluate({"scenario": "pending_tasks"}, nodes=(2, 8), current=0, **few)["spot"] == 2
+
+
+def test_an_evaluation_adds_no_more_than_its_increment(evaluate: Evaluate) -> None:
+    settings = {"scenario": "pending_tasks", "maximum_increment": 2}
+    targets, current = [], 0
+    for _ in range(5):
+        current = evaluate(settings, current=current, ActiveTasks=7, RunningTasks=0)["spot"]
+        targets.append(current)
+    assert targets == [2, 4, 6, 7, 7]
+    assert evaluate(settings, current=7, ActiveTasks=1, RunningTasks=0)["spot"] == 1
+    assert evaluate(settings, nodes=(5, 8), ActiveTasks=7, RunningTasks=0)["spot"] == 5
+
+
+@pytest.mark.parametrize("missing", ["ActiveTasks", "RunningTasks", "both"])
+@pytest.mark.parametrize("last_sample", [True, False])
+def test_too_few_samples_change_nothing(
+    evaluate: Evaluate, missing: str, last_sample: bool
+) -> None:
+    # Of the ten samples of five minutes six are there: less than the 70 % asked for.
+    few = [0.0] * 6
+    counts: dict[str, Any] = {"ActiveTasks": 8, "RunningTasks": 0}
+    for name in counts:
+        if missing in (name, "both"):
+            counts[name] = few
+    settings = {"scenario": "pending_tasks", "last_sample": last_sample}
+    assert evaluate(settings, current=4, **counts)["spot"] == 4
+    assert evaluate({**settings, "sample_percent": 60}, current=4, **counts)["spot"] != 4
+
+
+def test_the_last_sample_is_followed_up_at_once_and_down_by_the_mean(evaluate: Evaluate) -> None:
+    up = [0.0] * 59 + [6.0]
+    quick, slow = {"scenario": "pending_tasks"}, {"scenario": "pending_tasks", "last_sample": False}
+    assert evaluate(quick, ActiveTasks=up, RunningTasks=0)["spot"] == 6
+    assert evaluate(slow, ActiveTasks=up, RunningTasks=0)["spot"] == 1  # a mean below one
+    down = [6.0] * 58 + [0.0] * 2
+    for settings in (quick, slow):
+        found = evaluate(settings, current=6, ActiveTasks=down, RunningTasks=0)
+        assert found["spot"] == 4  # a mean of 4.5
+
+
+def test_a_pool_for_mpi_does_not_shrink_under_a_running_job(evaluate: Evaluate) -> None:
+    """Four nodes run one job, which counts as one task: a pool must not go down to one."""
+    running = {"ActiveTasks": 0, "RunningTasks": 1, "PendingTasks": 1}
+    for scenario in ("active_tasks", "pending_tasks"):
+        assert evaluate({"scenario": scenario}, current=4, **running)["spot"] == 4
+    one_each = evaluate({"scenario": "pending_tasks"}, mpi=False, current=4, **running)
+    assert one_each["spot"] == 1
+
+
+def test_nodes_per_job_counts_running_jobs_by_their_nodes(evaluate: Evaluate) -> None:
+    settings = {"scenario": "pending_tasks", "nodes_per_job": 4}
+    second_waits = {"ActiveTasks": 4, "RunningTasks": 1}
+    assert evaluate(settings, current=4, **second_waits)["spot"] == 8
+    assert evaluate(settings, current=8, ActiveTasks=0, RunningTasks=1)["spot"] == 4
+
+
+def test_evicted_nodes_are_replaced_when_their_share_is_reached(evaluate: Evaluate) -> None:
+    settings = {"scenario": "pending_tasks", "rebalance": {"percent": 50, "dedicated": 3}}
+    work = {"PendingTasks": 8, "mpi": False}
+    below = evaluate(settings, current=8, PreemptedNodeCount=3, **work)
+    assert (below["dedicated"], below["spot"]) == (0, 8)  # 37.5 %
+    reached = evaluate(settings, current=8, PreemptedNodeCount=4, **work)
+    assert (reached["dedicated"], reached["spot"]) == (3, 5)
+    # They stay while there is work, and go with it.
+    later = evaluate(settings, current=5, dedicated=3, PreemptedNodeCount=0, **work)
+    assert (later["dedicated"], later["spot"]) == (3, 5)
+    idle = evaluate(settings, current=5, dedicated=3, mpi=False, PendingTasks=0)
+    assert (idle["dedicated"], idle["spot"]) == (0, 0)
+
+
+def test_a_short_eviction_is_no_reason_to_rebalance(evaluate: Evaluate) -> None:
+    settings = {"scenario": "pending_tasks", "rebalance": {"percent": 10, "dedicated": 8}}
+    short = [0.0] * 58 + [8.0] * 2
+    found = evaluate(settings, mpi=False, current=8, PendingTasks=8, PreemptedNodeCount=short)
+    assert (found["dedicated"], found["spot"]) == (0, 8)
+
+
+@pytest.mark.parametrize("day", range(7))
+@pytest.mark.parametrize("sunday", [0, 7])
+@pytest.mark.parametrize("hour", [0, 7, 8, 17, 18, 23])
+def test_times_of_the_week(evaluate: Evaluate, day: int, sunday: int, hour: int) -> None:
+    now = MONDAY.replace(hour=hour) + timedelta(days=day)
+    weekday, working = day < 5, day < 5 and 8 <= hour < 18
+    given = {"now": now, "sunday": sunday, "nodes": (1, 6)}
+
+    def nodes(scenario: str) -> int:
+        return int(evaluate({"scenario": scenario}, **given)["spot"])
+
+    assert nodes("weekday") == (6 if weekday else 1)
+    assert nodes("weekend") == (1 if weekday else 6)
+    assert nodes("workday") == (6 if working else 1)
+    mixed = evaluate({"scenario": "workday_with_offpeak_max_spot"}, mpi=False, **given)
+    assert (mixed["dedicated"], mixed["spot"]) == ((6, 0) if working else (1, 5))
+
+
+@pytest.mark.parametrize(
+    ("offset", "utc", "peak"),
+    [
+        (-6, datetime(2026, 3, 2, 13, 59, tzinfo=UTC), False),  # 7:59 there
+        (-6, datetime(2026, 3, 2, 14, 0, tzinfo=UTC), True),
+        (-6, datetime(2026, 3, 3, 0, 0, tzinfo=UTC), False),  # 18:00 there
+        (5.5, datetime(2026, 3, 2, 2, 30, tzinfo=UTC), True),
+        (5.5, datetime(2026, 3, 2, 2, 29, tzinfo=UTC), False),
+        (10, datetime(2026, 3, 1, 23, 0, tzinfo=UTC), True),  # Sunday here, Monday 9:00 there
+    ],
+)
+def test_working_hours_elsewhere(
+    evaluate: Evaluate, offset: float, utc: datetime, peak: bool
+) -> None:
+    found = evaluate({"scenario": "workday", "utc_offset": offset}, now=utc)
+    assert found["spot"] == (8 if peak else 0)
+
+
+def test_other_hours_and_an_increment(evaluate: Evaluate) -> None:
+    hours = {"scenario": "workday", "hours": {"start": 20, "end": 24}}
+    assert evaluate(hours, now=MONDAY.replace(hour=23))["spot"] == 8
+    assert evaluate(hours, now=MONDAY)["spot"] == 0
+    slowly = {"scenario": "workday_with_offpeak_max_spot", "maximum_increment": 2}
+    working = evaluate(slowly, mpi=False, current=8)
+    assert (working["dedicated"], working["spot"]) == (2, 0)
+    night = MONDAY.replace(hour=22)
+    off_peak = evaluate(slowly, mpi=False, now=night, current=1, dedicated=8)
+    assert (off_peak["dedicated"], off_peak["spot"]) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "path"),
+    [
+        ({}, "either", ()),
+        ({"scenario": "workday", "formula": "x"}, "either", ()),
+        ({"scenario": "pending_tasks", "every": "4m"}, "5 minutes", ()),
+        ({"scenario": "pending_tasks", "every": "8d"}, "168 hours", ()),
+        ({"scenario": "pending_tasks", "lookback": "60s"}, "last minute", ("lookback",)),
+        ({"scenario": "pending_tasks", "lookback": "2m"}, "at most 50 %", ("lookback",)),
+        ({"scenario": "pending_tasks", "sample_percent": 90}, "at most 80 %", ("sample_percent",)),
+        ({"scenario": "pending_tasks", "hours": {}}, "no effect", ("hours",)),
+        ({"scenario": "pending_tasks", "utc_offset": 1}, "no effect", ("utc_offset",)),
+        ({"scenario": "weekday", "hours": {}}, "no effect", ("hours",)),
+        ({"scenario": "weekend", "lookback": "9m"}, "no effect", ("lookback",)),
+        ({"scenario": "workday", "rebalance": {"dedicated": 1}}, "no effect", ("rebalance",)),
+        ({"scenario": "active_tasks", "nodes_per_job": 2}, "no effect", ("nodes_per_job",)),
+        ({"formula": "x", "maximum_increment": 1}, "no effect", ("maximum_increment",)),
+        ({"scenario": "workday", "hours": {"start": 18, "end": 8}}, "starts at 18", ()),
+    ],
+)
+def test_settings_that_contradict_each_other(
+    settings: dict[str, Any], message: str, path: tuple[str, ...]
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        Autoscale.model_validate(settings)
+    details = caught.value.errors()  # type: ignore[attr-defined]  # pydantic's own
+    assert [tuple(one["ctx"]["error"].path) for one in details] == [path]
+
+
+def test_spans_as_azure_takes_them() -> None:
+    assert [iso_duration(one) for one in (300, 3600, 330)] == ["PT5M", "PT60M", "PT330S"]
+
+
+GUARDED = "x = $ActiveTasks.GetSamplePercent(300) > 70 ? avg($ActiveTasks.GetSample(300)) : 0;"
+
+
+@pytest.mark.parametrize(
+    ("formula", "shape"),
+    [
+        ("$TargetDedicatedNodes = 1;", {}),
+        ("$TargetDedicated = 1;", {}),
+        ("$TargetLowPriorityNodes = 1; $TargetDedicatedNodes = 0;", {"spot": True}),
+        ("$TargetLowPriorityNodes = 2; $TargetDedicatedNodes = 3;", {"spot": True, "mpi": False}),
+        (f"{GUARDED} $TargetDedicatedNodes = x;", {}),
+        ("$TargetDedicatedNodes = avg($ActiveTasks.GetSample(TimeInterval_Minute * 5, 70));", {}),
+        ("$TargetDedicatedNodes = avg($ActiveTasks.GetSample((3 * Minute), 70));", {}),
+        ("// $TargetLowPriorityNodes = 9;\n$TargetDedicatedNodes = 1;", {}),
+    ],
+)
+def test_a_formula_of_ones_own_is_taken(formula: str, shape: dict[str, bool]) -> None:
+    check_formula(formula, **{"spot": False, "mpi": True, **shape})
+
+
+@pytest.mark.parametrize(
+    ("formula", "message", "shape"),
+    [
+        ("x = 1;", "no number of dedicated nodes", {}),
+        ("$TargetDedicatedNodes = 1;", "no number of Spot nodes", {"spot": True}),
+        ("x = $TargetDedicatedNodes == 1;", "no number", {}),
+        ("$TargetDedicatedNodes = 1; $TargetLowPriorityNodes = 1;", "one kind only", {}),
+        (
+            "$TargetDedicatedNodes = 1; $TargetLowPriorityNodes = 1;",
+            "sets Spot nodes",
+            {"mpi": False},
+        ),
+        ("$TargetDedicatedNodes = avg($ActiveTasks.GetSample(180));", "takes samples", {}),
+        ("$TargetDedicatedNodes = max(0, avg($ActiveTasks.GetSample((180))));", "samples", {}),
+        ("$TargetDedicatedNodes = 1;" + " " * 8192, "8218 bytes", {}),
+        ("$TargetDedicatedNodes = 1;" + "x = 1;" * 100, "101 statements", {}),
+    ],
+)
+def test_a_formula_that_batch_would_refuse_or_that_does_harm(
+    formula: str, message: str, shape: dict[str, bool]
+) -> None:
+    with pytest.raises(FieldError, match=message):
+        check_formula(formula, **{"spot": False, "mpi": True, **shape})

@@ -1,0 +1,155 @@
+"""Every check is wired, explained, and tripped by its own example and by nothing else's."""
+
+import copy
+import datetime
+import importlib
+import inspect
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from fairway_core.checks import (
+    Asked,
+    Check,
+    Subject,
+    all_checks,
+    check_environment,
+    check_plan,
+    check_stack,
+)
+from fairway_core.checks.check import REGISTERED
+from fairway_core.checks.examples import explain
+from fairway_core.checks.registry import RULES
+from fairway_core.environment import Environment
+from fairway_core.findings import Finding
+
+TODAY = datetime.date(2026, 11, 21)
+
+# What examples are fragments of: nothing in it trips a check.
+BASE = """
+name: demo
+location: southcentralus
+tags: {owner: you@example.com}
+access: {ssh_keys: [ssh-ed25519 AAAA demo], allowed: [203.0.113.0/24]}
+budget: {monthly: 50000, emails: [team@example.com]}
+filesystems:
+  data:
+    kind: nfs_server
+    size: Standard_D32s_v6
+    disks: {count: 4, gib: 1024, iops: 5000, mbps: 500}
+    path: /data
+clusters:
+  pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
+"""
+
+
+def _yaml(text: str) -> Any:
+    return YAML(typ="safe", pure=True).load(text)
+
+
+def _merged(base: Any, over: Any) -> Any:
+    if isinstance(base, dict) and isinstance(over, dict):
+        return {k: _merged(base.get(k), over.get(k, base.get(k))) for k in {**base, **over}}
+    return copy.deepcopy(over)
+
+
+def _findings(check: Check, example: str) -> list[Finding]:
+    """What all checks of the subject find in the example, set over the base."""
+    fragment = _yaml(example)
+    match check.subject:
+        case Subject.ENVIRONMENT:
+            environment = Environment.model_validate(_merged(_yaml(BASE), fragment))
+            return check_environment(environment, today=TODAY)
+        case Subject.TERRAFORM:
+            return check_stack(_tagged(fragment, check), _asked(check))
+        case Subject.PLAN:
+            return check_plan(fragment)
+
+
+def _asked(check: Check) -> Asked:
+    environment = Environment.model_validate(_yaml(BASE))
+    asked = Asked.by(environment)
+    # Only one check is about protection: the examples of the others need not show it.
+    return Asked(protect=check.id == "unprotected-data", allowed=asked.allowed)
+
+
+def _tagged(fragment: Any, check: Check) -> Any:
+    if check.id != "untagged":
+        for named in fragment.get("resource", {}).values():
+            for arguments in named.values():
+                arguments["tags"] = {"environment": "demo", "managed-by": "fairway"}
+    return fragment
+
+
+def _rule_modules() -> list[ModuleType]:
+    return [
+        importlib.import_module(f"fairway_core.checks.{subject.value}.{module}")
+        for subject, modules in RULES.items()
+        for module in modules
+    ]
+
+
+def _checks() -> list[Any]:
+    return [pytest.param(check, id=check.id) for check in all_checks()]
+
+
+def test_every_rule_is_a_check_and_every_module_is_listed(repository: Path) -> None:
+    rules = {check.rule for check in all_checks()}
+    for module in _rule_modules():
+        public = [
+            member
+            for name, member in inspect.getmembers(module, inspect.isfunction)
+            if member.__module__ == module.__name__ and not name.startswith("_")
+        ]
+        assert public, module.__name__
+        assert set(public) <= rules, module.__name__
+    folder = repository / "constructs/fairway_core/checks"
+    for subject, modules in RULES.items():
+        files = {file.stem for file in (folder / subject.value).glob("*.py")}
+        assert set(modules) == files - {"__init__", "places", "stack"}
+
+
+def test_ids_say_what_is_wrong() -> None:
+    for id_, check in REGISTERED.items():
+        assert id_ == check.id
+        assert id_.replace("-", "_") == check.rule.__name__
+
+
+@pytest.mark.parametrize("check", _checks())
+def test_the_wrong_example_trips_exactly_this_check(check: Check) -> None:
+    findings = _findings(check, explain(check).wrong)
+    assert {finding.id for finding in findings} == {check.id}
+    for finding in findings:
+        assert finding.severity == check.severity
+        assert finding.path or check.subject is Subject.PLAN
+        assert finding.message
+        assert finding.mend
+
+
+@pytest.mark.parametrize("check", _checks())
+def test_the_right_example_trips_none(check: Check) -> None:
+    assert _findings(check, explain(check).right) == []
+
+
+@pytest.mark.parametrize("check", _checks())
+def test_the_summary_is_one_sentence(check: Check) -> None:
+    assert check.summary.endswith((".",))
+    assert len(check.summary) < 100
+
+
+def test_an_ignored_check_is_silent() -> None:
+    for check in all_checks(Subject.ENVIRONMENT):
+        fragment = _yaml(explain(check).wrong)
+        environment = Environment.model_validate(_merged(_yaml(BASE), fragment))
+        assert check_environment(environment, ignore=[check.id], today=TODAY) == []
+
+
+def test_two_checks_of_one_name_are_refused() -> None:
+    from fairway_core.checks.check import check
+
+    first = all_checks()[0]
+    with pytest.raises(ValueError, match=first.id):
+        check(first.id, first.severity, first.subject, at=first.places)(first.rule)

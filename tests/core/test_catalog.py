@@ -1,0 +1,204 @@
+"""The catalogue: every row is whole, sourced and consistent, and look-ups answer well."""
+
+from __future__ import annotations
+
+import datetime
+import doctest
+import importlib
+from typing import Any
+
+import pytest
+
+from fairway_core.catalog import (
+    VmSize,
+    default_image,
+    fabric_for,
+    fabrics,
+    image,
+    images,
+    limit,
+    limits,
+    reserved_ranges,
+    vm_size,
+    vm_sizes,
+)
+from fairway_core.catalog.tables import table
+from fairway_core.findings import UserError
+
+SIZES = list(vm_sizes().values())
+OFFERED = [size for size in SIZES if size.status != "retired"]
+
+
+def _names(sizes: list[VmSize]) -> list[str]:
+    return [size.name for size in sizes]
+
+
+@pytest.mark.parametrize(
+    "row", [*SIZES, *images().values(), *fabrics().values(), *limits().values()], ids=str
+)
+def test_every_row_says_where_it_comes_from_and_when_it_was_read(row: Any) -> None:
+    assert row.source
+    assert datetime.date(2020, 1, 1) < row.date < datetime.date(2100, 1, 1)
+
+
+def test_the_naming_table_says_it_too() -> None:
+    names = table("names")["names"]
+    assert names["source"]
+    assert names["date"]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=_names(SIZES))
+def test_a_size_is_consistent_in_itself(size: VmSize) -> None:
+    assert size.name.startswith("Standard_")
+    assert 0 < size.cores <= size.vcpus
+    assert size.memory_gib > 0
+    assert size.processes_per_node >= 1
+    if size.gpu:
+        assert size.gpu_numa == () or len(size.gpu_numa) == size.gpu.count
+    if size.numa_domains:
+        assert size.cores % size.numa_domains == 0
+    if size.ephemeral_os:
+        assert size.temp_disk_gib > 0
+    fabric_for(size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=_names(SIZES))
+def test_what_cannot_be_had_names_a_successor_that_can(size: VmSize) -> None:
+    if size.status == "current":
+        assert size.retirement_date is None
+        return
+    successor = vm_size(size.successor)
+    assert successor.status in ("current", "no-new-capacity")
+    if size.infiniband:
+        assert successor.rdma, "who had InfiniBand must not lose it"
+
+
+@pytest.mark.parametrize("size", SIZES, ids=_names(SIZES))
+def test_the_near_size_with_infiniband_has_it(size: VmSize) -> None:
+    if size.rdma_variant:
+        assert size.infiniband is None
+        variant = vm_size(size.rdma_variant)
+        assert variant.infiniband is not None
+        assert variant.gpu == size.gpu
+
+
+@pytest.mark.parametrize("size", OFFERED, ids=_names(OFFERED))
+def test_every_size_on_offer_has_an_image(size: VmSize) -> None:
+    assert default_image(size).fits(size)
+
+
+def test_a_retired_size_has_no_image() -> None:
+    with pytest.raises(UserError, match="no image in the catalogue fits Standard_NC6"):
+        default_image(vm_size("Standard_NC6"))
+
+
+def test_images_fit_by_device_and_by_architecture() -> None:
+    assert image("ubuntu-hpc-2404").fits(vm_size("Standard_ND96isr_H100_v5"))
+    assert not image("ubuntu-hpc-2404").fits(vm_size("Standard_ND96isr_MI300X_v5"))
+    assert not image("ubuntu-hpc-2404").fits(vm_size("Standard_ND40rs_v2"))
+    assert not image("ubuntu-hpc-2404").fits(vm_size("Standard_ND128isr_GB300_v6"))
+    assert not image("ubuntu-2404").fits(vm_size("Standard_ND96isr_H100_v5"))
+
+
+@pytest.mark.parametrize("row", images().values(), ids=lambda row: row.alias)
+def test_an_image_is_pinned_or_says_that_no_version_was_found(row: Any) -> None:
+    assert row.pinned != (row.version_source == "no published version found")
+    assert row.urn.count(":") == 3
+    assert (row.plan is None) == (row.publisher != "almalinux")
+    assert row.node_agent.startswith("batch.node.")
+
+
+def test_a_urn_pins_another_version() -> None:
+    pinned = image("microsoft-dsvm:ubuntu-hpc:2204-v100:22.04.2026010101")
+    assert pinned.pinned
+    assert pinned.alias == "ubuntu-hpc-2204-v100"
+
+
+@pytest.mark.parametrize("name", ["ubuntu-hpc-2405", "a:b:c:d", "microsoft-dsvm:ubuntu-hpc:2404:"])
+def test_an_unknown_image_is_answered_with_known_ones(name: str) -> None:
+    with pytest.raises(UserError, match="unknown image") as caught:
+        image(name)
+    assert "ubuntu-hpc" in caught.value.findings[0].mend
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("Standard_ND96isr_H100_V5", "Standard_ND96isr_H100_v5"),
+        ("ND96isr_H100_v5", "Standard_ND96isr_H100_v5"),
+        ("Standard_HB176rs_v5", "Standard_HB176rs_v4"),
+    ],
+)
+def test_an_unknown_size_is_answered_with_the_nearest(wrong: str, right: str) -> None:
+    with pytest.raises(UserError) as caught:
+        vm_size(wrong)
+    assert caught.value.exit_code == 2
+    assert caught.value.findings[0].mend == f"did you mean `{right}`?"
+
+
+def test_a_size_retires_on_its_day() -> None:
+    size = vm_size("Standard_HC44rs")
+    assert not size.is_retired(datetime.date(2027, 5, 30))
+    assert size.is_retired(datetime.date(2027, 5, 31))
+    assert vm_size("Standard_H16r").is_retired(datetime.date(2020, 1, 1)), "no date, but retired"
+    assert not vm_size("Standard_ND96isr_H100_v5").is_retired(datetime.date(2090, 1, 1))
+
+
+def test_infiniband_without_sr_iov_is_no_fabric_for_mpi() -> None:
+    assert vm_size("Standard_NC24r").infiniband is not None
+    assert not vm_size("Standard_NC24r").rdma
+    assert vm_size("Standard_ND96asr_v4").rdma
+    assert not vm_size("Standard_ND96is_H100_v5").rdma
+
+
+def test_nothing_with_infiniband_switches_it_off() -> None:
+    for size in SIZES:
+        if size.rdma and size.status != "retired":
+            assert "NCCL_IB_DISABLE" not in fabric_for(size).environment, size.name
+
+
+def test_mpirun_arguments_fill_every_placeholder() -> None:
+    size = vm_size("Standard_HB120rs_v3")
+    for fabric in fabrics().values():
+        for mpi in fabric.mpirun:
+            arguments = fabric.mpirun_arguments(mpi, processes_per_node=4, size=size)
+            assert arguments
+            assert not any("{" in argument for argument in arguments)
+
+
+def test_a_kind_of_mpi_without_a_row_has_no_arguments() -> None:
+    size = vm_size("Standard_ND96asr_v4")
+    assert fabric_for(size).mpirun_arguments("mpich", processes_per_node=8, size=size) == ()
+
+
+def test_limits_and_reserved_ranges() -> None:
+    assert limit("placement_group_vms") == 100
+    assert [str(network) for network in reserved_ranges()] == ["172.16.0.0/16"]
+    with pytest.raises(UserError, match="unknown limit"):
+        limit("placement_group")
+
+
+def test_rows_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        vm_sizes()["Standard_X"] = SIZES[0]  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        SIZES[0].vcpus = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "catalog",
+        "catalog.fabrics",
+        "catalog.images",
+        "catalog.limits",
+        "catalog.sizes",
+        "environment.addresses",
+        "naming",
+        "target",
+    ],
+)
+def test_the_examples_in_the_docstrings_are_true(module: str) -> None:
+    results = doctest.testmod(importlib.import_module(f"fairway_core.{module}"))
+    assert results.failed == 0
+    assert results.attempted > 0

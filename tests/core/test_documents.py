@@ -1,0 +1,197 @@
+"""YAML files read into models: types, places, and messages for what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import AfterValidator, Field
+
+from fairway_core import documents
+from fairway_core.documents import Document, FieldError, Model, load, read
+from fairway_core.findings import Finding, UserError
+from fairway_core.yaml_text import parse_yaml
+
+
+def _even(value: int) -> int:
+    if value % 2:
+        raise FieldError(f"{value} is odd", "add one", path=())
+    return value
+
+
+def _no_b(value: dict[str, Any]) -> dict[str, Any]:
+    if "b" in value:
+        raise FieldError("`b` is taken", "rename it", path=("b",))
+    return value
+
+
+class Ssd(Model):
+    kind: Literal["ssd"]
+    gib: int
+
+
+class Share(Model):
+    kind: Literal["share"]
+    path: Path
+    quota: int | None = None
+
+
+class Section(Model):
+    """A part of the sample."""
+
+    size: Annotated[int, AfterValidator(_even)] = 2
+    mode: Literal["fast", "slow"] = "fast"
+    scale: float = 1.0
+
+
+class Sample(Model):
+    name: Annotated[str, Field(min_length=2, max_length=5)] = "xx"
+    section: Section = Section()
+    disks: dict[str, Annotated[Ssd | Share, Field(discriminator="kind")]] = Field(
+        default_factory=dict
+    )
+    words: tuple[str, ...] = ()
+    table: Annotated[dict[str, int], AfterValidator(_no_b)] = Field(default_factory=dict)
+    ratio: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    renamed: int = Field(default=1, alias="import")
+    on: bool = False
+
+
+def document(text: str) -> Document:
+    parsed = parse_yaml(text, "f")
+    return Document(parsed, parsed.data)
+
+
+def findings(text: str) -> list[Finding]:
+    with pytest.raises(UserError) as caught:
+        document(text).validate(Sample)
+    assert all(finding.location for finding in caught.value.findings)
+    return list(caught.value.findings)
+
+
+def test_a_document_becomes_a_model() -> None:
+    text = "disks: {a: {kind: share, path: /x}}\nwords: [a, b]\nratio: 0.25\nimport: 3\non: true\n"
+    sample = document(text).validate(Sample)
+    assert sample.disks["a"] == Share(kind="share", path=Path("/x"))
+    assert sample.words == ("a", "b")
+    assert (sample.ratio, sample.renamed, sample.on) == (0.25, 3, True)
+    assert document("section: {scale: 2}").validate(Sample).section.scale == 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message", "mend"),
+    [
+        ("nam: ab", "nam", "unknown key `nam`", "did you mean `name`?"),
+        ("imprt: 1", "imprt", "unknown key `imprt`", "did you mean `import`?"),
+        ("renamed: 1", "renamed", "unknown key `renamed`", "did you mean `name`?"),
+        ("section: {sise: 2}", "section.sise", "unknown key `sise`", "did you mean `size`?"),
+        ("name: a", "name", "expected text with a length of at least 2, found the text `a`", ""),
+        ("name: abcdef", "name", "expected text with a length of at most 5", ""),
+        ("name: 12", "name", "expected text, found the number 12", 'put it in quotes: "12"'),
+        ("name: true", "name", "expected text, found `true`", 'put it in quotes: "true"'),
+        ("name: ", "name", "expected text, found nothing", "give it a value or remove the key"),
+        ("section: 3", "section", "expected a mapping, found the number 3", ""),
+        ("section: {size: 3}", "section.size", "`section.size`: 3 is odd", "add one"),
+        ("section: {size: 2.0}", "section.size", "a whole number, found the number 2.0", ""),
+        ("section: {mode: fats}", "section.mode", "one of `fast`, `slow`", "did you mean `fast`?"),
+        ("section: {mode: 3}", "section.mode", "one of `fast`, `slow`, found the number 3", ""),
+        ("section: {scale: a}", "section.scale", "expected a number, found the text `a`", ""),
+        ("words: a", "words", "expected a list, found the text `a`", ""),
+        ("words: [a, 2]", "words.1", "expected text, found the number 2", 'in quotes: "2"'),
+        ("table: {a: x}", "table.a", "expected a whole number, found the text `x`", ""),
+        ("table: {b: 1}", "table.b", "`table.b`: `b` is taken", "rename it"),
+        ("ratio: 1", "ratio", "expected a number below 1", ""),
+        ("ratio: 0", "ratio", "expected a number above 0", ""),
+        ("on: 1", "on", "expected true or false, found the number 1", ""),
+        ("[]", "", "expected a mapping, found a list", ""),
+    ],
+)
+def test_one_fault_is_one_finding(text: str, path: str, message: str, mend: str) -> None:
+    [finding] = findings(text)
+    assert finding.path == path
+    assert message in finding.message
+    assert mend in finding.mend
+    assert bool(mend) == bool(finding.mend)
+
+
+def test_a_union_speaks_of_the_branch_that_was_meant() -> None:
+    [finding] = findings("disks: {a: {kind: share, pth: /x, path: /y}}")
+    assert (finding.path, finding.mend) == ("disks.a.pth", "did you mean `path`?")
+
+
+def test_findings_come_in_the_order_of_the_file() -> None:
+    found = findings("words: 3\nxyzzy: 1\nsection: {size: 5}\nname: [\n]\n")
+    assert [finding.location.line for finding in found if finding.location] == [1, 2, 3, 4]
+
+
+def test_a_key_that_is_at_fault_is_underlined() -> None:
+    class Named(Model):
+        table: dict[Annotated[str, Field(pattern="^[a-z]+$")], int]
+
+    with pytest.raises(UserError) as caught:
+        document("table: {good: 1, B-1: 2}").validate(Named)
+    [finding] = caught.value.findings
+    assert finding.location is not None
+    assert (finding.location.column, finding.location.length) == (18, 3)
+
+
+def test_a_missing_key_is_shown_at_what_lacks_it() -> None:
+    class Outer(Model):
+        inner: dict[str, Ssd]
+
+    with pytest.raises(UserError) as caught:
+        document("inner:\n  a: {kind: ssd}\n").validate(Outer)
+    [finding] = caught.value.findings
+    assert (finding.id, finding.path) == ("missing-key", "inner.a.gib")
+    assert finding.location is not None
+    assert (finding.location.line, finding.location.column) == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"name: \xff", "byte 0xff is not UTF-8"),
+        (b"name: ab\n# caf\xe9\n", "byte 0xe9 is not UTF-8"),
+        (b"", "the file is empty"),
+    ],
+)
+def test_files_that_hold_no_document(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "f.yaml").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        load(tmp_path / "f.yaml", Sample)
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_bytes(b"\xef\xbb\xbfname: ab\n")
+    assert load(tmp_path / "f.yaml", Sample).name == "ab"
+
+
+def test_missing_files_directories_and_near_names(tmp_path: Path) -> None:
+    (tmp_path / "demo.yaml").write_text("name: ab")
+    with pytest.raises(UserError, match="no such file") as caught:
+        read(tmp_path / "deom.yaml")
+    assert caught.value.findings[0].mend == "did you mean `demo.yaml`?"
+    with pytest.raises(UserError, match="is a directory"):
+        read(tmp_path)
+    with pytest.raises(UserError, match="Not a directory"):
+        read(tmp_path / "demo.yaml" / "x")
+
+
+def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_LARGEST_FILE", 8)
+    (tmp_path / "f.yaml").write_text("name: ab")
+    assert read(tmp_path / "f.yaml").data == {"name": "ab"}
+    (tmp_path / "f.yaml").write_text("name: abc")
+    with pytest.raises(UserError, match="larger than"):
+        read(tmp_path / "f.yaml")
+
+
+def test_a_field_that_was_set_is_shown_where_it_was(tmp_path: Path) -> None:
+    changed = document("section: {size: 4}").override(["section.size=3"], Sample)
+    with pytest.raises(UserError) as caught:
+        changed.validate(Sample)
+    place = caught.value.findings[0].location
+    assert place is not None
+    assert (place.file, place.text, place.column) == ("command line", "-s section.size=3", 17)
+    assert changed.location(("section",)).file == "f"

@@ -1,0 +1,348 @@
+"""The environment file: what is taken, what is refused, and where the fault is shown."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.environment import Environment, NfsServer, load_environment, subnet_plan
+from fairway_core.findings import Finding, UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7 me"
+SMALLEST = """\
+name: lab
+location: westeurope
+clusters:
+  box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with a key of its own."""
+    folder = tmp_path / "home"
+    (folder / ".ssh").mkdir(parents=True)
+    (folder / ".ssh" / "id_ed25519.pub").write_text(f"{KEY}\n")
+    return folder
+
+
+def _load(tmp_path: Path, text: str, home: Path) -> Environment:
+    file = tmp_path / "lab.yaml"
+    file.write_text(text)
+    return load_environment(file, home=home)
+
+
+def _fault(tmp_path: Path, text: str, home: Path) -> Finding:
+    with pytest.raises(UserError) as caught:
+        _load(tmp_path, text, home)
+    assert caught.value.exit_code == 2
+    assert len(caught.value.findings) == 1, caught.value.findings
+    return caught.value.findings[0]
+
+
+def test_the_smallest_file_has_good_defaults(tmp_path: Path, home: Path) -> None:
+    environment = _load(tmp_path, SMALLEST, home)
+    assert environment.protect
+    assert environment.zone == 1
+    assert environment.network.address_space == IPv4Network("10.40.0.0/16")
+    assert environment.access.allowed == ()
+    assert environment.access.ssh_keys == (KEY,)
+    assert environment.storage.replication == "ZRS"
+    assert list(environment.storage.containers) == ["datasets", "outputs", "code"]
+    assert environment.clusters["box"].chosen_image.alias == "ubuntu-hpc-2404"
+
+
+def test_the_demo_is_right_for_a_person_without_any_key(repository: Path, tmp_path: Path) -> None:
+    demo = load_environment(repository / "stacks/environments/demo.yaml", home=tmp_path)
+    assert demo.name == "demo"
+    assert not demo.protect
+    assert demo.clusters["pair"].nodes == 2
+    assert demo.filesystems["data"].throughput_mbps == 1984
+
+
+def test_an_override_is_set_over_the_file(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(SMALLEST)
+    environment = load_environment(file, overrides=["zone=2"], home=home)
+    assert environment.zone == 2
+
+
+BAD = [
+    ("name: lab", "name: Lab", "name", "every Azure resource"),
+    ("name: lab", "name: l", "name", "every Azure resource"),
+    ("name: lab", "name: laboratory-of-research", "name", "every Azure resource"),
+    ("name: lab", "name: lab-", "name", "every Azure resource"),
+    ("location: westeurope", "location: West Europe", "location", "not an Azure region"),
+    ("zone", "zone: 4", "zone", "expected one of `1`, `2`"),
+    ("zone", "protect: maybe", "protect", "expected true or false"),
+    ("zone", "access: {ssh_keys: []}", "access.ssh_keys", "at least 1"),
+    ("zone", "access: {allowed: [0.0.0.0/0]}", "access.allowed.0", "large part of the internet"),
+    ("zone", "access: {allowed: [10.0.0.1/8]}", "access.allowed.0", "does not start at"),
+    ("zone", "access: {allowed: [home]}", "access.allowed.0", "not an IPv4 range"),
+    ("zone", "network: {address_space: 172.16.16.0/20}", "network.address_space", "overlaps"),
+    ("zone", "network: {address_space: 172.0.0.0/8}", "network.address_space", "overlaps"),
+    ("zone", "network: {address_space: 10.40.0.0/24}", "network.address_space", "cannot be cut"),
+    ("zone", "network: {egress: none}", "network.egress", "expected"),
+    ("zone", "storage: {replication: XRS}", "storage.replication", "expected one of"),
+    ("zone", "storage: {account: Contoso}", "storage.account", "no name for a storage account"),
+    ("zone", "storage: {containers: {a_b: {}}}", "storage.containers.a_b", "part of an Azure"),
+    ("zone", "storage: {containers: {ab: {}}}", "storage.containers", "has 2 characters"),
+    ("zone", "colour: blue", "colour", "unknown key"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "path", "message"), BAD, ids=[row[1] for row in BAD])
+def test_a_fault_is_shown_at_its_field(
+    tmp_path: Path, home: Path, old: str, new: str, path: str, message: str
+) -> None:
+    text = SMALLEST.replace(old, new) if old in SMALLEST else f"{SMALLEST}{new}\n"
+    finding = _fault(tmp_path, text, home)
+    assert finding.path == path
+    assert message in finding.message
+    assert finding.location is not None
+    assert finding.location.text == next(line for line in text.splitlines() if new in line)
+
+
+CLUSTERS = [
+    ("size: Standard_NC6s_v3", "size", "retired on 2025-09-30", "Standard_NC40ads_H100_v5"),
+    ("size: Standard_ND96isr_H100", "size", "unknown vm size", "Standard_ND96isr_H100_v5"),
+    ("nodes: 0", "nodes", "at least 1", ""),
+    ("nodes: 101", "nodes", "at most 100", ""),
+    ('nodes: "2"', "nodes", "a whole number", ""),
+    ("image: ubuntu-hpc-2404-rocm", "image", "does not fit", "ubuntu-hpc-2404"),
+    ("image: ubuntu-hpc-2444", "image", "unknown image", "did you mean"),
+    ("mounts: [dta]", "mounts.0", "no `dta`", "did you mean `data`?"),
+    ("mounts: [data, data]", "mounts.1", "mounted twice", ""),
+    ("engine: pbs", "engine", "expected", ""),
+]
+
+
+@pytest.mark.parametrize(("part", "field", "message", "mend"), CLUSTERS, ids=lambda v: v[:40])
+def test_a_fault_of_a_cluster_is_shown_at_its_line(
+    tmp_path: Path, home: Path, part: str, field: str, message: str, mend: str
+) -> None:
+    parts = {"engine": "ssh", "size": "Standard_NC40ads_H100_v5", "nodes": "1"}
+    key, value = part.split(": ", 1)
+    lines = [f"    {k}: {v}" for k, v in {**parts, key: value}.items()]
+    text = "\n".join(
+        [
+            *SMALLEST.splitlines()[:2],
+            "filesystems:",
+            "  data: {kind: nfs_server, path: /data}",
+            "clusters:",
+            "  box:",
+            *lines,
+            "",
+        ]
+    )
+    finding = _fault(tmp_path, text, home)
+    assert finding.path == f"clusters.box.{field}"
+    assert message in finding.message
+    assert mend in finding.mend
+    assert finding.location is not None
+    assert finding.location.text.strip() == part
+
+
+def test_every_faulty_cluster_is_shown_at_once(tmp_path: Path, home: Path) -> None:
+    text = (
+        SMALLEST
+        + "  one: {engine: ssh, size: a, nodes: 1}\n  two: {engine: ssh, size: b, nodes: 1}\n"
+    )
+    with pytest.raises(UserError) as caught:
+        _load(tmp_path, text, home)
+    paths = [finding.path for finding in caught.value.findings]
+    assert paths == ["clusters.one.size", "clusters.two.size"]
+
+
+def test_nodes_that_work_together_need_a_shared_folder(tmp_path: Path, home: Path) -> None:
+    finding = _fault(tmp_path, SMALLEST.replace("nodes: 1", "nodes: 2"), home)
+    assert finding.path == "clusters.box"
+    assert "mounts" in finding.mend
+
+
+def test_there_is_a_cluster(tmp_path: Path, home: Path) -> None:
+    finding = _fault(tmp_path, "name: lab\nlocation: westeurope\nclusters: {}\n", home)
+    assert finding.path == "clusters"
+
+
+@pytest.mark.parametrize("name", ["Box", "1box", "box-", "b" * 21, "my_box"])
+def test_the_name_of_a_cluster_can_be_a_part_of_names(
+    tmp_path: Path, home: Path, name: str
+) -> None:
+    finding = _fault(tmp_path, SMALLEST.replace("box:", f"{name}:"), home)
+    assert finding.path == f"clusters.{name}"
+    assert "part of an Azure name" in finding.message
+
+
+def test_nodes_find_an_address_each(tmp_path: Path, home: Path) -> None:
+    many = "".join(
+        f"  c{i}: {{engine: ssh, size: Standard_HB176rs_v4, nodes: 100, mounts: [data]}}\n"
+        for i in range(11)
+    )
+    text = SMALLEST + many + "filesystems: {data: {kind: nfs_server, path: /data}}\n"
+    text += "network: {address_space: 10.0.0.0/21}\n"
+    finding = _fault(tmp_path, text, home)
+    assert finding.path == "network.address_space"
+    assert "1101 nodes do not fit the 1019 addresses of 10.0.0.0/22" in finding.message
+
+
+FILESYSTEMS = [
+    ("kind: lustre, path: /data", "kind", "expected"),
+    ("kind: nfs_server, path: data", "path", "not an absolute, plain path"),
+    ("kind: nfs_server, path: /data/../etc", "path", "not an absolute, plain path"),
+    ("kind: nfs_server, path: '/da ta'", "path", "not an absolute, plain path"),
+    ("kind: nfs_server, path: /etc/data", "path", "would hide a part of the system"),
+    ("kind: nfs_server, path: /home", "path", "would hide a part of the system"),
+    ("kind: nfs_server, path: /mnt", "path", "would hide a part of the system"),
+    ("kind: nfs_server, path: /data, size: Standard_HC44rs", "size", "is not known"),
+    ("kind: nfs_server, path: /data, size: Standard_D2s", "size", "unknown vm size"),
+    ("kind: nfs_server, path: /data, disks: {count: 49}", "disks.count", "at most 48 disks"),
+    ("kind: nfs_server, path: /data, disks: {iops: 100}", "disks.iops", "3000 to 80000 IOPS"),
+    ("kind: nfs_server, path: /data, disks: {gib: 8, iops: 5000}", "disks.iops", "3000 to 4000"),
+    ("kind: nfs_server, path: /data, disks: {mbps: 751}", "disks.mbps", "125 to 750 MB/s"),
+    ("kind: nfs_server, path: /data, disks: {gib: 0}", "disks.gib", "at least 1"),
+]
+
+
+@pytest.mark.parametrize(("text", "field", "message"), FILESYSTEMS, ids=lambda v: v[:60])
+def test_a_fault_of_a_file_system_is_shown_at_its_field(
+    tmp_path: Path, home: Path, text: str, field: str, message: str
+) -> None:
+    finding = _fault(tmp_path, f"{SMALLEST}filesystems:\n  data: {{{text}}}\n", home)
+    assert finding.path == f"filesystems.data.{field}"
+    assert message in finding.message
+    assert finding.location is not None
+    assert finding.location.line == 6
+
+
+@pytest.mark.parametrize(("one", "two"), [("/data", "/data"), ("/data", "/data/a"), ("/a/b", "/a")])
+def test_mounts_lie_apart(tmp_path: Path, home: Path, one: str, two: str) -> None:
+    text = f"""{SMALLEST}filesystems:
+  one: {{kind: nfs_server, path: {one}}}
+  two: {{kind: nfs_server, path: {two}}}
+"""
+    finding = _fault(tmp_path, text, home)
+    assert finding.path == "filesystems.two.path"
+    assert "lie in each other" in finding.message
+
+
+def test_paths_that_only_begin_alike_lie_apart(tmp_path: Path, home: Path) -> None:
+    text = f"""{SMALLEST}filesystems:
+  one: {{kind: nfs_server, path: /data}}
+  two: {{kind: nfs_server, path: /data2}}
+"""
+    assert len(_load(tmp_path, text, home).filesystems) == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "disks", "mbps"),
+    [
+        ("Standard_D64s_v6", {"count": 4, "iops": 3000, "mbps": 125}, 500),
+        ("Standard_D16s_v6", {"count": 16, "iops": 4000, "mbps": 1000}, 992),
+        ("Standard_D64s_v6", {"count": 8, "iops": 8000, "mbps": 2000}, 3750),
+    ],
+    ids=["disks bind", "the VM binds", "the network binds"],
+)
+def test_throughput_is_what_binds(size: str, disks: dict[str, int], mbps: int) -> None:
+    server = NfsServer.model_validate(
+        {"kind": "nfs_server", "size": size, "path": "/data", "disks": disks}
+    )
+    assert server.throughput_mbps == mbps
+
+
+@pytest.mark.parametrize("space", ["10.0.0.0/8", "10.40.0.0/16", "192.168.0.0/17", "10.1.8.0/21"])
+def test_subnets_lie_in_the_space_and_apart(space: str) -> None:
+    network = IPv4Network(space)
+    subnets = list(subnet_plan(network).values())
+    assert all(subnet.subnet_of(network) for subnet in subnets)
+    assert not any(one.overlaps(two) for i, one in enumerate(subnets) for two in subnets[i + 1 :])
+    assert min(subnet.num_addresses for subnet in subnets) >= 64
+
+
+def test_subnets_never_move() -> None:
+    # Nodes and servers stand in these ranges: a change here rebuilds everything.
+    plan = {role: str(net) for role, net in subnet_plan(IPv4Network("10.40.0.0/16")).items()}
+    assert plan["compute"] == "10.40.0.0/17"
+    assert plan["storage"] == "10.40.128.0/21"
+    assert plan["management"] == "10.40.136.0/21"
+
+
+class TestKeys:
+    def _with(self, *entries: str) -> str:
+        lines = "".join(f"    - {entry}\n" for entry in entries)
+        return f"{SMALLEST}access:\n  ssh_keys:\n{lines}"
+
+    def test_a_path_is_taken_from_the_file_that_names_it(self, tmp_path: Path, home: Path) -> None:
+        (tmp_path / "team.pub").write_text(f"# the team\n{KEY}\n\n{RSA}\n")
+        environment = _load(tmp_path, self._with("team.pub", KEY), home)
+        assert environment.access.ssh_keys == (KEY, RSA)
+
+    def test_without_a_key_the_mend_is_the_command_that_makes_one(self, tmp_path: Path) -> None:
+        finding = _fault(tmp_path, SMALLEST, tmp_path)
+        assert finding.id == "no-ssh-key"
+        assert finding.mend == "ssh-keygen -t ed25519"
+
+    def test_an_rsa_key_of_ones_own_is_found_too(self, tmp_path: Path) -> None:
+        (tmp_path / ".ssh").mkdir()
+        (tmp_path / ".ssh" / "id_rsa.pub").write_text(RSA)
+        assert _load(tmp_path, SMALLEST, tmp_path).access.ssh_keys == (RSA,)
+
+    @pytest.mark.parametrize(
+        ("entry", "content", "message", "mend"),
+        [
+            ("none.pub", None, "no such public key", "ssh-keygen -t ed25519 -f none"),
+            ("id", "-----BEGIN OPENSSH PRIVATE KEY-----", "is a private key", "id.pub"),
+            ("empty.pub", "\n# nothing\n", "holds no public key", "ssh-keygen"),
+            ("bad.pub", "hello world\n", "not an OpenSSH public key", "ssh-keygen"),
+            ("ssh-ed25519 AAAA me", None, "not an OpenSSH public key", "ssh-keygen"),
+            (f"ssh-rsa {KEY.split()[1]}", None, "not an OpenSSH public key", "ssh-keygen"),
+            (
+                "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY=",
+                None,
+                "Azure does not take",
+                "ssh-rsa",
+            ),
+        ],
+    )
+    def test_what_is_no_public_key_is_refused_at_its_line(
+        self, tmp_path: Path, home: Path, entry: str, content: str | None, message: str, mend: str
+    ) -> None:
+        if content is not None:
+            (tmp_path / entry).write_text(content)
+        finding = _fault(tmp_path, self._with(KEY, entry), home)
+        assert finding.path == "access.ssh_keys.1"
+        assert message in finding.message
+        assert mend in finding.mend
+        assert finding.location is not None
+        assert finding.location.line == 8
+
+    def test_a_private_key_is_never_shown(self, tmp_path: Path, home: Path) -> None:
+        (tmp_path / "id").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n")
+        finding = _fault(tmp_path, self._with("id"), home)
+        assert "b3BlbnNzaC1rZXk" not in f"{finding.message}{finding.mend}"
+
+
+def test_the_core_knows_neither_terraform_nor_azure(repository: Path) -> None:
+    folder = repository / "constructs" / "fairway_core"
+    modules = [
+        "fairway_core." + ".".join(file.relative_to(folder).with_suffix("").parts)
+        for file in folder.rglob("*.py")
+        if file.name != "__init__.py"
+    ]
+    code = (
+        f"import sys, importlib\nfor name in {modules!r}: importlib.import_module(name)\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"cdktf", "constructs", "azure", "jsii"}
+    assert re.search(r"\bpydantic\b", done.stdout)

@@ -1,0 +1,69 @@
+"""How findings look to the person who caused them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairway_core.findings import Finding, Location, Severity, UserError, format_finding
+
+
+def test_a_finding_shows_place_line_caret_and_mend() -> None:
+    place = Location("job.yaml", 12, 3, "  comand: a", 6)
+    finding = Finding(
+        "unknown-key", "unknown key `comand`", "did you mean\n`command`?", location=place
+    )
+    assert format_finding(finding) == (
+        "job.yaml:12:3: error: unknown key `comand` [unknown-key]\n"
+        "   12 |   comand: a\n"
+        "      |   ^^^^^^\n"
+        "  did you mean\n"
+        "  `command`?"
+    )
+
+
+def test_a_finding_without_a_place_is_one_line() -> None:
+    assert format_finding(Finding("no-such-file", "a: no such file")) == (
+        "error: a: no such file [no-such-file]"
+    )
+
+
+def test_a_warning_says_so() -> None:
+    finding = Finding("price", "dear", severity=Severity.WARNING)
+    assert format_finding(finding).startswith("warning: dear")
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "length", "shown", "caret"),
+    [
+        ("\ta: b", 5, 1, "\ta: b", "\t   ^"),
+        ("ab", 3, 1, "ab", "  ^"),
+        ("ab", 1, 99, "ab", "^^"),
+        ("", 1, 1, "", "^"),
+        ("a" * 500, 401, 1, "a" * 120, " " * 60 + "^"),
+        ("a" * 500, 1, 500, "a" * 120, "^" * 120),
+        ("a" * 500, 500, 1, "a" * 61, " " * 60 + "^"),
+    ],
+)
+def test_the_caret_stands_below_what_is_meant(
+    text: str, column: int, length: int, shown: str, caret: str
+) -> None:
+    place = Location("f", 1, column, text, length)
+    _, line, below = format_finding(Finding("id", "m", location=place)).splitlines()
+    assert line == f"    1 | {shown}"
+    assert below == f"      | {caret}"
+
+
+@pytest.mark.parametrize(
+    "bad", ["\x1b[31m", "\x07", "\x9b", "\r", "\u202e", "\x00", "\ud800", "\n"]
+)
+def test_nothing_can_move_the_terminals_cursor(bad: str) -> None:
+    place = Location(f"f{bad}", 1, 1, f"a{bad}b", 1)
+    text = format_finding(Finding("id", f"m{bad}", f"do{bad}", location=place))
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert "\ufffd" in text
+
+
+def test_an_error_carries_findings_and_a_code() -> None:
+    error = UserError([Finding("a", "one"), Finding("b", "two")])
+    assert (str(error), error.exit_code) == ("one; two", 2)
+    assert UserError.of("c", "three", "mend", exit_code=4).exit_code == 4

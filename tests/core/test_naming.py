@@ -1,0 +1,101 @@
+"""Names: one rule, within Azure's limits, and an error where none can be made."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fairway_core.catalog.tables import table
+from fairway_core.findings import UserError
+from fairway_core.naming import SUFFIX_LENGTH, check_name, resource_name, unique_suffix
+
+KINDS = table("names")["names"]["kind"]
+# What an environment file may hold at its longest.
+LONGEST_ENVIRONMENT, LONGEST_PART = "abcdefghijkl", "abcdefghijklmnopqrst"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_longest_names_of_a_file_fit_every_kind(kind: str) -> None:
+    unique = KINDS[kind].get("unique", False)
+    parts = () if unique else (LONGEST_PART, "100")
+    name = resource_name(kind, LONGEST_ENVIRONMENT, *parts, suffix="${s}" if unique else "")
+    length = len(name.removesuffix("${s}")) + (SUFFIX_LENGTH if unique else 0)
+    assert length <= KINDS[kind]["longest"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "name"),
+    [
+        ("resource_group", ("network",), "h100-rg-network"),
+        ("virtual_network", (), "h100-vnet"),
+        ("linux_virtual_machine_scale_set", ("nd",), "h100-vmss-nd"),
+        ("managed_disk", ("data", "0"), "h100-disk-data-0"),
+        ("computer_name_prefix", ("nd",), "h100-nd"),
+    ],
+)
+def test_a_name_is_environment_abbreviation_and_parts(
+    kind: str, parts: tuple[str, ...], name: str
+) -> None:
+    assert resource_name(kind, "h100", *parts) == name
+
+
+def test_what_takes_no_hyphens_has_none() -> None:
+    assert resource_name("storage_account", "my-lab", suffix="${s}") == "mylabst${s}"
+
+
+def test_a_unique_name_needs_its_suffix() -> None:
+    with pytest.raises(ValueError, match="needs a suffix"):
+        resource_name("storage_account", "h100")
+
+
+def test_a_suffix_counts_with_the_length_that_it_will_have() -> None:
+    assert resource_name("storage_account", "a" * 14, suffix="${s}")
+    with pytest.raises(UserError, match="has 25 characters"):
+        resource_name("storage_account", "a" * 15, suffix="${s}")
+
+
+def test_two_environments_and_two_subscriptions_have_different_suffixes() -> None:
+    one = unique_suffix("local.a", "h100")
+    assert one.startswith("${")
+    assert one.endswith("}")
+    assert f"0, {SUFFIX_LENGTH}" in one
+    assert len({one, unique_suffix("local.b", "h100"), unique_suffix("local.a", "h200")}) == 3
+
+
+def test_a_name_that_cannot_fit_is_an_error_that_says_how_long() -> None:
+    with pytest.raises(UserError) as caught:
+        resource_name("linux_virtual_machine", "h100", "x" * 80)
+    finding = caught.value.findings[0]
+    assert finding.id == "name-too-long"
+    assert "Azure takes 1 to 64" in finding.mend
+
+
+@pytest.mark.parametrize("name", ["Contoso", "con-toso", "contosö", ""])
+def test_a_chosen_name_is_checked_too(name: str) -> None:
+    with pytest.raises(UserError, match="storage account"):
+        check_name("storage_account", name)
+
+
+@pytest.mark.parametrize("name", ["-data", "data-", "da_ta"])
+def test_hyphens_stand_in_between(name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        check_name("storage_container", name.ljust(3, "x") if name == "-data" else name)
+    assert caught.value.findings[0].id == "bad-name"
+
+
+def test_a_good_chosen_name_passes() -> None:
+    check_name("storage_account", "contosodata01")
+
+
+def test_an_unknown_kind_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="unknown resource kind") as caught:
+        resource_name("storage_acount", "h100")
+    assert "storage_account" in caught.value.findings[0].mend
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_table_is_consistent(kind: str) -> None:
+    row = KINDS[kind]
+    assert 1 <= row["shortest"] <= row["longest"]
+    assert re.fullmatch(r"[a-z]*", row["abbreviation"])

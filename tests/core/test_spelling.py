@@ -1,0 +1,35 @@
+"""Suggestions for misspelt words."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairway_core.spelling import did_you_mean, nearest
+
+WORDS = ["command", "nodes", "processes_per_node"]
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("comand", "command"),
+        ("Command", "command"),
+        ("node", "nodes"),
+        ("processes-per-node", "processes_per_node"),
+        ("zzz", None),
+        ("", None),
+        ("\x1b[31m", None),
+    ],
+)
+def test_the_nearest_word_or_none(word: str, found: str | None) -> None:
+    assert nearest(word, WORDS) == found
+
+
+def test_nothing_is_near_where_nothing_is_known() -> None:
+    assert nearest("a", []) is None
+    assert did_you_mean("a", []) == ""
+
+
+def test_a_few_words_are_listed_and_many_are_not() -> None:
+    assert did_you_mean("zzz", ["b", "a", "a"]) == "known are: a, b"
+    assert did_you_mean("zzz", [f"word{n}" for n in range(13)]) == ""

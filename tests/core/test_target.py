@@ -1,0 +1,63 @@
+"""The target: the record that the infrastructure writes and the runner reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fairway_core.target import Target
+
+# As the design shows it.
+SLURM: dict[str, Any] = {
+    "version": 1,
+    "name": "nd",
+    "environment": "h100",
+    "engine": "slurm",
+    "vm_size": "Standard_ND96isr_H100_v5",
+    "nodes": {"min": 0, "max": 16},
+    "spot": False,
+    "mounts": {"data": "/data", "home": "/home"},
+    "storage": {
+        "account_url": "https://h100st01234567.blob.core.windows.net/",
+        "containers": ["datasets", "outputs", "code"],
+    },
+    "slurm": {"host": "10.0.0.4", "user": "azureuser", "partition": "nd", "shared": "/data/f"},
+}
+WITHOUT = {key: value for key, value in SLURM.items() if key != "slurm"}
+SSH = {**WITHOUT, "engine": "ssh", "ssh": {"host": "h", "user": "u", "shared": "/data/f"}}
+BATCH = {**WITHOUT, "engine": "batch", "batch": {"endpoint": "e", "pool": "p", "identity": "i"}}
+
+
+@pytest.mark.parametrize("record", [SLURM, SSH, BATCH], ids=["slurm", "ssh", "batch"])
+def test_a_record_survives_the_way_through_json(record: dict[str, Any]) -> None:
+    target = Target.model_validate_json(json.dumps(record))
+    assert target.record() == record
+    assert Target.model_validate_json(json.dumps(target.record())) == target
+
+
+def test_local_always_exists_and_needs_no_section() -> None:
+    local = Target.local()
+    assert (local.name, local.engine) == ("local", "local")
+    assert Target.model_validate_json(json.dumps(local.record())) == local
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"engine": "ssh"}, "no `slurm:` section"),
+        ({"engine": "local"}, "no `slurm:` section"),
+        ({"slurm": None}, "needs its `slurm:` section"),
+        ({"ssh": SSH["ssh"]}, "no `ssh:` section"),
+        ({"nodes": {"min": 3, "max": 2}}, "min 3 is above max 2"),
+        ({"nodes": {"min": 0, "max": 0}}, "greater than or equal to 1"),
+        ({"engine": "kubernetes"}, "'local', 'ssh', 'slurm' or 'batch'"),
+        ({"version": 2}, "Input should be 1"),
+        ({"partition": "nd"}, "Extra inputs are not permitted"),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Target.model_validate_json(json.dumps({**SLURM, **change}))

@@ -1,0 +1,151 @@
+"""YAML to plain data with places, and what is refused on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.yaml_text import Mark, nearest_mark, parse_yaml, unfit_character
+
+
+def refused(text: str) -> tuple[str, int, int]:
+    """The finding's id and place."""
+    with pytest.raises(UserError) as caught:
+        parse_yaml(text, "f")
+    [finding] = caught.value.findings
+    assert finding.location is not None
+    assert finding.location.file == "f"
+    return finding.id, finding.location.line, finding.location.column
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a", "a"),
+        ("'7'", "7"),
+        ("7", 7),
+        ("012", 12),
+        ("0x1F", 31),
+        ("0o17", 15),
+        ("-3", -3),
+        ("1e3", 1000.0),
+        ("-.5", -0.5),
+        ("~", None),
+        ("Null", None),
+        ("True", True),
+        ("no", "no"),
+        ("yes", "yes"),
+        ("1:30", "1:30"),
+        ("2024-01-31", "2024-01-31"),
+        ("!!str 7", "7"),
+        ('"\\ud83d\\ude80"', "🚀"),
+        ("[1, {a: b}]", [1, {"a": "b"}]),
+        ("|\n a\n b\n", "a\nb\n"),
+        ("x: &a {p: 1}\ny: *a\n", {"x": {"p": 1}, "y": {"p": 1}}),
+        ("x: &a {p: 1, q: 1}\ny: {<<: *a, q: 2}\n", {"x": {"p": 1, "q": 1}, "y": {"q": 2, "p": 1}}),
+        (
+            "x: &a {p: 1}\nz: &b {p: 2, r: 3}\ny: {<<: [*a, *b]}\n",
+            {"x": {"p": 1}, "z": {"p": 2, "r": 3}, "y": {"p": 1, "r": 3}},
+        ),
+        (
+            "x: &a {p: 1}\ny: &b {<<: *a}\nz: {<<: *b}",
+            {"x": {"p": 1}, "y": {"p": 1}, "z": {"p": 1}},
+        ),
+    ],
+)
+def test_plain_data(text: str, value: Any) -> None:
+    data = parse_yaml(text, "f").data
+    assert data == value
+    assert type(data) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("a: [", ("yaml-syntax", 1, 5)),
+        ("a: b: c", ("yaml-syntax", 1, 5)),
+        ("--- a\n--- b", ("yaml-syntax", 2, 1)),
+        ("a:\n  - \x01", ("yaml-syntax", 2, 5)),
+        ('a:\n "\\UFFFFFFFF"', ("yaml-syntax", 2, 3)),
+        ("%YAML 3.0\n--- a", ("yaml-syntax", 1, 1)),
+        ("a: 1\nb: 2\na: 3", ("duplicate-key", 3, 1)),
+        ("a: {b: 1, b: 2}", ("duplicate-key", 1, 11)),
+        ("a: !x b", ("yaml-tag", 1, 4)),
+        ("!x a: b", ("yaml-tag", 1, 1)),
+        ("a: !!set {b}", ("yaml-tag", 1, 4)),
+        ("a: !!binary aGk=", ("yaml-tag", 1, 4)),
+        ("<<: !x {a: 1}", ("yaml-tag", 1, 5)),
+        ("<<: 7", ("bad-merge", 1, 5)),
+        ("<<: [7]", ("bad-merge", 1, 6)),
+        ("1: a", ("bad-key", 1, 1)),
+        ("true: a", ("bad-key", 1, 1)),
+        ("? [a]\n: b", ("bad-key", 1, 3)),
+        ("a: .inf", ("bad-number", 1, 4)),
+        ("a: .nan", ("bad-number", 1, 4)),
+        ("a: 1e999", ("bad-number", 1, 4)),
+        ("a: " + "9" * 5000, ("bad-number", 1, 4)),
+        ("a: 0x" + "f" * 5000, ("bad-number", 1, 4)),
+        ("a: !!int x", ("bad-number", 1, 4)),
+        ("a: !!bool x", ("bad-boolean", 1, 4)),
+        ('a: "\\0"', ("bad-character", 1, 4)),
+        ('"\\ud800": a', ("bad-character", 1, 1)),
+        ("a: &a [*a]", ("alias-cycle", 1, 4)),
+        ("a: &a {<<: *a}", ("yaml-nesting", 1, 1)),
+        ("[" * 65 + "]" * 65, ("yaml-nesting", 1, 65)),
+        ("[" * 5000 + "]" * 5000, ("yaml-nesting", 1, 1)),
+        ("{a: " * 5000 + "}" * 5000, ("yaml-nesting", 1, 1)),
+    ],
+)
+def test_what_is_no_plain_data_is_refused_where_it_stands(
+    text: str, finding: tuple[str, int, int]
+) -> None:
+    assert refused(text) == finding
+
+
+@pytest.mark.parametrize("merge", ["[{items}]", "{{<<: [{items}]}}"])
+def test_aliases_cannot_expand_without_end(merge: str) -> None:
+    lines = ["a0: &a0 {x: y}"]
+    for n in range(1, 12):
+        items = merge.format(items=", ".join([f"*a{n - 1}"] * 9))
+        lines.append(f"a{n}: &a{n} {items}")
+    assert refused("\n".join(lines))[0] == "alias-bomb"
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# nothing", "\ufeff"])
+def test_an_empty_file_is_said_to_be_empty(text: str) -> None:
+    with pytest.raises(UserError, match="f: the file is empty") as caught:
+        parse_yaml(text, "f")
+    assert caught.value.findings[0].id == "empty-file"
+
+
+def test_every_key_and_value_has_its_place() -> None:
+    text = parse_yaml("a: 1\nb:\n  - x\n  - {c: two words}\nd:\n", "f")
+    assert text.keys["a",] == Mark(1, 1, 1)
+    assert text.values["a",] == Mark(1, 4, 1)
+    assert text.values["b", 0] == Mark(3, 5, 1)
+    assert text.keys["b", 1, "c"] == Mark(4, 6, 1)
+    assert text.values["b", 1, "c"] == Mark(4, 9, 9)
+    assert text.values["d",] == Mark(5, 1, 1), "what is not there is shown at its key"
+    assert text.location(text.values["b", 1, "c"]).text == "  - {c: two words}"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_as_yaml_does(end: str) -> None:
+    # A line separator of Unicode ends no line in YAML 1.2.
+    text = parse_yaml(f"a: x\u2028y{end}b: 2{end}", "f")
+    assert text.location(text.values["b",]).text == "b: 2"
+
+
+def test_a_place_is_that_of_the_nearest_that_has_one() -> None:
+    text = parse_yaml("a: {b: 1}", "f")
+    assert nearest_mark(("a", "b", "c"), text.values) == text.values["a", "b"]
+    assert nearest_mark(("x",), text.values) == text.values[()]
+    assert nearest_mark(("x",)) is None
+
+
+def test_characters_that_no_program_can_be_given() -> None:
+    assert unfit_character("fine \x1b ☃ 🚀\n") is None
+    assert unfit_character("a\0") == "U+0000"
+    assert unfit_character("\udfff") == "U+DFFF"

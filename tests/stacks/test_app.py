@@ -1,0 +1,162 @@
+"""The command that cdktf runs: what it prints, where it writes, and how it refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.environment import selection
+from fairway_core.findings import UserError
+from fairway_stacks.app import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PYTHON = [sys.executable, "-m", "fairway_stacks.app"]
+
+
+def _run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CDKTF")}
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**kept, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def outdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the output goes, as cdktf says it."""
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+    monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
+    return tmp_path / "out"
+
+
+def test_a_line_a_stack(outdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main() == 0
+    said, errors = capsys.readouterr()
+    lines = said.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["demo-network", "demo-data", "demo-compute"]
+    assert lines[2] == f"demo-compute: 2 resources -> {outdir}/stacks/demo-compute"
+    assert "error:" not in errors
+
+
+def test_bin_synth_works_from_any_folder_and_without_an_activated_environment(
+    repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "jinja2.py").write_text("raise SystemExit('the wrong module')\n")
+    done = _run(
+        [str(repository / "bin" / "synth")],
+        tmp_path,
+        CDKTF_OUTDIR="out",
+        PATH="/usr/local/bin:/usr/bin:/bin" + os.pathsep + os.environ["PATH"],
+    )
+    assert done.returncode == 0, done.stderr
+    assert "demo-compute: 2 resources -> out/stacks/demo-compute" in done.stdout
+    state = (tmp_path / "out" / "stacks" / "demo-data" / "cdk.tf.json").read_text()
+    assert "terraform.demo-data.tfstate" in state
+
+
+def test_a_file_of_ones_own_is_taken_by_its_path(
+    tmp_path: Path, outdir: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    demo = (repository / "stacks" / "environments" / "demo.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(demo.replace("name: demo", "name: mine"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "mine.yaml")
+    assert main() == 0
+    assert (outdir / "stacks" / "mine-network" / "cdk.tf.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("choice", "message", "mend"),
+    [
+        ("dmo", "`dmo`", "did you mean `demo`?"),
+        ("nothing.yaml", "nothing.yaml: no such file", ""),
+        ("folder/nothing", "folder/nothing: no such file", ""),
+    ],
+)
+def test_what_is_not_there_is_refused_with_the_nearest(
+    outdir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    choice: str,
+    message: str,
+    mend: str,
+) -> None:
+    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", choice)
+    assert main() == 2
+    said, errors = capsys.readouterr()
+    assert said == ""
+    assert message in errors
+    assert mend in errors
+    assert not outdir.exists()
+
+
+def test_a_faulty_file_is_refused_at_its_line_without_starting_cdktf(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text("name: lab\nlocatoin: westeurope\n")
+    # A Node.js that does not exist: whoever starts it fails in another way.
+    done = _run(
+        PYTHON,
+        tmp_path,
+        FAIRWAY_ENVIRONMENT="lab.yaml",
+        CDKTF_OUTDIR="out",
+        JSII_NODE="/no/such/node",
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "lab.yaml:2:1: error: unknown key `locatoin` [unknown-key]" in done.stderr
+    assert "did you mean `location`?" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_folder_that_cannot_be_made_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "file" / "out"))
+    assert main() == 2
+    assert "CDKTF_OUTDIR" in capsys.readouterr().err
+
+
+def test_a_missing_node_is_told_without_a_traceback(tmp_path: Path) -> None:
+    done = _run(PYTHON, tmp_path, CDKTF_OUTDIR="out", JSII_NODE="/no/such/node")
+    assert done.returncode == 4
+    assert "Node.js" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_an_outdir_it_is_written_beside_cdktf_json(tmp_path: Path) -> None:
+    (tmp_path / "cdktf.json").write_text("{}")
+    (tmp_path / "below").mkdir()
+    done = _run(PYTHON, tmp_path / "below", CDKTF_OUTDIR="", FAIRWAY_ENVIRONMENT="")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "cdktf.out" / "stacks" / "demo-network" / "cdk.tf.json").is_file()
+
+
+def test_the_environments_of_a_wheel_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lab.yaml").write_text("name: lab\n")
+    monkeypatch.setattr(selection, "_FOLDERS", (tmp_path / "none", tmp_path))
+    assert selection.environment_file("lab") == tmp_path / "lab.yaml"
+    with pytest.raises(UserError, match="`demo`"):
+        selection.environment_file("demo")
+
+
+def test_every_environment_that_comes_along_is_right(repository: Path) -> None:
+    from fairway_core.environment import load_environment
+
+    known = selection.known_environments()
+    assert "demo" in known
+    for file in known.values():
+        assert file.is_relative_to(repository / "stacks" / "environments")
+        load_environment(file)
