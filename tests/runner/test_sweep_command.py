@@ -1,0 +1,212 @@
+"""`fairway sweep`: the points as a table and as JSON, and errors at the job file's lines."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner import cli
+from fairway_runner.job_file import load_job
+from fairway_runner.sweep.job_sweep import read_sweep, require_sweep
+from fairway_runner.ui.varying import shown, varying
+
+JOB = """\
+name: digits
+command: python train.py --lr {{ params.lr }} --optimizer {{ params.optimizer }}
+params: {epochs: 3, lr: 0.5}
+sweep:
+  max_parallel: 2
+  points:
+    - grid: {lr: [0.1, 1.0e-4], tags: [[a, b], ["[red]x"]]}
+    - random: {count: 2, seed: 7, optimizer: {choice: [sgd, adam]}}
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    (tmp_path / "job.yaml").write_text(JOB)
+    return tmp_path / "job.yaml"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["fairway", "sweep", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    return int(caught.value.code or 0)
+
+
+def json_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> Any:
+    assert run(monkeypatch, *arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_json_has_each_tasks_parameters(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json_of(monkeypatch, capsys, "job.yaml")
+    assert [each["index"] for each in found] == list(range(6))
+    assert found[0]["params"] == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
+    assert found[3]["params"] == {"epochs": 3, "lr": 0.0001, "tags": ["[red]x"]}
+    assert found[4]["params"].keys() == {"epochs", "lr", "optimizer"}
+    assert found[4]["params"]["lr"] == 0.5
+
+
+def test_the_table_has_a_column_a_parameter_that_varies(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "job.yaml") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["TASK", "lr", "tags", "optimizer"]
+    assert len(lines) == 7
+    assert lines[1].split() == ["0", "0.1", "[a,", "b]"]
+    assert lines[4].split() == ["3", "0.0001", "[[red]x]"]
+    assert lines[5].split()[:2] == ["4", "0.5"]
+
+
+def test_overrides_reach_into_the_sweep(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["sweep.points.1.random.count=5", "sweep.points.0.grid.lr=[7]", "params.epochs=9"]
+    settings += ["sweep.points.1.random.width.integer=[3, 4]"]
+    arguments = [part for setting in settings for part in ("-s", setting)]
+    found = json_of(monkeypatch, capsys, "job.yaml", *arguments)
+    assert len(found) == 2 + 5
+    assert {each["params"]["epochs"] for each in found} == {9}
+    assert [each["params"]["lr"] for each in found[:2]] == [7, 7]
+    assert {each["params"]["width"] for each in found[2:]} == {3}
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("sweep.points.1.random.count=many", "expected a whole number"),
+        ("sweep.points.1.random.count=0", "expected a number of at least 1"),
+        ("sweep.points.5.repeat=1", "has no item 5: it has 2"),
+        ("sweep.points.1.random.optimizer.chioce=[a]", "did you mean `choice`?"),
+    ],
+)
+def test_a_wrong_override_is_shown_as_such(
+    job: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    setting: str,
+    message: str,
+) -> None:
+    assert run(monkeypatch, "job.yaml", "-s", setting) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("command line:1:")
+    assert f"-s {setting}" in captured.err
+    assert message in captured.err
+
+
+def test_a_generator_may_be_set_as_a_whole(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json_of(monkeypatch, capsys, "job.yaml", "-s", "sweep.points={repeat: 2}")
+    assert [each["params"] for each in found] == [{"epochs": 3, "lr": 0.5}] * 2
+    assert run(monkeypatch, "job.yaml", "-s", "sweep.points={repeat: 2}") == 0
+    assert capsys.readouterr().out.split() == ["TASK", "0", "1"]
+
+
+def test_a_long_table_is_cut_and_says_so(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = "sweep.points={grid: {a: {start: 0, stop: 1500, step: 1}}}"
+    assert run(monkeypatch, "job.yaml", "-s", points) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 1000 + 1
+    assert lines[-2].split() == ["999", "999"]
+    assert lines[-1] == "… and 500 more; all of them: --json"
+    assert len(json_of(monkeypatch, capsys, "job.yaml", "-s", points)) == 1500
+
+
+# The end of a job file, and what is printed about it.
+FAULTS = [
+    ("", "job.yaml: the job has no sweep", "add for example"),
+    ("sweep:\n", "the job has no sweep", "- grid: {lr: [0.1, 0.01]}"),
+    ("sweeps: {points: {repeat: 2}}\n", "the job has no sweep", "did you mean `sweep`"),
+    ("sweep: 5\n", "job.yaml:3:8: error: `sweep`: expected a mapping", ""),
+    ("sweep: {points: {repeat: 0}}\n", "job.yaml:3:26: error: `sweep.points.repeat`", ""),
+    ("sweep:\n  points:\n    - files: '*.csv'\n", "job.yaml:5:14: error:", "matches no file"),
+    ("sweep:\n  points:\n    - python: a:f\n", "job.yaml:5:15: error:", "no module `a`"),
+    ("sweep: {points: {python: 'my_empty:f'}}\n", "job.yaml:3:26: error:", "yields no point"),
+    ("sweep: {points: {python: 'my_fault:f'}}\n", "my_fault.py:2:5: error:", "ZeroDivisionError"),
+    ("params: {a: null}\nsweep: {points: {repeat: 2}}\n", "job.yaml:3:13: error: `params.a`", ""),
+    ("sweep: {points: {random: {count: 99, x: {pareto: [1e-4]}}}}\n", "job.yaml:3:50:", "beyond"),
+]
+
+
+@pytest.mark.parametrize(("end", "place", "words"), FAULTS)
+def test_faults_are_printed_with_their_place(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    end: str,
+    place: str,
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_empty.py").write_text("def f():\n    return []\n")
+    (tmp_path / "my_fault.py").write_text("def f():\n    1 / 0\n")
+    (tmp_path / "job.yaml").write_text(f"name: a\ncommand: x\n{end}")
+    assert run(monkeypatch, "job.yaml") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert place in captured.err
+    assert words in captured.err
+
+
+def test_relative_paths_start_at_the_job_files_folder(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (job.parent / "one.csv").touch()
+    (job.parent / "my_points.py").write_text("def f():\n    print('x')\n    yield {'n': 1}\n")
+    elsewhere = job.parent / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    points = "sweep.points=[{files: '*.csv'}, {python: 'my_points:f'}]"
+    found = json_of(monkeypatch, capsys, "../job.yaml", "-s", points)
+    assert [each["params"] for each in found] == [
+        {"epochs": 3, "lr": 0.5, "file": "one.csv", "name": "one.csv", "stem": "one"},
+        {"epochs": 3, "lr": 0.5, "n": 1},
+    ]
+
+
+def test_from_python(job: Path) -> None:
+    sweep = require_sweep(load_job(job))
+    assert sweep.count() == 6
+    assert sweep.section.max_parallel == 2
+    assert next(sweep.points()) == {"lr": 0.1, "tags": ["a", "b"]}
+    assert next(sweep.merged()) == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
+    job.write_text("name: a\ncommand: x\n")
+    assert read_sweep(load_job(job)) is None
+    job.write_text("name: a\ncommand: x\nsweep: {points: {files: '*.csv'}}\n")
+    sweep = require_sweep(load_job(job))
+    for call in (sweep.count, lambda: list(sweep.points())):
+        with pytest.raises(UserError) as caught:
+            call()
+        (finding,) = caught.value.findings
+        assert finding.path == "sweep.points.files"
+        assert finding.location is not None
+        assert finding.location.line == 3
+
+
+def test_what_varies() -> None:
+    assert varying([{"a": 1, "b": [1]}, {"b": [1], "a": 1}]) == []
+    assert varying([{"a": 1}, {"a": True}]) == ["a"]
+    assert varying([{"a": 1}, {}, {"b": 2}]) == ["a", "b"]
+    assert varying([{"a": [1]}, {"a": [1, 2]}]) == ["a"]
+
+
+def test_cells_show_no_control_characters() -> None:
+    assert shown("a\x1b[31m") == '"a\\u001b[31m"'
+    assert shown("") == '""'
+    assert shown([True, 0.1, "x\ty"]) == '[true, 0.1, "x\\ty"]'

@@ -1,0 +1,152 @@
+"""`files:`: which files a pattern matches, and where it does not lead."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fairway_core.documents import FieldError
+from fairway_runner.sweep.files import file_points, matching_files
+
+TREE = [
+    "a.csv",
+    "b.csv",
+    "b.txt",
+    ".hidden.csv",
+    "with space.csv",
+    "[x].csv",
+    "data/c.csv",
+    "data/deep/d.csv",
+    "data/deep/deeper/e.csv",
+    "data/deep/deeper/archive.tar.gz",
+    ".git/f.csv",
+    "B.csv",
+    "10.csv",
+    "9.csv",
+]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in TREE:
+        path = tmp_path / "job" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path / "job"
+
+
+MATCHES = [
+    ("a.csv", ["a.csv"]),
+    ("./data//c.csv", ["data/c.csv"]),
+    ("?.csv", ["9.csv", "B.csv", "a.csv", "b.csv"]),
+    ("[ab].csv", ["a.csv", "b.csv"]),
+    ("[!ab].csv", ["9.csv", "B.csv"]),
+    ("[[]x].csv", ["[x].csv"]),
+    ("*.csv", ["10.csv", "9.csv", "B.csv", "[x].csv", "a.csv", "b.csv", "with space.csv"]),
+    (".*.csv", [".hidden.csv"]),
+    ("*/*.csv", ["data/c.csv"]),
+    ("data/**/*.csv", ["data/c.csv", "data/deep/d.csv", "data/deep/deeper/e.csv"]),
+    ("**/[c-e].csv", ["data/c.csv", "data/deep/d.csv", "data/deep/deeper/e.csv"]),
+    ("**/deep/**/e.csv", ["data/deep/deeper/e.csv"]),
+    ("**/**/e.csv", ["data/deep/deeper/e.csv"]),
+    (
+        "data/deep/**",
+        [
+            "data/deep/d.csv",
+            "data/deep/deeper/archive.tar.gz",
+            "data/deep/deeper/e.csv",
+        ],
+    ),
+    (".git/*.csv", [".git/f.csv"]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "expected"), MATCHES)
+def test_matches(tree: Path, pattern: str, expected: list[str]) -> None:
+    assert matching_files(pattern, tree) == expected
+    # The same from the root of the file system, and then with absolute paths.
+    absolute = matching_files(f"{tree}/{pattern}", Path("/nowhere"))
+    assert absolute == [f"{tree}/{path}" for path in expected]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*.nope", "data", "data/", "*", "nothing/*.csv", "a.csv/*", "a.csv/x", "B.CSV"]
+)
+def test_no_match_is_an_error(tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "data").mkdir()
+    if pattern != "*":
+        (tmp_path / "a.csv").touch()
+    with pytest.raises(FieldError, match="matches no file") as caught:
+        matching_files(pattern, tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert caught.value.mend
+
+
+def test_a_point_has_the_files_path_name_and_stem(tree: Path) -> None:
+    found = list(file_points("data/deep/deeper/*", tree))
+    assert found == [
+        {
+            "file": "data/deep/deeper/archive.tar.gz",
+            "name": "archive.tar.gz",
+            "stem": "archive.tar",
+        },
+        {"file": "data/deep/deeper/e.csv", "name": "e.csv", "stem": "e"},
+    ]
+
+
+def test_links_to_folders_are_followed_only_where_they_are_named(tree: Path) -> None:
+    outside = tree.parent / "outside"
+    outside.mkdir()
+    (outside / "z.csv").touch()
+    (tree / "link").symlink_to(outside)
+    (tree / "data" / "loop").symlink_to(tree)
+    (tree / "linked.csv").symlink_to(outside / "z.csv")
+    (tree / "broken.csv").symlink_to(outside / "nothing.csv")
+    assert matching_files("**/z.csv", tree / "..") == ["outside/z.csv"]
+    with pytest.raises(FieldError):
+        matching_files("**/z.csv", tree)
+    assert matching_files("link/*.csv", tree) == ["link/z.csv"]
+    assert matching_files("l*/z.csv", tree) == ["link/z.csv"]
+    assert matching_files("linke*.csv", tree) == ["linked.csv"]
+    with pytest.raises(FieldError):
+        matching_files("broken.csv", tree)
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(FieldError, match="matches no file"):
+        matching_files("*.csv", tmp_path)
+
+
+def test_a_folder_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.scandir
+
+    def scandir(path: str) -> object:
+        if path.endswith("/deep/"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(FieldError, match=r"data/deep/ cannot be read: Permission denied"):
+        matching_files("**/*.csv", tree)
+
+
+def test_a_name_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
+    try:
+        (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))).touch()
+    except OSError:
+        pytest.skip("this file system takes Unicode only")
+    with pytest.raises(FieldError, match=r"U\+DCFF in its name"):
+        matching_files("*.csv", tmp_path)
+
+
+def test_more_files_than_points_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway_runner.sweep.files.MOST_POINTS", 3)
+    for number in range(3):
+        (tmp_path / f"{number}.csv").touch()
+    assert len(matching_files("*.csv", tmp_path)) == 3
+    (tmp_path / "3.csv").touch()
+    with pytest.raises(FieldError, match="more than 3 files"):
+        matching_files("*.csv", tmp_path)

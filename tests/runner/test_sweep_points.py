@@ -1,0 +1,205 @@
+"""The points of a sweep: which, in which order, how many, and never too many."""
+
+import itertools
+import math
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.documents import Document, FieldError
+from fairway_core.yaml_text import parse_yaml
+from fairway_runner.sweep import count, points
+from fairway_runner.sweep.axes import Range
+from fairway_runner.sweep.models import Sweep
+
+HERE = Path("/nowhere")
+
+
+def read(points: str) -> Sweep:
+    text = parse_yaml(f"points: {points}\n", "sweep.yaml")
+    return Document(text, text.data).validate(Sweep)
+
+
+def listed(text: str, folder: Path = HERE) -> list[dict[str, Any]]:
+    """The points, which are as many as was promised."""
+    section = read(text)
+    found = list(points(section, folder))
+    assert count(section, folder) in (len(found), None)
+    return found
+
+
+def test_grid_runs_through_the_last_parameter_first() -> None:
+    found = listed("{grid: {lr: [0.1, 0.01], on: [true, false], size: [s, 1, 1.0]}}")
+    assert list(found[0]) == ["lr", "on", "size"]
+    assert [tuple(point.values()) for point in found] == list(
+        itertools.product([0.1, 0.01], [True, False], ["s", 1, 1.0])
+    )
+    # Equal is not enough: 1, 1.0 and true are different to a program.
+    assert [type(point["size"]) for point in found[:3]] == [str, int, float]
+    assert type(found[0]["on"]) is bool
+
+
+def test_values_may_be_lists() -> None:
+    assert listed("{grid: {layers: [[64, 64], [128], []]}}") == [
+        {"layers": [64, 64]},
+        {"layers": [128]},
+        {"layers": []},
+    ]
+
+
+def test_strings_are_literal() -> None:
+    assert listed("{grid: {text: ['{{ params.lr }}', '{% if %}']}}") == [
+        {"text": "{{ params.lr }}"},
+        {"text": "{% if %}"},
+    ]
+
+
+def test_zip_takes_one_of_each() -> None:
+    found = listed("{zip: {lr: [1, 2], epochs: {start: 10, stop: 30, step: 10}}}")
+    assert found == [{"lr": 1, "epochs": 10}, {"lr": 2, "epochs": 20}]
+
+
+def test_combinations_and_permutations_are_those_of_itertools() -> None:
+    def values(text: str) -> list[tuple[Any, ...]]:
+        found = listed(text)
+        assert all(list(point) == ["pick"] for point in found)
+        assert all(isinstance(point["pick"], list) for point in found)
+        return [tuple(point["pick"]) for point in found]
+
+    letters = "pick: [a, b, c, d]"
+    assert values(f"{{combinations: {{{letters}, length: 2}}}}") == list(
+        itertools.combinations("abcd", 2)
+    )
+    assert values(f"{{combinations: {{{letters}, length: 6, replacement: true}}}}") == list(
+        itertools.combinations_with_replacement("abcd", 6)
+    )
+    assert values(f"{{permutations: {{length: 3, {letters}}}}}") == list(
+        itertools.permutations("abcd", 3)
+    )
+    assert values("{combinations: {pick: {start: 0, stop: 1, step: 0.5}, length: 1}}") == [
+        (0.0,),
+        (0.5,),
+    ]
+
+
+def test_repeat_sets_nothing() -> None:
+    assert listed("{repeat: 3}") == [{}, {}, {}]
+
+
+def test_generators_are_joined_in_their_order() -> None:
+    text = "[{repeat: 1}, {zip: {a: [1, 2]}}, {grid: {b: [3]}}, {repeat: 1}]"
+    assert listed(text) == [{}, {"a": 1}, {"a": 2}, {"b": 3}, {}]
+
+
+RANGES: list[tuple[Any, list[float]]] = [
+    ((0.5, 1.0, 0.1), [0.5, 0.6, 0.7, 0.8, 0.9]),
+    ((0.0, 1.0, 0.1), [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]),
+    ((1.0, 0.5, -0.1), [1.0, 0.9, 0.8, 0.7, 0.6]),
+    ((1, 5, 2), [1, 3]),
+    ((1, 6, 2), [1, 3, 5]),
+    ((5, 0, -2), [5, 3, 1]),
+    ((-1, 1, 1), [-1, 0]),
+    ((0, 1, 0.25), [0.0, 0.25, 0.5, 0.75]),
+    ((0, 1, 5), [0]),
+    ((1e-3, 2e-3, 5e-4), [0.001, 0.0015]),
+    ((1e300, 1.5e300, 2.5e299), [1e300, 1.25e300]),
+    ((5e-324, 2e-323, 5e-324), [5e-324, 1e-323, 1.5e-323]),
+    ((10**20, 10**20 + 3, 1), [10**20, 10**20 + 1, 10**20 + 2]),
+]
+
+
+@pytest.mark.parametrize(("bounds", "expected"), RANGES)
+def test_a_range_does_not_drift(bounds: tuple[float, float, float], expected: list[float]) -> None:
+    axis = Range(start=bounds[0], stop=bounds[1], step=bounds[2])
+    assert axis.values == expected
+    assert axis.count == len(expected)
+    assert [type(value) for value in axis.values] == [type(value) for value in expected]
+
+
+def test_no_value_of_a_long_range_drifts() -> None:
+    axis = Range(start=-3.0, stop=7.0, step=0.001)
+    assert axis.values == [round(-3 + index / 1000, 3) for index in range(10_000)]
+
+
+def test_count_makes_no_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairway_runner.sweep.expansion.generate", None)
+    text = """[{grid: {a: [1, 2], b: [1, 2, 3]}}, {zip: {a: [1, 2]}}, {repeat: 7},
+        {combinations: {a: [1, 2, 3], length: 2}}, {permutations: {a: [1, 2, 3], length: 2}},
+        {random: {count: 11, a: {uniform: [0, 1]}}}]"""
+    assert count(read(text), HERE) == 6 + 2 + 7 + 3 + 6 + 11
+    assert count(read("[{repeat: 7}, {python: 'nowhere:f'}]"), HERE) is None
+
+
+def test_points_are_made_when_they_are_asked_for() -> None:
+    section = read("[{grid: {a: [1, 2]}}, {files: nothing.csv}]")
+    found = points(section, HERE)
+    assert [next(found), next(found)] == [{"a": 1}, {"a": 2}]
+    with pytest.raises(FieldError, match="matches no file") as caught:
+        next(found)
+    assert caught.value.path == ("points", 1, "files")
+
+
+def test_points_can_be_listed_again() -> None:
+    section = read(
+        "[{grid: {a: {start: 0, stop: 3, step: 1}}}, {random: {count: 2, b: {gauss: [0, 1]}}}]"
+    )
+    assert list(points(section, HERE)) == list(points(section, HERE))
+
+
+def test_a_hundred_thousand_points_are_the_most() -> None:
+    assert sum(1 for _ in points(read("{repeat: 100000}"), HERE)) == 100_000
+    axis = "{start: 0, stop: 100000, step: 1}"
+    assert len(listed(f"{{grid: {{a: {axis}}}}}")) == 100_000
+
+
+def test_files_and_functions_count_towards_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").touch()
+    (tmp_path / "endless.py").write_text(
+        "import itertools\ndef f():\n    for i in itertools.count():\n        yield {'i': i}\n"
+    )
+    section = read("[{repeat: 100000}, {files: '*.csv'}]")
+    with pytest.raises(FieldError, match="100,001 points") as caught:
+        count(section, tmp_path)
+    assert caught.value.path == ("points", 1, "files")
+    for text in (
+        "[{repeat: 100000}, {files: '*.csv'}]",
+        "[{repeat: 99990}, {python: 'endless:f'}]",
+    ):
+        with pytest.raises(FieldError, match="more than 100,000 points") as caught:
+            for _ in points(read(text), tmp_path):
+                pass
+        assert caught.value.path[:2] == ("points", 1)
+
+
+def test_too_many_points_are_refused_in_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway_runner.sweep.expansion.MOST_POINTS", 20_000)
+    (tmp_path / "endless.py").write_text(
+        "import itertools\ndef f():\n    for i in itertools.count():\n        yield {'i': i}\n"
+    )
+    section = read("{python: 'endless:f'}")
+    tracemalloc.start()
+    try:
+        with pytest.raises(FieldError, match="points: at most"):
+            for _ in points(section, tmp_path):
+                pass
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**20
+
+
+def test_ten_thousand_grid_points_take_next_to_no_time() -> None:
+    section = read(
+        "{grid: {a: {start: 0, stop: 100, step: 1}, b: {start: 0, stop: 10, step: 0.1}}}"
+    )
+    began = time.process_time()
+    found = list(points(section, HERE))
+    assert time.process_time() - began < 0.1
+    assert len(found) == 10_000
+    assert found[-1] == {"a": 99, "b": 9.9}
+    assert math.isclose(sum(point["b"] for point in found), 49_500)
