@@ -10,6 +10,7 @@ from fairway_constructs.azurerm.data_virtual_machine_scale_set import (
 from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
     AdminSshKey,
     BootDiagnostics,
+    Extension,
     Identity,
     LinuxVirtualMachineScaleSet,
     NetworkInterface,
@@ -26,7 +27,6 @@ from fairway_constructs.cloud_init import (
     custom_data,
     node_cloud_init,
 )
-from fairway_constructs.monitoring_agent import agent_on_scale_set
 from fairway_core.catalog import limit
 from fairway_core.findings import UserError
 
@@ -81,7 +81,7 @@ class GpuCluster:
             cluster=name,
             mounts=mounts,
             nfs_client_package=image.nfs_client_package,
-            host_patterns=[f"{host_prefix}*", _address_pattern(subnet)],
+            host_patterns=[f"{host_prefix}*", subnet.address_pattern],
             gpu_metrics=monitored and sends_gpu_metrics(size),
         )
         self.scale_set = LinuxVirtualMachineScaleSet(
@@ -118,10 +118,16 @@ class GpuCluster:
                 enabled=True, timeout=_TERMINATION_NOTICE
             ),
             custom_data=custom_data(cloud_init),
-            extension=[agent_on_scale_set(identity_id)] if monitored else None,
+            extension=_agent(identity_id) if monitored else None,
             tags=place.tags,
         )
         self.main_host = _first_address(scope, name, place, self.scale_set)
+
+
+def _agent(identity_id: str) -> list[Extension]:
+    from fairway_constructs.monitoring_agent import agent_on_scale_set
+
+    return [agent_on_scale_set(identity_id)]
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
@@ -192,15 +198,3 @@ def _plan(image: Image) -> Plan | None:
     if plan is None:
         return None
     return Plan(publisher=plan.publisher, product=plan.product, name=plan.name)
-
-
-def _address_pattern(subnet: PlacedSubnet) -> str:
-    """The subnet's addresses as OpenSSH matches host names: whole octets, then a star.
-
-    >>> from ipaddress import IPv4Network
-    >>> from fairway_constructs.network import PlacedSubnet
-    >>> _address_pattern(PlacedSubnet("id", IPv4Network("10.40.0.0/17")))
-    '10.40.*'
-    """
-    octets = str(subnet.range.network_address).split(".")[: subnet.range.prefixlen // 8]
-    return ".".join([*octets, "*"])

@@ -39,6 +39,17 @@ class PlacedSubnet:
     id: str
     range: IPv4Network
 
+    @property
+    def address_pattern(self) -> str:
+        """Its addresses as OpenSSH matches host names: whole octets, then a star.
+
+        >>> from ipaddress import IPv4Network
+        >>> PlacedSubnet("id", IPv4Network("10.40.0.0/17")).address_pattern
+        '10.40.*'
+        """
+        octets = str(self.range.network_address).split(".")[: self.range.prefixlen // 8]
+        return ".".join([*octets, "*"])
+
 
 class Network:
     """A virtual network with subnets for compute, storage and management.

@@ -27,8 +27,6 @@ from fairway_constructs.cloud_init import (
     export_path,
     nfs_server_cloud_init,
 )
-from fairway_constructs.identity import Identity as ManagedIdentity
-from fairway_constructs.monitoring_agent import agent_on_machine
 from fairway_constructs.protection import kept, lock
 from fairway_core.catalog import image, vm_size
 
@@ -80,6 +78,8 @@ class NfsServer:
         identity_id = self._agent_identity() if monitored else None
         self.virtual_machine = self._machine(interface.id, clients, ssh_keys, identity_id)
         if identity_id:
+            from fairway_constructs.monitoring_agent import agent_on_machine
+
             agent_on_machine(
                 scope,
                 name,
@@ -114,6 +114,8 @@ class NfsServer:
 
     def _agent_identity(self) -> str:
         """The id of an identity that may do nothing: the agent only signs in with it."""
+        from fairway_constructs.identity import Identity as ManagedIdentity
+
         name = f"nfs-{self._name}-server"
         return ManagedIdentity(self._scope, f"{name}-id", place=self._place, grants={}).id
 

@@ -1,13 +1,15 @@
 """The JSON schema (2020-12) of a model, as editors take it, with each field's own words.
 
-A field's words are the string below it in its class. They are read from the source when a
-schema is asked for, and cost nothing otherwise.
+A field's words are the string below it in its class, or else what the class's docstring says
+of it: in a line of a list, or in the sentences that name it in backquotes. They are read
+from the source when a schema is asked for, and cost nothing otherwise.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 Schema = dict[str, Any]
+
+# In a docstring: a field's name, two blanks or more, and what it is.
+_LISTED = re.compile(r"^(\w+) {2,}(.+)$", re.MULTILINE)
+_SENTENCE_END = re.compile(r"(?<=[.;])\s+")
 
 # What may stand in place of a value of any kind.
 _LEAVES = frozenset({"string", "integer", "number", "boolean"})
@@ -43,7 +49,7 @@ def schema_of(model: type[BaseModel], *, title: str, reference: str | None = Non
 
 
 def field_words(model: type[BaseModel]) -> dict[str, str]:
-    """What the strings below a model's fields say, by field; inherited ones too.
+    """What is said of a model's fields, by field; without those of which nothing is said.
 
     >>> field_words(Defaults)["filesystem"]  # doctest: +SKIP
     'Fields of every file system, for example `kind` or `size`.'
@@ -77,13 +83,26 @@ def models_in(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
 def _words_in(model: type[BaseModel]) -> dict[str, str]:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(tree, ast.ClassDef)
+    about = ast.get_docstring(tree) or ""
+    sentences = _SENTENCE_END.split(re.sub(r"\s+", " ", about))
+    listed = dict(_LISTED.findall(about))
     words = {}
-    for field, below in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-            text = below.value.value if isinstance(below.value, ast.Constant) else None
-            if isinstance(text, str) and isinstance(field.target, ast.Name):
-                words[field.target.id] = inspect.cleandoc(text)
+    for field, below in zip(tree.body, [*tree.body[1:], None], strict=True):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        name = field.target.id
+        mentions = " ".join(each for each in sentences if f"`{name}`" in each)
+        said = _text(below) or listed.get(name) or mentions
+        if said and name in model.model_fields:
+            words[name] = said
     return words
+
+
+def _text(statement: ast.stmt | None) -> str:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        value = statement.value.value
+        return inspect.cleandoc(value) if isinstance(value, str) else ""
+    return ""
 
 
 def _words_by_title(model: type[BaseModel]) -> dict[str, dict[str, str]]:
@@ -129,9 +148,17 @@ def _within(key: str, value: Any, reference: str) -> Any:
     """A keyword's value; only where it holds schemas is there anything to change."""
     if key in ("properties", "patternProperties", "$defs"):
         return {name: _lenient(each, reference) for name, each in value.items()}
+    if key in ("anyOf", "oneOf") and any(_takes_any_text(branch) for branch in value):
+        return [
+            branch if _is_narrow_leaf(branch) else _lenient(branch, reference) for branch in value
+        ]
     if key in ("items", "prefixItems", "anyOf", "oneOf", "allOf", "additionalProperties"):
         return _lenient(value, reference)
     return value
+
+
+def _takes_any_text(schema: Schema) -> bool:
+    return schema.get("type") == "string" and not _is_narrow_leaf(schema)
 
 
 def _is_narrow_leaf(schema: Schema) -> bool:

@@ -53,11 +53,15 @@ class SlurmAccess(Model):
 
 
 class BatchAccess(Model):
-    """How the `batch` engine reaches the pool; `identity` is the nodes' own, by resource id."""
+    """How the `batch` engine reaches the pool; `identity` is the nodes' own, by resource id.
+
+    Without `mpi` the pool's nodes do not talk to each other: each job takes one.
+    """
 
     endpoint: str
     pool: str
     identity: str
+    mpi: bool = True
 
 
 class Target(Model):

@@ -183,7 +183,8 @@ def _expected(details: ErrorDetails) -> str:
         return f"{words} {ctx[key]}"
     if kind == "int_from_float":
         return "a whole number"
-    return details["msg"][:1].lower() + details["msg"][1:].removeprefix("nput should be ")
+    said = details["msg"].removeprefix("Input should be ")
+    return said[:1].lower() + said[1:]
 
 
 def _choices(details: ErrorDetails) -> Iterable[str]:

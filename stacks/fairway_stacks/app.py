@@ -10,10 +10,13 @@ environment is not right, and with 2 where what was written breaks a rule: see
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import json
 import os
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,18 +79,31 @@ def synthesize(environment: Environment, *, project: Path, outdir: Path) -> list
     return [f"{environment.name}-{role}" for role in ("network", "data", "compute")]
 
 
+def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -> list[str]:
+    """Writes the stack of the account that holds the others' state, and nothing else.
+
+    Raises UserError where the environment keeps its state in files.
+    """
+    from fairway_constructs.cdk import App
+    from fairway_stacks.stack import Project
+    from fairway_stacks.state_stack import StateStack, state_to_make
+
+    state = state_to_make(environment)
+    _make(outdir)
+    app = App(outdir=str(outdir))
+    StateStack(Project(app=app, folder=project, outdir=outdir), environment, state)
+    app.synth()
+    return [f"{environment.name}-state"]
+
+
 def _chosen() -> Callable[..., list[str]]:
     """What FAIRWAY_STACKS asks for: `state` alone, or the stacks of the environment."""
     choice = os.environ.get(_STACKS, "")
-    if not choice:
-        return synthesize
-    if choice != "state":
+    if choice not in ("", "state"):
         raise UserError.of(
             "unknown-stacks", f"{_STACKS}: no stacks `{choice}`", "set it to `state`, or unset it"
         )
-    from fairway_stacks.state_stack import synthesize_state
-
-    return synthesize_state
+    return synthesize_state if choice else synthesize
 
 
 def _make(outdir: Path) -> None:
@@ -121,8 +137,10 @@ def _checked(environment: Environment, files: Mapping[str, Path]) -> dict[str, i
     for name, file in files.items():
         stack = json.loads(file.read_text(encoding="utf-8"))
         counts[name] = sum(len(instances) for instances in stack["resource"].values())
-        for finding in check_stack(stack, asked, ignore=environment.checks.ignore):
-            found.append(replace(finding, message=f"{name}: {finding.path}: {finding.message}"))
+        found += [
+            replace(finding, message=f"{name}: {finding.path}: {finding.message}")
+            for finding in check_stack(stack, asked, ignore=environment.checks.ignore)
+        ]
     _report(found)
     return counts
 
@@ -139,6 +157,19 @@ def _report(findings: Iterable[Finding]) -> None:
         raise UserError(errors)
 
 
+def _import_ahead(module: str) -> threading.Thread:
+    """Imports a module in another thread. cdktf waits half a second for its Node.js: time in
+    which the environment is read and checked. Who imports it later meets the same error."""
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
 def _shown(path: Path) -> Path:
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
@@ -149,6 +180,12 @@ if __name__ == "__main__":
     # end, and for pydantic's plugins among all installed packages, is a tenth of it.
     gc.disable()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    ahead = _import_ahead("fairway_constructs.cdk")
     code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code:
+        # A faulty file is answered at once, not when cdktf has been imported in vain.
+        os._exit(code)
+    ahead.join()
     gc.freeze()
-    sys.exit(code)

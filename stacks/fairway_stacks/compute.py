@@ -8,18 +8,18 @@ from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.gpu_cluster import GpuCluster, sends_gpu_metrics
 from fairway_core.catalog import vm_size
-from fairway_core.target import NodeRange, SshAccess, StorageAccount, Target
+from fairway_core.target import BatchAccess, NodeRange, SshAccess, StorageAccount, Target
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
     from fairway_constructs.network import Network
-    from fairway_core.environment import Cluster, Environment
+    from fairway_core.environment import BatchCluster, Cluster, Environment
     from fairway_stacks.data import DataStack
     from fairway_stacks.stack import Project
 
 
 class ComputeStack(EnvironmentStack):
-    """One scale set a cluster, and the output `targets`: a list of Target records."""
+    """One scale set or pool a cluster, and the output `targets`: a list of Target records."""
 
     def __init__(
         self, project: Project, environment: Environment, network: Network, data: DataStack
@@ -32,9 +32,14 @@ class ComputeStack(EnvironmentStack):
             account_url=data.storage.account_url, containers=tuple(data.storage.containers)
         )
         targets = [
-            self._cluster(name, cluster, network) for name, cluster in environment.clusters.items()
+            self._pool(name, cluster, network)
+            if cluster.engine == "batch"
+            else self._cluster(name, cluster, network)
+            for name, cluster in environment.clusters.items()
         ]
-        sizes = [vm_size(cluster.size) for cluster in environment.clusters.values()]
+        # A Batch pool's machines are Azure's own: nothing of ours sends from them.
+        own = [each for each in environment.clusters.values() if each.engine != "batch"]
+        sizes = [vm_size(cluster.size) for cluster in own]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
             from fairway_stacks.watching import alert_on_idle_gpus
 
@@ -78,5 +83,45 @@ class ComputeStack(EnvironmentStack):
                 host=cluster.main_host,
                 user=ADMIN_USERNAME,
                 shared=shared_folder(mounts) or f"/home/{ADMIN_USERNAME}/fairway",
+            ),
+        )
+
+    def _pool(self, name: str, spec: BatchCluster, network: Network) -> Target:
+        from fairway_constructs.batch_pool import BatchPool
+
+        account = self._data.batch
+        assert account is not None, "an environment with pools has an account"
+        mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
+        pool = BatchPool(
+            self,
+            name,
+            place=self.place,
+            account=account,
+            subnet=network.subnets["compute"],
+            identity_id=self._identity_id,
+            size=vm_size(spec.size),
+            image=spec.chosen_image,
+            minimum=spec.node_range.min,
+            maximum=spec.node_range.max,
+            spot=spec.spot,
+            mpi=spec.mpi,
+            autoscale=spec.autoscaling,
+            resized_by_hand=spec.resized_by_hand,
+            mounts=mounts,
+        )
+        return Target(
+            name=name,
+            environment=self._environment.name,
+            engine="batch",
+            vm_size=spec.size,
+            nodes=spec.node_range,
+            spot=spec.spot,
+            mounts={mount.name: mount.path for mount in mounts},
+            storage=self._storage,
+            batch=BatchAccess(
+                endpoint=account.endpoint,
+                pool=pool.name,
+                identity=self._identity_id,
+                mpi=spec.mpi,
             ),
         )

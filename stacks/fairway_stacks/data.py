@@ -12,6 +12,7 @@ from fairway_core.naming import resource_name
 from fairway_stacks.stack import ROLES, EnvironmentStack
 
 if TYPE_CHECKING:
+    from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.encryption import CustomerKey
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import Network
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 class DataStack(EnvironmentStack):
     """Blob storage, file servers, vault and registry, and the identity by which nodes reach them.
+
+    The Batch account is here and its pools are not: it holds the history of jobs, and its
+    quota is granted to it by name. Idle it costs nothing.
 
     `monitoring`, where the environment has it, is here too: its logs outlive the clusters.
     """
@@ -51,6 +55,7 @@ class DataStack(EnvironmentStack):
             )
             for name, spec in environment.filesystems.items()
         }
+        self.batch = self._batch() if environment.has_pools else None
         self.monitoring = self._monitoring()
         if environment.budget:
             self._budget(environment.budget)
@@ -137,6 +142,28 @@ class DataStack(EnvironmentStack):
             static_id=True,
         )
         return registry
+
+    def _batch(self) -> BatchAccount:
+        from fairway_constructs.batch_account import BatchAccount
+        from fairway_constructs.batch_user_subscription import UserSubscription
+
+        environment = self._environment
+        principal = environment.batch.service_principal if environment.batch else None
+        account = BatchAccount(
+            self,
+            place=self.place,
+            allowed=environment.access.allowed,
+            egress_address=self._egress_address(),
+            user_subscription=(
+                UserSubscription(self, place=self.place, service_principal=principal)
+                if principal
+                else None
+            ),
+            protect=environment.protect,
+        )
+        self._connect("batch", "batch", account.id)
+        self._connect("batch-nodes", "batch_node_management", account.id)
+        return account
 
     def _monitoring(self) -> Monitoring | None:
         spec = self._environment.monitoring

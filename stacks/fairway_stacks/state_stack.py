@@ -10,28 +10,23 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
-from fairway_constructs.cdk import App, Stack
+from fairway_constructs.cdk import Stack
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.placement import Placement
 from fairway_constructs.storage import Storage
 from fairway_constructs.unique_name import client_config
 from fairway_core.environment import AzurermState
 from fairway_core.findings import UserError
-from fairway_stacks.stack import Project, add_provider, tags
+from fairway_stacks.stack import add_provider, tags
 from fairway_stacks.state import local_state
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fairway_core.environment import Environment
+    from fairway_stacks.stack import Project
 
 
-def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -> list[str]:
-    """Writes the state stack alone, as `fairway_stacks.app.synthesize` writes the others.
-
-    Raises UserError where the environment keeps its state in a file, or where nobody could
-    reach the account.
-    """
+def state_to_make(environment: Environment) -> AzurermState:
+    """The environment's own; UserError where it is in files, or where nobody could reach it."""
     state = environment.state
     if not isinstance(state, AzurermState):
         raise UserError.of(
@@ -45,11 +40,7 @@ def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -
             f"nobody could reach the state in `{state.storage_account}`",
             "name public ranges under `access.allowed`, or set `state.public_access: true`",
         )
-    app = App(outdir=str(outdir))
-    here = Project(app=app, folder=project, outdir=outdir)
-    StateStack(here, environment, state)
-    app.synth()
-    return [f"{environment.name}-state"]
+    return state
 
 
 class StateStack(Stack):

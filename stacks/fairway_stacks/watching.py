@@ -20,7 +20,7 @@ _RECORDED_OF_BLOBS = ("StorageWrite", "StorageDelete")
 
 
 def watch_data(data: DataStack, spec: MonitoringSpec) -> Monitoring:
-    """The workspace, who touched storage, vault and registry, and how the file servers are."""
+    """The workspace, what was done to the services, and how file servers and pools are."""
     place = data.place
     monitoring = Monitoring(data, place=place, emails=spec.emails, retention_days=spec.retention)
     monitoring.record(
@@ -33,6 +33,10 @@ def watch_data(data: DataStack, spec: MonitoringSpec) -> Monitoring:
     for name, service in (("vault", data.vault), ("registry", data.registry)):
         if service is not None:
             monitoring.record(data, name, place=place, resource_id=service.id)
+    if data.batch is not None:
+        account_id = data.batch.id
+        monitoring.record(data, "batch", place=place, resource_id=account_id, metrics=True)
+        Alerts(monitoring).batch_account(data, place=place, account_id=account_id)
     _watch_file_servers(data, monitoring)
     return monitoring
 
@@ -50,14 +54,6 @@ def _watch_file_servers(data: DataStack, monitoring: Monitoring) -> None:
         alerts.file_server_down(data, name, place=data.place, machine_id=machine_id)
     if servers:
         alerts.file_servers_full(data, place=data.place, folder=export_path(""))
-
-
-def watch_batch_account(
-    scope: Construct, monitoring: Monitoring, *, place: Placement, account_id: str
-) -> None:
-    """What a Batch account did, and the nodes of its pools."""
-    monitoring.record(scope, "batch", place=place, resource_id=account_id, metrics=True)
-    Alerts(monitoring).batch_account(scope, place=place, account_id=account_id)
 
 
 def alert_on_idle_gpus(scope: Construct, monitoring: Monitoring, *, place: Placement) -> None:

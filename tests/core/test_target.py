@@ -28,7 +28,8 @@ SLURM: dict[str, Any] = {
 }
 WITHOUT = {key: value for key, value in SLURM.items() if key != "slurm"}
 SSH = {**WITHOUT, "engine": "ssh", "ssh": {"host": "h", "user": "u", "shared": "/data/f"}}
-BATCH = {**WITHOUT, "engine": "batch", "batch": {"endpoint": "e", "pool": "p", "identity": "i"}}
+POOL = {"endpoint": "e", "pool": "p", "identity": "i", "mpi": False}
+BATCH = {**WITHOUT, "engine": "batch", "batch": POOL}
 
 
 @pytest.mark.parametrize("record", [SLURM, SSH, BATCH], ids=["slurm", "ssh", "batch"])
@@ -36,6 +37,13 @@ def test_a_record_survives_the_way_through_json(record: dict[str, Any]) -> None:
     target = Target.model_validate_json(json.dumps(record))
     assert target.record() == record
     assert Target.model_validate_json(json.dumps(target.record())) == target
+
+
+def test_a_pool_is_for_mpi_where_its_record_says_nothing_else() -> None:
+    section = {key: value for key, value in POOL.items() if key != "mpi"}
+    target = Target.model_validate_json(json.dumps({**BATCH, "batch": section}))
+    assert target.batch is not None
+    assert target.batch.mpi
 
 
 def test_local_always_exists_and_needs_no_section() -> None:

@@ -100,9 +100,9 @@ def test_what_is_not_there_is_refused_with_the_nearest(
     assert not outdir.exists()
 
 
-def test_a_faulty_file_is_refused_at_its_line_without_starting_cdktf(tmp_path: Path) -> None:
+def test_a_faulty_file_is_refused_at_its_line_where_cdktf_cannot_start(tmp_path: Path) -> None:
     (tmp_path / "lab.yaml").write_text("name: lab\nlocatoin: westeurope\n")
-    # A Node.js that does not exist: whoever starts it fails in another way.
+    # Neither the answer nor its exit code depends on a Node.js.
     done = _run(
         PYTHON,
         tmp_path,

@@ -45,15 +45,18 @@ def node_cloud_init(
     nfs_client_package: str,
     host_patterns: Sequence[str],
     gpu_metrics: bool = False,
+    peers: bool = True,
 ) -> str:
     """The cloud-config of a compute node; `host_patterns` match its peers for OpenSSH.
 
-    With `gpu_metrics` it tells syslog each minute how busy its NVIDIA GPUs are.
+    With `gpu_metrics` it tells syslog each minute how busy its NVIDIA GPUs are. Without
+    `peers` it shares no keys and tells nobody its address: a scheduler does both.
     """
+    shared = shared_folder(mounts) if peers else ""
     return _render(
         "node.yaml.j2",
         script="node.sh",
-        settings={"ADMIN": ADMIN_USERNAME, "CLUSTER": cluster, "SHARED": shared_folder(mounts)},
+        settings={"ADMIN": ADMIN_USERNAME, "CLUSTER": cluster, "SHARED": shared},
         mounts=mounts,
         nfs_client_package=nfs_client_package,
         host_patterns=host_patterns,
@@ -91,16 +94,24 @@ def custom_data(cloud_init: str) -> str:
     A reference is a placeholder in the encoded text, which Terraform fills in: so nothing
     in a script can be taken for an expression of Terraform's.
     """
-    references = list(dict.fromkeys(_REFERENCE.findall(cloud_init)))
+    if not _REFERENCE.search(cloud_init):
+        return base64.b64encode(cloud_init.encode()).decode()
+    return f"${{base64encode({terraform_text(cloud_init)})}}"
+
+
+def terraform_text(text: str) -> str:
+    """An expression by which Terraform gets the text, with its references filled in.
+
+    >>> terraform_text("a")
+    'base64decode("YQ==")'
+    """
+    references = list(dict.fromkeys(_REFERENCE.findall(text)))
     for index, reference in enumerate(references):
-        cloud_init = cloud_init.replace(reference, f"@@{index}@@")
-    encoded = base64.b64encode(cloud_init.encode()).decode()
-    if not references:
-        return encoded
-    expression = f'base64decode("{encoded}")'
+        text = text.replace(reference, f"@@{index}@@")
+    expression = f'base64decode("{base64.b64encode(text.encode()).decode()}")'
     for index, reference in enumerate(references):
         expression = f'replace({expression}, "@@{index}@@", {reference})'
-    return f"${{base64encode({expression})}}"
+    return expression
 
 
 def _render(template: str, *, script: str, settings: Mapping[str, str], **values: Any) -> str:

@@ -18,6 +18,8 @@ mount_scratch() {
     mountpoint -q "$scratch" && return
     mapfile -t disks < <(lsblk -dnpo NAME,MODEL | awk '/NVMe Direct Disk/ { print $1 }' | sort)
     ((${#disks[@]} > 0)) || return 0
+    # Azure Batch mounts them itself where a size has no other temporary disk.
+    [[ -z $(lsblk -nro MOUNTPOINT "${disks[@]}" | tr -d '[:space:]') ]] || return 0
     if ((${#disks[@]} == 1)); then
         device=${disks[0]}
     else

@@ -4,7 +4,7 @@ A scenario is what a person asks for; `scale_formula` writes it in Batch's own f
 language, which Batch evaluates at an interval. `check_formula` judges a formula of one's own.
 
 >>> shape = PoolShape(minimum=0, maximum=8, spot=True, mpi=True)
->>> print(scale_formula(Autoscale(scenario="weekend"), shape).splitlines()[-3])
+>>> print(scale_formula(Autoscale(scenario="weekend"), shape).splitlines()[-2])
 $TargetLowPriorityNodes = total;
 """
 

@@ -38,7 +38,7 @@ _ONLY_FOR = {
 }
 
 
-class Hours(Model):
+class Hours(Model, defer_build=True):
     """The working hours of a day: from `start` o'clock until before `end` o'clock."""
 
     start: int = Field(default=8, ge=0, le=23)
@@ -51,7 +51,7 @@ class Hours(Model):
         return self
 
 
-class Rebalance(Model):
+class Rebalance(Model, defer_build=True):
     """Dedicated nodes in place of evicted ones.
 
     When `percent` % of the Spot nodes have been evicted for the whole look-back, as many
@@ -62,7 +62,7 @@ class Rebalance(Model):
     dedicated: int = Field(ge=1)
 
 
-class Autoscale(Model):
+class Autoscale(Model, defer_build=True):
     """A scenario with its settings, or a `formula` of one's own in its place.
 
     active_tasks                   as many nodes as instances wait to be run
@@ -83,6 +83,7 @@ class Autoscale(Model):
     """
 
     scenario: ScenarioName | None = None
+    """What decides how many nodes there are."""
     formula: str | None = None
     every: Span = limit("batch_autoscale_interval_minutes") * 60.0
     deallocation: Literal["requeue", "terminate", "taskcompletion", "retaineddata"] = (
@@ -93,8 +94,10 @@ class Autoscale(Model):
     sample_percent: int = Field(default=70, ge=1, le=100)
     last_sample: bool = True
     rebalance: Rebalance | None = None
+    """Whether dedicated nodes take the place of evicted ones."""
     nodes_per_job: int | None = Field(default=None, ge=1)
-    hours: Hours = Hours()
+    hours: Hours = Field(default_factory=Hours)
+    """The working hours."""
     utc_offset: float = Field(default=0.0, ge=-12, le=14)
 
     @field_validator("every")

@@ -81,6 +81,7 @@ class VmSize:
     max_data_disks: int | None = None
     remote_disk_mbps: int | None = None
     remote_disk_iops: int | None = None
+    premium_ssd_mbps: int | None = None
     ephemeral_os: bool = False
     premium_ssd_v2: bool = False
     disk_controller: str = ""

@@ -33,6 +33,7 @@ class Asked:
     protect: bool = True
     allowed: tuple[IPv4Network, ...] = ()
     bastion: bool = False
+    private_endpoints: bool = True
     public_accounts: tuple[str, ...] = ()
 
     @classmethod
@@ -46,6 +47,7 @@ class Asked:
             protect=environment.protect,
             allowed=access.allowed,
             bastion=bool(getattr(access, "bastion", False)),
+            private_endpoints=environment.network.private_endpoints,
             public_accounts=public,
         )
 

@@ -7,11 +7,13 @@
 
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster
+from fairway_core.environment.cluster import Cluster, Repair, Spot
 from fairway_core.environment.filesystems import Disks, NfsServer
 from fairway_core.environment.keys import read_public_keys
 from fairway_core.environment.loading import LoadedEnvironment, load_environment, read_environment
-from fairway_core.environment.model import Access, AnyCluster, Cluster, Environment, Network
+from fairway_core.environment.model import AnyCluster, Environment
 from fairway_core.environment.monitoring import Budget, Monitoring
+from fairway_core.environment.network import Access, Existing, Firewall, Network, Peering
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.state import AzurermState, LocalState
 from fairway_core.environment.storage import Container, Storage
@@ -27,12 +29,17 @@ __all__ = [
     "Container",
     "Disks",
     "Environment",
+    "Existing",
+    "Firewall",
     "LoadedEnvironment",
     "LocalState",
     "Monitoring",
     "Network",
     "NfsServer",
+    "Peering",
     "Registry",
+    "Repair",
+    "Spot",
     "Storage",
     "Vault",
     "load_environment",

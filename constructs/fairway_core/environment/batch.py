@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, limit, vm_size
@@ -22,11 +23,22 @@ if TYPE_CHECKING:
 # a Batch account.
 BATCH_APPLICATION_ID = "ddbf3205-c6bd-46ae-8127-60eb93363864"
 
-_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HOW_TO_FIND_IT = f"az ad sp show --id {BATCH_APPLICATION_ID} --query id --output tsv"
 _MODE_LIMITS = {
     "BatchService": "batch_pool_nodes_batch_service",
     "UserSubscription": "batch_pool_nodes_user_subscription",
 }
+
+
+def _object_id(text: str) -> str:
+    if not _UUID.fullmatch(text):
+        raise FieldError(f"`{text}` is not an object id", _HOW_TO_FIND_IT)
+    if text.lower() == BATCH_APPLICATION_ID:
+        raise FieldError(
+            "this is the id of the application, which is the same for everyone", _HOW_TO_FIND_IT
+        )
+    return text
 
 
 class Batch(Model, defer_build=True):
@@ -38,7 +50,8 @@ class Batch(Model, defer_build=True):
     """
 
     mode: Literal["BatchService", "UserSubscription"] = "BatchService"
-    service_principal: Annotated[str, StringConstraints(pattern=_UUID)] | None = None
+    """Whose quota the nodes count against: that of the Batch account or of the subscription."""
+    service_principal: Annotated[str, AfterValidator(_object_id)] | None = None
 
     @model_validator(mode="after")
     def _batch_is_known_where_it_acts_for_us(self) -> Self:
@@ -46,7 +59,7 @@ class Batch(Model, defer_build=True):
         if needed and self.service_principal is None:
             raise FieldError(
                 "`mode: UserSubscription` needs the `service_principal:` of Batch",
-                f"az ad sp show --id {BATCH_APPLICATION_ID} --query id --output tsv",
+                _HOW_TO_FIND_IT,
             )
         if not needed and self.service_principal is not None:
             raise FieldError(
@@ -69,13 +82,19 @@ class BatchCluster(Model, defer_build=True):
     """
 
     engine: Literal["batch"]
+    """`batch`: Azure Batch queues and runs the jobs."""
     size: str
+    """The VM size of every node; `fairway sizes` lists them."""
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     mpi: bool = True
+    """Whether jobs take several nodes, which talk to each other."""
     spot: bool = False
+    """Whether nodes are Spot: cheaper, and taken away when Azure needs them."""
     autoscale: ScenarioName | Literal["manual"] | Autoscale | None = None
     image: str | None = None
+    """The image of every node, by alias or URN; without it the one that fits the size."""
     mounts: tuple[str, ...] = ()
+    """Names of file systems that every node mounts."""
 
     @field_validator("size")
     @classmethod

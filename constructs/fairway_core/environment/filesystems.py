@@ -15,6 +15,7 @@ class Disks(Model, defer_build=True):
     """The Premium SSD v2 disks of a server: each with `gib` GiB, `iops` and `mbps` MB/s."""
 
     count: int = Field(default=4, ge=1)
+    """How many there are; data is striped over all of them."""
     gib: int = Field(default=1024, ge=1, le=limit("premium_ssd_v2_gib"))
     iops: int = limit("premium_ssd_v2_base_iops")
     mbps: int = limit("premium_ssd_v2_base_mbps")
@@ -43,8 +44,11 @@ class NfsServer(Model, defer_build=True):
     """A VM that exports striped Premium SSD v2 disks over NFS 4.1; nodes mount it at `path`."""
 
     kind: Literal["nfs_server"]
+    """`nfs_server`: a VM of one's own."""
     size: str = "Standard_D16s_v6"
+    """The VM size of the server."""
     disks: Disks = Field(default_factory=Disks)
+    """The disks that hold the data."""
     path: MountPath
 
     @model_validator(mode="after")

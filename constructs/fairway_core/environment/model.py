@@ -2,144 +2,28 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from fairway_core.catalog import default_image, image, limit, reserved_ranges, vm_size
+from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model
-from fairway_core.environment.addresses import LONGEST_PREFIX, subnet_plan
+from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.checks import Checks
+from fairway_core.environment.cluster import Cluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystems import NfsServer
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
+from fairway_core.environment.network import Access, Network, check_network
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
 from fairway_core.environment.values import (
     EnvironmentName,
     Location,
-    Range,
-    as_field_error,
     named,
-    offered_size,
 )
-from fairway_core.findings import UserError
-from fairway_core.target import NodeRange
-
-if TYPE_CHECKING:
-    from fairway_core.catalog import Image
-
-# Wider than this is no range that someone owns, but a part of the internet.
-_WIDEST_ACCESS = 8
-
-
-def _own_range(network: IPv4Network) -> IPv4Network:
-    if network.prefixlen < _WIDEST_ACCESS:
-        raise FieldError(
-            f"`{network}` would let a large part of the internet in",
-            "name the ranges that you work from, for example 203.0.113.0/24",
-        )
-    return network
-
-
-# The models below are parts of Environment, which is built with all of them at once.
-
-
-class Access(Model, defer_build=True):
-    """Who may log in: public keys (or paths to them), and ranges from which SSH is let in.
-
-    Without `ssh_keys` the user's own are taken when the file is loaded.
-    """
-
-    ssh_keys: tuple[str, ...] | None = Field(default=None, min_length=1)
-    allowed: tuple[Annotated[Range, AfterValidator(_own_range)], ...] = ()
-
-
-class Network(Model, defer_build=True):
-    """The virtual network: its address space, and how nodes reach the internet and services.
-
-    With `private_endpoints` storage, vault, registry and Batch have an address inside it and
-    none outside. Each costs about as much a month as five minutes of one 8-GPU node, and a
-    GB read through it a cent: little beside the nodes, and nothing else closes the services.
-    """
-
-    address_space: Range = IPv4Network("10.40.0.0/16")
-    egress: Literal["nat"] = "nat"
-    private_endpoints: bool = True
-
-    @field_validator("address_space")
-    @classmethod
-    def _can_be_cut(cls, space: IPv4Network) -> IPv4Network:
-        if not _WIDEST_ACCESS <= space.prefixlen <= LONGEST_PREFIX:
-            raise FieldError(
-                f"`{space}` cannot be cut into subnets",
-                f"take a length of /{_WIDEST_ACCESS} to /{LONGEST_PREFIX}, for example /16",
-            )
-        for reserved in reserved_ranges():
-            if space.overlaps(reserved):
-                raise FieldError(
-                    f"`{space}` overlaps {reserved}, which InfiniBand uses inside each VM",
-                    "take another range, for example 10.40.0.0/16",
-                )
-        return space
-
-
-class Cluster(Model, defer_build=True):
-    """Nodes of one size that run jobs together; with engine `ssh` a plain scale set."""
-
-    engine: Literal["ssh"]
-    size: str
-    nodes: int = Field(ge=1, le=limit("placement_group_vms"))
-    image: str | None = None
-    mounts: tuple[str, ...] = ()
-
-    @field_validator("size")
-    @classmethod
-    def _can_be_had(cls, name: str) -> str:
-        return offered_size(name).name
-
-    @model_validator(mode="after")
-    def _image_fits(self) -> Self:
-        try:
-            chosen = self.chosen_image
-        except UserError as error:
-            raise as_field_error(error, ("image",)) from None
-        size = vm_size(self.size)
-        if not chosen.fits(size):
-            raise FieldError(
-                f"image `{self.image}` does not fit {self.size}",
-                f"take `{default_image(size).alias}`, or leave `image:` out",
-                path=("image",),
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _nodes_share_a_folder(self) -> Self:
-        if self.nodes > 1 and not self.mounts:
-            raise FieldError(
-                "nodes that run jobs together need a folder that all of them see",
-                "add `mounts: [NAME]` with a name under `filesystems:`, or `nodes: 1`",
-            )
-        return self
-
-    @property
-    def chosen_image(self) -> Image:
-        """The image of every node: the one named, or the default of the size."""
-        return image(self.image) if self.image else default_image(vm_size(self.size))
-
-    @property
-    def node_range(self) -> NodeRange:
-        """The least and the largest number of nodes."""
-        return NodeRange(min=self.nodes, max=self.nodes)
-
-    @property
-    def nodes_of_a_job(self) -> int:
-        """The most nodes that one job can take."""
-        return self.nodes
-
 
 AnyCluster = Annotated[Cluster | BatchCluster, Field(discriminator="engine")]
 
@@ -150,21 +34,37 @@ class Environment(Model):
     name: EnvironmentName
     location: Location
     zone: Literal[1, 2, 3] = 1
+    """The availability zone of nodes, disks and file servers: InfiniBand does not leave one."""
     tags: dict[str, str] = Field(default_factory=dict)
+    """Put on every resource; `owner` tells whose it is."""
     protect: bool = True
+    """Whether Terraform and Azure refuse to delete what holds data."""
     checks: Checks = Field(default_factory=Checks)
+    """Which checks are left out."""
     defaults: Defaults = Field(default_factory=Defaults)
+    """What clusters or file systems have in common."""
     state: State = LocalState()
+    """Where Terraform keeps its state."""
     access: Access = Field(default_factory=Access)
+    """Who may log in."""
     network: Network = Field(default_factory=Network)
+    """The virtual network."""
     storage: Storage = Field(default_factory=Storage)
+    """The Blob storage account and its containers."""
     registry: Registry | None = None
+    """A container registry; none without this section."""
     vault: Vault | None = None
+    """A key vault; none without this section, unless a key is kept in it."""
     monitoring: Monitoring | None = None
+    """Logs, metrics and alerts; none without this section."""
     budget: Budget | None = None
+    """What it may cost a month; nobody is told without this section."""
     filesystems: dict[str, NfsServer] = Field(default_factory=dict)
+    """The shared file systems, by name."""
     batch: Batch | None = None
+    """The Batch account, where a cluster has `engine: batch`."""
     clusters: dict[str, AnyCluster] = Field(min_length=1)
+    """The clusters, by name."""
 
     @field_validator("filesystems", "clusters")
     @classmethod
@@ -217,6 +117,11 @@ class Environment(Model):
         return self
 
     @property
+    def has_pools(self) -> bool:
+        """Whether a cluster is a pool of Azure Batch."""
+        return any(cluster.engine == "batch" for cluster in self.clusters.values())
+
+    @property
     def has_vault(self) -> bool:
         """Whether there is a vault: asked for, or for the key of the storage account."""
         return self.vault is not None or self.storage.customer_managed_key
@@ -232,14 +137,36 @@ class Environment(Model):
         return self
 
     @model_validator(mode="after")
+    def _the_network_can_do_it(self) -> Self:
+        servers = {
+            name: filesystem
+            for name, filesystem in self.filesystems.items()
+            if filesystem.kind == "nfs_server"
+        }
+        check_network(
+            self.network,
+            self.access,
+            nfs_servers=servers,
+            monitoring=self.monitoring is not None,
+            services={
+                "vault": self.has_vault,
+                "registry": self.registry is not None,
+                "Batch account": self.has_pools,
+            },
+        )
+        return self
+
+    @model_validator(mode="after")
     def _nodes_find_addresses(self) -> Self:
-        subnet = subnet_plan(self.network.address_space)["compute"]
+        existing = self.network.existing
+        plan = subnet_plan(self.network.address_space)
+        subnet = existing.subnets.compute.range if existing else plan["compute"]
         free = subnet.num_addresses - limit("subnet_reserved_addresses")
         nodes = sum(cluster.node_range.max for cluster in self.clusters.values())
         if nodes > free:
             raise FieldError(
                 f"{nodes} nodes do not fit the {free} addresses of {subnet}",
-                "take a larger `address_space:`",
-                ("network", "address_space"),
+                "take a larger subnet" if existing else "take a larger `address_space:`",
+                ("network", "existing" if existing else "address_space"),
             )
         return self

@@ -63,6 +63,7 @@ class Monitoring(Model, defer_build=True):
 
     emails: Annotated[Emails, Field(min_length=1)]
     retention: Annotated[Days, AfterValidator(_retention)] = _RETENTION_DAYS[0]
+    """How long logs are kept."""
 
 
 class Budget(Model, defer_build=True):
@@ -73,10 +74,12 @@ class Budget(Model, defer_build=True):
     """
 
     monthly: float = Field(ge=1)
+    """The amount a month."""
     currency: Annotated[str, AfterValidator(_currency)] = "USD"
     alerts: Annotated[tuple[int, ...], AfterValidator(_alerts)] = Field(
         default=(50, 80, 100), min_length=1, max_length=_MOST_BUDGET_ALERTS
     )
+    """The percentages of it at which mail is sent."""
     emails: Emails = ()
 
 

@@ -22,6 +22,7 @@ class Registry(Model, defer_build=True):
     """
 
     sku: Literal["Basic", "Standard", "Premium"] = "Premium"
+    """The tier, which decides on size, speed and features."""
     retention: Days | None = None
 
     @model_validator(mode="after")
@@ -60,3 +61,4 @@ class Vault(Model, defer_build=True):
     """A key vault, whose secrets nodes may read; `premium` keeps its keys in hardware."""
 
     sku: Literal["standard", "premium"] = "standard"
+    """Whether keys are kept in software or in hardware."""

@@ -39,6 +39,7 @@ class LocalState(Model, defer_build=True):
     """A file beside cdktf.json: for one person who tries something."""
 
     backend: Literal["local"] = "local"
+    """`local`: a file."""
 
 
 class AzurermState(Model, defer_build=True):
@@ -50,9 +51,13 @@ class AzurermState(Model, defer_build=True):
     """
 
     backend: Literal["azurerm"]
+    """`azurerm`: a blob."""
     resource_group: Annotated[str, AfterValidator(_resource_group)]
+    """The resource group of the storage account."""
     storage_account: Annotated[str, _named_as("storage_account")]
+    """The storage account's name, which nobody else in all of Azure has."""
     container: Annotated[str, _named_as("storage_container")] = "tfstate"
+    """The blob container in it."""
     public_access: bool = False
 
 

@@ -27,10 +27,14 @@ class Storage(Model, defer_build=True):
 
     account: str | None = None
     replication: Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"] = "ZRS"
+    """How many copies there are and where: LRS in one zone, ZRS in three, the others in two
+    regions.
+    """
     customer_managed_key: bool = False
     containers: dict[str, Container] = Field(
         default_factory=lambda: {name: Container() for name in ("datasets", "outputs", "code")}
     )
+    """The blob containers, by name."""
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:

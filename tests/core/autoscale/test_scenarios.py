@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from types import ModuleType
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
@@ -18,6 +17,9 @@ from fairway_core.autoscale import (
     scale_formula,
 )
 from fairway_core.documents import FieldError
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 OPTIONS = ["requeue", "terminate", "taskcompletion", "retaineddata"]

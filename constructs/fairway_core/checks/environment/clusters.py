@@ -62,7 +62,8 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     """Several nodes that run jobs together, of a size without InfiniBand.
 
     MPI and NCCL fall back to Ethernet, which is many times slower. Near names differ by a
-    letter: ND96isr has InfiniBand, ND96is has not.
+    letter: ND96isr has InfiniBand, ND96is has not. A Batch pool with `mpi: false`, on which
+    each job takes one node, needs none; where Ethernet is meant, ignore this check.
 
     Wrong:
         clusters:
@@ -81,7 +82,7 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
 
 @check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=places.clusters)
 def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
-    """A single node of a size with InfiniBand: a fabric is paid for and reaches nobody.
+    """A size with InfiniBand for jobs of one node: a fabric is paid for and reaches nobody.
 
     Wrong:
         clusters:
@@ -93,8 +94,8 @@ def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     """
     if nodes == 1 and size.rdma:
         yield Fault(
-            f"one node of `{size.name}` has nobody to reach over its InfiniBand",
-            "take more nodes, or a size without it: fairway sizes",
+            f"jobs of one node have nobody to reach over the InfiniBand of `{size.name}`",
+            "let them take more nodes, or a size without it: fairway sizes",
         )
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import EnvironmentSubject
-    from fairway_core.environment import AnyCluster, Environment
+    from fairway_core.environment import AnyCluster
 
 
 def most_nodes(cluster: AnyCluster) -> int:
@@ -34,10 +34,11 @@ def dated_sizes(subject: EnvironmentSubject) -> Iterator[Place]:
 
 
 def clusters(subject: EnvironmentSubject) -> Iterator[Place]:
-    """Every cluster: `size`, and `nodes`, the most that one of its jobs may have."""
+    """Every cluster: `size`, and `nodes`, the most that one job may take."""
     for name, cluster in subject.environment.clusters.items():
+        together = getattr(cluster, "mpi", True)
         size = vm_size(cluster.size)
-        yield ("clusters", name), {"size": size, "nodes": cluster.nodes_of_a_job}
+        yield ("clusters", name), {"size": size, "nodes": most_nodes(cluster) if together else 1}
 
 
 def images(subject: EnvironmentSubject) -> Iterator[Place]:

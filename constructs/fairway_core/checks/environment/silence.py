@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 def _ignored(subject: EnvironmentSubject) -> Iterator[Place]:
+    if not subject.environment.checks.ignore:
+        return
     from fairway_core.checks.registry import all_checks
 
     all_checks()

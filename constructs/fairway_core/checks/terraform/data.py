@@ -63,16 +63,59 @@ def unprotected_data(arguments: Mapping[str, Any], locked: bool) -> Iterator[Fau
         yield Fault("Azure could delete what this holds", "add a management lock CanNotDelete")
 
 
+_SERVICES = (
+    "azurerm_batch_account",
+    "azurerm_container_registry",
+    "azurerm_key_vault",
+    "azurerm_storage_account",
+)
+# Where each of them says who may reach it, and by whom it is reached from inside.
+_RULES = ("network_rules", "network_acls", "network_rule_set", "network_profile")
+_LETS_IN = ("ip_rules", "ip_rule", "virtual_network_subnet_ids")
+
+
 def _services(subject: StackSubject) -> Iterator[Place]:
-    for type_ in ("azurerm_storage_account", "azurerm_key_vault"):
+    endpoints = subject.resources.get("azurerm_private_endpoint", {}).values()
+    served = {
+        referred(connection.get("private_connection_resource_id"))
+        for endpoint in endpoints
+        for connection in blocks(endpoint.get("private_service_connection"))
+    }
+    for type_ in _SERVICES:
         for name, arguments in subject.resources.get(type_, {}).items():
-            public = arguments.get("name") in subject.asked.public_accounts
-            yield (type_, name), {"arguments": arguments, "public": public}
+            rules = _rules_of(arguments)
+            closed = arguments.get("public_network_access_enabled") is False
+            yield (
+                (type_, name),
+                {
+                    "open_to_all": not (closed or any(map(_denies, rules))),
+                    "reached": f"{type_}.{name}" in served
+                    or (not closed and any(rule.get(key) for rule in rules for key in _LETS_IN)),
+                    "asked": arguments.get("name") in subject.asked.public_accounts
+                    or (type_ in _OPEN_WITHOUT_ENDPOINTS and not subject.asked.private_endpoints),
+                },
+            )
 
 
-@check("public-storage", Severity.ERROR, Subject.TERRAFORM, at=_services)
-def public_storage(arguments: Mapping[str, Any], public: bool) -> Iterator[Fault]:
-    """A storage account or a vault that answers to every network and was not asked to.
+# Without private endpoints nodes reach these over the internet, as Entra ID lets them.
+_OPEN_WITHOUT_ENDPOINTS = ("azurerm_batch_account", "azurerm_container_registry")
+
+
+def _rules_of(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    rules = [rule for key in _RULES for rule in blocks(arguments.get(key))]
+    return [each for rule in rules for each in blocks(rule.get("account_access", rule))]
+
+
+def _denies(rule: Mapping[str, Any]) -> bool:
+    return rule.get("default_action") == "Deny"
+
+
+@check("public-service", Severity.ERROR, Subject.TERRAFORM, at=_services)
+def public_service(open_to_all: bool, reached: bool, asked: bool) -> Iterator[Fault]:
+    """An account, a vault or a registry that answers everyone, or that nobody can reach.
+
+    One that is closed to the internet needs a private endpoint, a subnet with a service
+    endpoint, or an address range of `access.allowed`.
 
     Wrong:
         resource:
@@ -80,17 +123,16 @@ def public_storage(arguments: Mapping[str, Any], public: bool) -> Iterator[Fault
 
     Right:
         resource:
-          azurerm_key_vault:
-            vault: {network_acls: {default_action: Deny, bypass: AzureServices}}
+          azurerm_key_vault: {vault: {public_network_access_enabled: false}}
+          azurerm_private_endpoint:
+            vault-endpoint:
+              private_service_connection:
+                {private_connection_resource_id: "${azurerm_key_vault.vault.id}"}
     """
-    rules = [*blocks(arguments.get("network_rules")), *blocks(arguments.get("network_acls"))]
-    closed = arguments.get("public_network_access_enabled") is False
-    if (
-        not public
-        and not closed
-        and not any(rule.get("default_action") == "Deny" for rule in rules)
-    ):
+    if open_to_all and not asked:
         yield Fault("every network may reach this", "deny by default, and name who may")
+    if not open_to_all and not reached:
+        yield Fault("nobody can reach this", "give it a private endpoint, or name a subnet")
 
 
 # What Azure's keys, tokens and private keys look like in text.

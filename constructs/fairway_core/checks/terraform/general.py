@@ -50,14 +50,16 @@ def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
     Wrong:
         resource:
           azurerm_storage_account:
-            storage: {name: h100-storage, public_network_access_enabled: false}
+            storage:
+              name: h100-storage
+              network_rules: {default_action: Deny, ip_rules: [203.0.113.0/24]}
 
     Right:
         resource:
           azurerm_storage_account:
             storage:
               name: 'h100st${substr(sha256(join("-", ["id", "h100"])), 0, 8)}'
-              public_network_access_enabled: false
+              network_rules: {default_action: Deny, ip_rules: [203.0.113.0/24]}
     """
     rule, name = name_rule(type.removeprefix("azurerm_")), arguments.get("name")
     if rule is None or not isinstance(name, str):

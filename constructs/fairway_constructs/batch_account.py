@@ -1,0 +1,132 @@
+"""The Batch account: the queue of jobs and their history, without keys and closed by default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from fairway_constructs.azurerm.batch_account import BatchAccount as BatchAccountResource
+from fairway_constructs.azurerm.batch_account import (
+    Identity,
+    KeyVaultReference,
+    NetworkProfile,
+    NetworkProfileAccountAccess,
+    NetworkProfileAccountAccessIpRule,
+    NetworkProfileNodeManagementAccess,
+    NetworkProfileNodeManagementAccessIpRule,
+)
+from fairway_constructs.network_access import public_ranges
+from fairway_constructs.protection import kept
+from fairway_constructs.unique_name import unique_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ipaddress import IPv4Network
+
+    from fairway_constructs.batch_user_subscription import UserSubscription
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+
+Mode = Literal["BatchService", "UserSubscription"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoStorage:
+    """The storage account that Batch itself uses, for example for application packages.
+
+    Both sides reach it by an identity and no key is kept anywhere: Batch by `account_identity`
+    and the nodes by `node_identity`, resource ids of user-assigned identities that may read
+    and write blobs there.
+    """
+
+    storage_account: str
+    account_identity: str
+    node_identity: str
+
+
+class BatchAccount:
+    """A Batch account that only Entra ID identities can use: shared keys do not work.
+
+    Jobs are submitted from the public ones of the ranges `allowed`, and through private
+    endpoints, for which `id` is there. Nodes report to the account from `egress_address`, the
+    public address that they go out by, or through a private endpoint too (services `batch`
+    and `batch_node_management`). Where nothing is let in from outside, the account has no
+    public side at all.
+
+    With `user_subscription` Batch makes the VMs in the subscription, against its own quota,
+    and otherwise in one of Microsoft's against the account's. With `protect` Terraform does
+    not destroy it: its quota was granted to the account, and goes with it. It carries no
+    lock, as a lock would keep its pools too.
+
+    >>> account = BatchAccount(stack, place=place,
+    ...                        allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
+    >>> account.endpoint  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        place: Placement,
+        allowed: Sequence[IPv4Network] = (),
+        egress_address: str = "",
+        user_subscription: UserSubscription | None = None,
+        auto_storage: AutoStorage | None = None,
+        protect: bool = True,
+    ) -> None:
+        self.mode: Mode = "UserSubscription" if user_subscription else "BatchService"
+        profile = _network_profile(public_ranges(allowed), egress_address)
+        self.account = BatchAccountResource(
+            scope,
+            "batch",
+            name=unique_name(scope, "batch_account", place),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            pool_allocation_mode=self.mode,
+            key_vault_reference=_vault(user_subscription),
+            allowed_authentication_modes=["AAD"],
+            public_network_access_enabled=profile is not None,
+            network_profile=profile,
+            identity=(
+                Identity(type="UserAssigned", identity_ids=[auto_storage.account_identity])
+                if auto_storage
+                else None
+            ),
+            storage_account_id=auto_storage.storage_account if auto_storage else None,
+            storage_account_authentication_mode=(
+                "BatchAccountManagedIdentity" if auto_storage else None
+            ),
+            storage_account_node_identity=auto_storage.node_identity if auto_storage else None,
+            tags=place.tags,
+            lifecycle=kept(protect),
+            depends_on=user_subscription.ready if user_subscription else (),
+        )
+        self.id = self.account.id
+        self.name = self.account.name
+        # The provider gives the host alone.
+        self.endpoint = f"https://{self.account.account_endpoint}"
+        self.resource_group = place.resource_group
+
+
+def _network_profile(ranges: Sequence[str], egress_address: str) -> NetworkProfile | None:
+    """Who gets to the public side of the account; None where it has no such side."""
+    if not ranges and not egress_address:
+        return None
+    nodes = [f"{egress_address}/32"] if egress_address else []
+    return NetworkProfile(
+        account_access=NetworkProfileAccountAccess(
+            default_action="Deny",
+            ip_rule=[NetworkProfileAccountAccessIpRule(ip_range=one) for one in ranges] or None,
+        ),
+        node_management_access=NetworkProfileNodeManagementAccess(
+            default_action="Deny",
+            ip_rule=[NetworkProfileNodeManagementAccessIpRule(ip_range=one) for one in nodes]
+            or None,
+        ),
+    )
+
+
+def _vault(user_subscription: UserSubscription | None) -> KeyVaultReference | None:
+    if user_subscription is None:
+        return None
+    return KeyVaultReference(id=user_subscription.vault_id, url=user_subscription.vault_url)

@@ -1,0 +1,247 @@
+"""A pool of Azure Batch: nodes of one size, on which multi-node jobs work by construction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_constructs.azurerm.batch_pool import (
+    AutoScale,
+    ContainerConfiguration,
+    ContainerConfigurationContainerRegistries,
+    FixedScale,
+    Identity,
+    NetworkConfiguration,
+    StartTask,
+    StartTaskUserIdentity,
+    StartTaskUserIdentityAutoUser,
+    StorageImageReference,
+    TaskSchedulingPolicy,
+)
+from fairway_constructs.azurerm.batch_pool import BatchPool as BatchPoolResource
+from fairway_constructs.cdk import Lifecycle, TerraformData
+from fairway_constructs.cloud_init import Mount, node_cloud_init
+from fairway_constructs.cloud_init.start_task import start_task_command
+from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
+from fairway_core.catalog import limit
+from fairway_core.documents import FieldError
+from fairway_core.environment.batch import check_pool_image
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_constructs.batch_account import BatchAccount
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.network import PlacedSubnet
+    from fairway_constructs.placement import Placement
+    from fairway_core.autoscale import Autoscale
+    from fairway_core.catalog import Image, VmSize
+
+# Long enough for large VMs, which come slowly; after it Batch reports what it lacks.
+_RESIZE_TIMEOUT = "PT30M"
+
+# Mirrors of packages and a file server that has just been started need a second attempt.
+_START_TASK_RETRIES = 3
+
+_MPI_LIMITS = {
+    "BatchService": "batch_pool_nodes_batch_service",
+    "UserSubscription": "batch_pool_nodes_user_subscription",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Containers:
+    """Makes a pool whose every task must name a container: Batch takes no others on it.
+
+    `images` are pulled before a node gets its first task. `registries` are the servers, as
+    "team.azurecr.io", to which the nodes' identity is known; it needs the role AcrPull there.
+    """
+
+    images: Sequence[str] = ()
+    registries: Sequence[str] = ()
+
+
+class BatchPool:
+    """A pool whose nodes are all dedicated or all Spot, without public addresses.
+
+    With `mpi` its nodes talk to each other and run one task each, packed close together, as
+    multi-instance tasks need: any other way such a task would wait for ever. Only without it
+    may a formula ask for dedicated and Spot nodes side by side.
+
+    `autoscale` says how the number of nodes follows the work, between `minimum` and
+    `maximum`; without it there are `minimum` of them, and with `resized_by_hand` Terraform
+    leaves their number as it finds it. A formula that is changed is put in place; most else
+    is fixed while a pool lives, and a change replaces the pool.
+
+    File systems are mounted by the start task and not by the pool's own `mount` blocks: so
+    each has the same path on every engine, with the client options of `cloud_init/node.sh`,
+    and a failure can be read in the start task's stderr.txt.
+
+    Raises UserError for more nodes than such a pool holds, and for an image that Batch would
+    refuse on that size.
+
+    >>> BatchPool(stack, "spot", place=place, account=account, subnet=subnet,
+    ...           identity_id=identity.id, size=vm_size("Standard_ND96asr_v4"),
+    ...           image=image("ubuntu-hpc-2404"), minimum=0, maximum=8, spot=True,
+    ...           autoscale=Autoscale(scenario="pending_tasks"))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        place: Placement,
+        account: BatchAccount,
+        subnet: PlacedSubnet,
+        identity_id: str,
+        size: VmSize,
+        image: Image,
+        minimum: int,
+        maximum: int,
+        spot: bool = False,
+        mpi: bool = True,
+        autoscale: Autoscale | None = None,
+        resized_by_hand: bool = False,
+        mounts: Sequence[Mount] = (),
+        containers: Containers | None = None,
+    ) -> None:
+        shape = PoolShape(minimum=minimum, maximum=maximum, spot=spot, mpi=mpi)
+        _check(name, account.mode, shape, size, image, autoscale)
+        fixed = _only_at_creation(mpi, containers)
+        cloud_config = node_cloud_init(
+            cluster=name,
+            mounts=mounts,
+            nfs_client_package=image.nfs_client_package,
+            host_patterns=[subnet.address_pattern],
+            peers=False,
+        )
+        # The provider neither sends a change of these nor replaces the pool for it.
+        marker = TerraformData(scope, f"cluster-{name}-fixed", input=fixed)
+        self.name = place.name("batch_pool", name)
+        self.pool = BatchPoolResource(
+            scope,
+            f"cluster-{name}",
+            name=self.name,
+            account_name=account.name,
+            resource_group_name=account.resource_group,
+            vm_size=size.name,
+            node_agent_sku_id=image.node_agent,
+            storage_image_reference=StorageImageReference(
+                publisher=image.publisher,
+                offer=image.offer,
+                sku=image.sku,
+                version=image.version,
+            ),
+            inter_node_communication=fixed["inter_node_communication"],
+            target_node_communication_mode="Simplified",
+            max_tasks_per_node=1,
+            task_scheduling_policy=[TaskSchedulingPolicy(node_fill_type="Pack")],
+            network_configuration=NetworkConfiguration(
+                subnet_id=subnet.id,
+                public_address_provisioning_type=fixed["public_address_provisioning_type"],
+                accelerated_networking_enabled=size.accelerated_networking,
+            ),
+            identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
+            container_configuration=_container_configuration(containers, identity_id),
+            start_task=_start_task(start_task_command(cloud_config)),
+            metadata=dict(place.tags or {}) or None,
+            **_scale(shape, autoscale),
+            lifecycle=Lifecycle(
+                replace_triggered_by=[marker],
+                ignore_changes=["fixed_scale"] if resized_by_hand else (),
+            ),
+        )
+
+
+def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:
+    """The attributes that azurerm reads when it makes a pool, and silently keeps from then on."""
+    return {
+        "inter_node_communication": "Enabled" if mpi else "Disabled",
+        "public_address_provisioning_type": "NoPublicIPAddresses",
+        "container_type": "DockerCompatible" if containers else "",
+    }
+
+
+def _check(
+    name: str,
+    mode: str,
+    shape: PoolShape,
+    size: VmSize,
+    image: Image,
+    autoscale: Autoscale | None,
+) -> None:
+    kind = "batch_spot_nodes" if shape.spot else "batch_dedicated_nodes"
+    most = limit(_MPI_LIMITS[mode] if shape.mpi else kind)
+    if not 0 <= shape.minimum <= shape.maximum or not 1 <= shape.maximum <= most:
+        raise UserError.of(
+            "too-many-nodes",
+            f"pool `{name}`: such a pool holds 1 to {most} nodes, "
+            f"not {shape.minimum} to {shape.maximum}",
+            "make several pools for separate jobs",
+        )
+    if autoscale is not None and autoscale.mixes and (shape.mpi or not shape.spot):
+        raise UserError.of(
+            "mixed-pool",
+            f"pool `{name}`: the nodes of an MPI job are all dedicated or all Spot",
+            "take another scenario, or a pool of Spot nodes without MPI",
+        )
+    try:
+        check_pool_image(size, image)
+    except FieldError as error:
+        raise UserError.of("image-does-not-fit", f"pool `{name}`: {error}", error.mend) from None
+
+
+def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
+    """The one block of the two that says how many nodes there are."""
+    if autoscale is not None:
+        return {
+            "auto_scale": AutoScale(
+                formula=_literal(scale_formula(autoscale, shape)),
+                evaluation_interval=iso_duration(autoscale.every),
+            )
+        }
+    return {
+        "fixed_scale": FixedScale(
+            target_dedicated_nodes=0 if shape.spot else shape.minimum,
+            target_low_priority_nodes=shape.minimum if shape.spot else 0,
+            resize_timeout=_RESIZE_TIMEOUT,
+            node_deallocation_method="TaskCompletion",
+        )
+    }
+
+
+def _literal(text: str) -> str:
+    """The text as Terraform takes it without looking for expressions in it."""
+    return text.replace("${", "$${").replace("%{", "%%{")
+
+
+def _start_task(command: str) -> StartTask:
+    """Runs as root, as it mounts and installs; a node whose start task fails gets no job."""
+    return StartTask(
+        command_line=command,
+        wait_for_success=True,
+        task_retry_maximum=_START_TASK_RETRIES,
+        user_identity=StartTaskUserIdentity(
+            auto_user=StartTaskUserIdentityAutoUser(elevation_level="Admin", scope="Pool")
+        ),
+    )
+
+
+def _container_configuration(
+    containers: Containers | None, identity_id: str
+) -> ContainerConfiguration | None:
+    if containers is None:
+        return None
+    return ContainerConfiguration(
+        type="DockerCompatible",
+        container_image_names=list(containers.images) or None,
+        container_registries=[
+            ContainerConfigurationContainerRegistries(
+                registry_server=server, user_assigned_identity_id=identity_id
+            )
+            for server in containers.registries
+        ]
+        or None,
+    )

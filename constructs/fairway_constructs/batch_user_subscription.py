@@ -1,0 +1,71 @@
+"""What Batch needs to make VMs in a subscription of ours: two roles, and a vault of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.unique_name import client_config, unique_name
+
+if TYPE_CHECKING:
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+
+_KEPT_DAYS = 7
+
+
+class UserSubscription:
+    """The roles and the vault that a Batch account in mode UserSubscription needs first.
+
+    `service_principal` is the object id of the application "Microsoft Azure Batch" in the
+    directory. Batch keeps secrets of its nodes in the vault; nobody else uses it, and it can
+    be reached by Azure's own services alone.
+
+    >>> own = UserSubscription(stack, place=place,
+    ...                        service_principal="00000000-0000-…")  # doctest: +SKIP
+    >>> BatchAccount(stack, place=place, user_subscription=own)  # doctest: +SKIP
+    """
+
+    def __init__(self, scope: Construct, *, place: Placement, service_principal: str) -> None:
+        client = client_config(scope)
+        vault = KeyVault(
+            scope,
+            "batch-vault",
+            name=unique_name(scope, "batch_key_vault", place),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            tenant_id=client.tenant_id,
+            sku_name="standard",
+            rbac_authorization_enabled=True,
+            purge_protection_enabled=True,
+            soft_delete_retention_days=_KEPT_DAYS,
+            # Batch puts these secrets on the VMs that it makes.
+            enabled_for_deployment=True,
+            enabled_for_template_deployment=True,
+            public_network_access_enabled=True,
+            network_acls=NetworkAcls(default_action="Deny", bypass="AzureServices"),
+            tags=place.tags,
+        )
+        self.vault_id = vault.id
+        self.vault_url = vault.vault_uri
+        self.ready = [
+            RoleAssignment(
+                scope,
+                "batch-orchestrates",
+                scope_=f"/subscriptions/{client.subscription_id}",
+                role_definition_name="Azure Batch Service Orchestration Role",
+                principal_id=service_principal,
+                principal_type="ServicePrincipal",
+                description="Batch makes and deletes the VMs of its pools in this subscription",
+            ),
+            RoleAssignment(
+                scope,
+                "batch-keeps-secrets",
+                scope_=self.vault_id,
+                role_definition_name="Key Vault Secrets Officer",
+                principal_id=service_principal,
+                principal_type="ServicePrincipal",
+                description="Batch keeps secrets of its nodes in this vault, which is its own",
+            ),
+        ]

@@ -1,0 +1,64 @@
+"""The same cloud-config for nodes that run no cloud-init of ours: Azure Batch's start task.
+
+Batch does not pass custom data on. So the node's cloud-config is turned into a script that
+installs its packages, writes its files and runs its commands, and one description of a node
+serves scale sets and pools.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from fairway_constructs.cloud_init import _script, terraform_text
+
+# Batch itself runs the script at each boot, and must see it fail.
+_OWN_UNIT = "fairway-node.service"
+_END = "END_OF_FAIRWAY_FILE"
+
+
+def start_task_script(cloud_config: str) -> str:
+    """The start task of a node with that cloud-config, as bash.
+
+    Raises ValueError for a part of it that a start task could not do.
+    """
+    from ruamel.yaml import YAML
+
+    config: dict[str, Any] = YAML(typ="safe", pure=True).load(cloud_config)
+    _require_known(config, {"packages", "write_files", "runcmd"})
+    lines = [_script("batch_node.sh")]
+    for entry in config.get("write_files", []):
+        _require_known(entry, {"path", "permissions", "content"})
+        if not entry["path"].endswith(_OWN_UNIT):
+            lines.append(
+                _written(entry["path"], entry.get("permissions", "0644"), entry["content"])
+            )
+    lines.append(f"install_packages {shlex.join(config.get('packages', []))}")
+    lines += [
+        shlex.join(command) for command in config.get("runcmd", []) if _OWN_UNIT not in command
+    ]
+    lines += ["/usr/local/sbin/fairway-node", "move_docker", 'say "ready"']
+    return "\n".join(lines) + "\n"
+
+
+def start_task_command(cloud_config: str) -> str:
+    """The command line of that start task, as an expression of Terraform's.
+
+    Batch starts no shell, and looks for nothing in the text but spaces and quotes: the
+    script travels compressed, in base64.
+    """
+    packed = f"${{base64gzip({terraform_text(start_task_script(cloud_config))})}}"
+    unpack = f"set -o pipefail; echo {packed} | base64 -d | gunzip > start_task.sh"
+    return f"/bin/bash -c '{unpack} && exec bash start_task.sh'"
+
+
+def _require_known(part: dict[str, Any], known: set[str]) -> None:
+    if unknown := part.keys() - known:
+        raise ValueError(f"a start task does not know {', '.join(sorted(unknown))}")
+
+
+def _written(path: str, mode: str, content: str) -> str:
+    if _END in content:
+        raise ValueError(f"{path} holds the line that ends it")
+    text = content if content.endswith("\n") else f"{content}\n"
+    return f"write_file {shlex.quote(path)} {mode} <<'{_END}'\n{text}{_END}"

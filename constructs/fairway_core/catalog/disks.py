@@ -1,0 +1,80 @@
+"""Kinds of managed disks for data: how large each may be, and how fast it is or may be made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog.tables import look_up, table
+
+if TYPE_CHECKING:
+    import datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provisioned:
+    """The limits within which a user chooses the IOPS and the MB/s of a disk."""
+
+    least_iops: int
+    iops_per_gib: int
+    most_iops: int
+    least_mbps: int
+    iops_per_mbps: int
+    most_mbps: int
+
+    def iops_range(self, gib: int) -> tuple[int, int]:
+        """The least and the most IOPS of a disk of that size."""
+        return self.least_iops, max(self.least_iops, min(self.most_iops, gib * self.iops_per_gib))
+
+    def mbps_range(self, iops: int) -> tuple[int, int]:
+        """The least and the most MB/s of a disk with that many IOPS."""
+        return self.least_mbps, min(self.most_mbps, iops // self.iops_per_mbps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tier:
+    """What a disk of up to `gib` GiB has, where it cannot be chosen."""
+
+    gib: int
+    iops: int
+    mbps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskKind:
+    """A row of disks.toml: either `provisioned` or a list of `tiers`."""
+
+    sku: str
+    least_gib: int
+    most_gib: int
+    source: str
+    date: datetime.date
+    provisioned: Provisioned | None = None
+    tiers: tuple[Tier, ...] = ()
+
+    def tier(self, gib: int) -> Tier:
+        """The tier of a disk of that size, which is within the kind's limits."""
+        return next(tier for tier in self.tiers if gib <= tier.gib)
+
+
+def disk_kind(name: str) -> DiskKind:
+    """The kind of that name; UserError with the nearest name where there is none.
+
+    >>> disk_kind("premium").tier(1000).mbps
+    200
+    """
+    return look_up(name, disk_kinds(), "disk-kind")
+
+
+@cache
+def disk_kinds() -> dict[str, DiskKind]:
+    """All kinds by name."""
+    kinds = {}
+    for name, row in table("disks")["disk"].items():
+        values = dict(row)
+        if "provisioned" in values:
+            values["provisioned"] = Provisioned(**values["provisioned"])
+        values["tiers"] = tuple(Tier(**tier) for tier in values.get("tiers", ()))
+        kinds[name] = DiskKind(**values)
+    return kinds

@@ -1,0 +1,210 @@
+"""Clusters that people log in to: a scale set of nodes, or a single VM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from fairway_core.catalog import default_image, image, limit, vm_size
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.resource_ids import ImageVersionId, PlacementGroupId
+from fairway_core.environment.values import as_field_error, offered_size
+from fairway_core.findings import UserError
+from fairway_core.spans import Span
+from fairway_core.target import NodeRange
+
+if TYPE_CHECKING:
+    from fairway_core.catalog import Image
+
+# Azure's own ranges, in minutes.
+_RESTORE_MINUTES = (15, 120)
+_GRACE_MINUTES = (10, 90)
+_LARGEST_OS_DISK = 4095
+
+
+def _between(least: int, most: int) -> AfterValidator:
+    def check(seconds: float) -> float:
+        if not least * 60 <= seconds <= most * 60 or seconds % 60:
+            raise FieldError(f"Azure takes {least}m to {most}m here, in whole minutes")
+        return seconds
+
+    return AfterValidator(check)
+
+
+def _a_number(value: object) -> object:
+    if isinstance(value, dict):
+        raise FieldError(
+            "nothing resizes a cluster with `engine: ssh`: it has no queue",
+            "write one number, or take `engine: batch`",
+        )
+    return value
+
+
+class Spot(Model, defer_build=True):
+    """How nodes of spare capacity come and go; `spot: true` is the usual way.
+
+    Azure takes such nodes away at any time, with half a minute's notice.
+    """
+
+    eviction: Literal["delete", "deallocate"] = "delete"
+    """What becomes of a node that is taken away; `deallocate` keeps its disk, and its cost."""
+    restore: Annotated[Span, _between(*_RESTORE_MINUTES)] | None = None
+    """For how long Azure tries to bring evicted nodes back, for example 1h; not a single VM."""
+    max_price: float | None = Field(default=None, gt=0)
+    """The most to pay an hour and node, in US dollars; without it up to the usual price."""
+
+
+class Repair(Model, defer_build=True):
+    """What Azure does with a node whose GPUs or InfiniBand adapters have failed.
+
+    The node says so itself, see `cloud_init/health.sh`. What runs on it is lost.
+    """
+
+    action: Literal["replace", "reimage", "restart"] = "replace"
+    """`replace` gets another machine; `reimage` and `restart` keep the one that there is."""
+    grace: Annotated[Span, _between(*_GRACE_MINUTES)] = 1800
+    """How long a node may boot before it is looked at."""
+
+
+class Cluster(Model, defer_build=True):
+    """Nodes of one size that run jobs together; one node is a single VM, more are a scale set.
+
+    They share InfiniBand, an image, an identity and file systems, and have no public address.
+    A single VM keeps its address and its disk when it is stopped.
+    """
+
+    engine: Literal["ssh"]
+    """`ssh`: MPI over SSH, without a queue."""
+    size: str
+    """The VM size of every node; `fairway sizes` lists them."""
+    nodes: Annotated[int, Field(ge=1, le=limit("placement_group_vms")), BeforeValidator(_a_number)]
+    """How many nodes there are."""
+    spot: bool | Spot = False
+    """Whether nodes are spare capacity, cheap and taken away at any time."""
+    image: str | None = None
+    """The image of every node, by alias or URN; without it the one that fits the size."""
+    image_id: ImageVersionId | None = None
+    """A gallery image of your own, which was made from `image` and shares its properties."""
+    accept_terms: bool = False
+    """Accepts the Marketplace terms of `image`, once a subscription."""
+    os_disk: Literal["local", "managed"] | None = None
+    """Where the system disk is: `local` is fast and lost when a node is stopped."""
+    os_disk_gib: int | None = Field(default=None, le=_LARGEST_OS_DISK)
+    """The size of the system disk; without it that of the image."""
+    repair: Repair | None = None
+    """Lets Azure repair nodes whose hardware has failed; not a single VM."""
+    proximity_placement_group: PlacementGroupId | None = None
+    """An existing group in whose datacenter the nodes stand, beside what else is in it."""
+    mounts: tuple[str, ...] = ()
+    """Names of file systems that every node mounts."""
+
+    @field_validator("size")
+    @classmethod
+    def _can_be_had(cls, name: str) -> str:
+        return offered_size(name).name
+
+    @model_validator(mode="after")
+    def _image_fits(self) -> Self:
+        try:
+            chosen = self.chosen_image
+        except UserError as error:
+            raise as_field_error(error, ("image",)) from None
+        size = vm_size(self.size)
+        if not chosen.fits(size):
+            raise FieldError(
+                f"image `{self.image}` does not fit {self.size}",
+                f"take `{default_image(size).alias}`, or leave `image:` out",
+                path=("image",),
+            )
+        if self.accept_terms and chosen.plan is None:
+            raise FieldError(
+                f"image `{chosen.alias}` has no terms to accept",
+                "leave it out",
+                path=("accept_terms",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _the_os_disk_has_room(self) -> Self:
+        least = self.chosen_image.os_disk_gib
+        if self.os_disk_gib is not None and self.os_disk_gib < least:
+            raise FieldError(
+                f"image `{self.chosen_image.alias}` needs {least} GiB, not {self.os_disk_gib}",
+                path=("os_disk_gib",),
+            )
+        if self.os_disk != "local":
+            return self
+        if not fits_local_disk(self.size, self.os_gib):
+            raise FieldError(
+                f"the local disk of {self.size} has no room for a system disk of {self.os_gib} GiB",
+                "take `os_disk: managed`",
+                ("os_disk",),
+            )
+        if self.spot_options and self.spot_options.eviction == "deallocate":
+            raise FieldError(
+                "a local system disk is lost when Azure stops the node",
+                "take `eviction: delete`, or `os_disk: managed`",
+                ("os_disk",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_single_vm_can_do_it(self) -> Self:
+        if self.nodes > 1:
+            return self
+        if self.repair is not None:
+            raise FieldError("Azure repairs no single VM", "leave it out", ("repair",))
+        if self.spot_options and self.spot_options.restore is not None:
+            raise FieldError("Azure brings no single VM back", "leave it out", ("spot", "restore"))
+        return self
+
+    @model_validator(mode="after")
+    def _nodes_share_a_folder(self) -> Self:
+        if self.nodes > 1 and not self.mounts:
+            raise FieldError(
+                "nodes that run jobs together need a folder that all of them see",
+                "add `mounts: [NAME]` with a name under `filesystems:`, or `nodes: 1`",
+            )
+        return self
+
+    @property
+    def chosen_image(self) -> Image:
+        """The image of every node: the one named, or the default of the size."""
+        return image(self.image) if self.image else default_image(vm_size(self.size))
+
+    @property
+    def spot_options(self) -> Spot | None:
+        """How Spot nodes come and go; None where the nodes are dedicated."""
+        if isinstance(self.spot, Spot):
+            return self.spot
+        return Spot() if self.spot else None
+
+    @property
+    def os_gib(self) -> int:
+        """The size of the system disk in GiB."""
+        return self.os_disk_gib or self.chosen_image.os_disk_gib
+
+    @property
+    def has_local_os_disk(self) -> bool:
+        """Whether the system disk is on the node itself: for nodes that are never stopped."""
+        if self.os_disk is not None:
+            return self.os_disk == "local"
+        kept = self.spot_options is not None and self.spot_options.eviction == "deallocate"
+        return self.nodes > 1 and not kept and fits_local_disk(self.size, self.os_gib)
+
+    @property
+    def node_range(self) -> NodeRange:
+        """The least and the largest number of nodes."""
+        return NodeRange(min=self.nodes, max=self.nodes)
+
+    @property
+    def nodes_of_a_job(self) -> int:
+        """The most nodes that one job can take."""
+        return self.nodes
+
+
+def fits_local_disk(size: str, gib: int) -> bool:
+    """Whether the node's own disk holds a system disk of that many GiB."""
+    known = vm_size(size)
+    return known.ephemeral_os and known.temp_disk_gib > gib

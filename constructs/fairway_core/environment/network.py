@@ -1,0 +1,289 @@
+"""The network of an environment: made for it or there already, its ways in and its way out."""
+
+from __future__ import annotations
+
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, PlainValidator, field_validator, model_validator
+
+from fairway_core.catalog import reserved_ranges
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.addresses import LONGEST_PREFIX
+from fairway_core.environment.resource_ids import ObjectId, SubnetId, VirtualNetworkId, network_of
+from fairway_core.environment.values import Range, named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Wider than this is no range that someone owns, but a part of the internet.
+_WIDEST_ACCESS = 8
+
+# What has an effect although the network is there already.
+_WITH_EXISTING = frozenset({"existing", "private_endpoints"})
+
+
+def _own_range(network: IPv4Network) -> IPv4Network:
+    if network.prefixlen < _WIDEST_ACCESS:
+        raise FieldError(
+            f"`{network}` would let a large part of the internet in",
+            "name the ranges that you work from, for example 203.0.113.0/24",
+        )
+    return network
+
+
+def _free_of_infiniband(network: IPv4Network) -> IPv4Network:
+    for reserved in reserved_ranges():
+        if network.overlaps(reserved):
+            raise FieldError(
+                f"`{network}` overlaps {reserved}, which InfiniBand uses inside each VM",
+                "take another range, for example 10.40.0.0/16",
+            )
+    return network
+
+
+def _address(value: object) -> IPv4Address:
+    if isinstance(value, IPv4Address):
+        return value
+    try:
+        return IPv4Address(value if isinstance(value, str) else "")
+    except AddressValueError:
+        raise FieldError(f"`{value}` is not an IPv4 address", "for example 10.0.0.4") from None
+
+
+class Access(Model, defer_build=True):
+    """Who may log in: public keys (or paths to them), and ranges from which SSH is let in.
+
+    Without `ssh_keys` the user's own are taken when the file is loaded.
+    """
+
+    ssh_keys: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """Public keys, or paths of files that hold them."""
+    allowed: tuple[Annotated[Range, AfterValidator(_own_range)], ...] = ()
+    """Address ranges from which SSH is let in."""
+    bastion: bool = False
+    """Whether there is an Azure Bastion, by which SSH gets in without a range of one's own."""
+    admins: tuple[ObjectId, ...] = ()
+    """Object ids of users and groups who may reach nodes through the bastion."""
+
+    @model_validator(mode="after")
+    def _admins_have_a_way_in(self) -> Self:
+        if self.admins and not self.bastion:
+            raise FieldError(
+                "`admins:` are let in by the bastion, and there is none",
+                "say `bastion: true`, or leave `admins:` out: keys are under `ssh_keys:`",
+                ("admins",),
+            )
+        return self
+
+
+class Firewall(Model, defer_build=True):
+    """A way out through a firewall that is there already, in a network of `peerings:`."""
+
+    next_hop: Annotated[IPv4Address, PlainValidator(_address, json_schema_input_type=str)]
+    """The private address of the firewall."""
+
+
+class Peering(Model, defer_build=True):
+    """A connection to a virtual network that is there already, in any subscription."""
+
+    network: VirtualNetworkId
+    """The id of the other network."""
+    both_ways: bool = True
+    """Whether its own half is made too; `false` where its owner makes it."""
+    gateway: bool = False
+    """Whether its VPN or ExpressRoute gateway leads to this network too."""
+
+
+class ExistingSubnet(Model, defer_build=True):
+    """A subnet that is there already, and its range, which Terraform holds against Azure's."""
+
+    id: SubnetId
+    """The id of the subnet."""
+    range: Annotated[Range, AfterValidator(_free_of_infiniband)]
+    """Its addresses, for example 10.1.0.0/20."""
+
+
+class ExistingSubnets(Model, defer_build=True):
+    """The subnet of each role, all of one virtual network; only `compute` is always needed."""
+
+    compute: ExistingSubnet
+    """Where nodes stand, which talk to each other on all ports."""
+    storage: ExistingSubnet | None = None
+    """Where NFS servers stand; nodes reach them on port 2049."""
+    management: ExistingSubnet | None = None
+    """Where machines stand from which nodes are reached over SSH."""
+    endpoints: ExistingSubnet | None = None
+    """Where private endpoints stand; nodes reach them on port 443."""
+
+    @property
+    def by_role(self) -> dict[str, ExistingSubnet]:
+        """The subnets that there are, by role."""
+        subnets = {role: getattr(self, role) for role in type(self).model_fields}
+        return {role: subnet for role, subnet in subnets.items() if subnet is not None}
+
+    @model_validator(mode="after")
+    def _one_network(self) -> Self:
+        home = network_of(self.compute.id)
+        for role, subnet in self.by_role.items():
+            if network_of(subnet.id) != home:
+                raise FieldError(
+                    f"`{role}` and `compute` are subnets of different virtual networks",
+                    "name subnets of one network",
+                    (role, "id"),
+                )
+            for other, second in self.by_role.items():
+                if other < role and subnet.range.overlaps(second.range):
+                    raise FieldError(
+                        f"`{role}` and `{other}` have addresses in common", path=(role, "range")
+                    )
+        return self
+
+
+class Existing(Model, defer_build=True):
+    """A network that is there already: nothing of it is made, and its rules are its owner's."""
+
+    subnets: ExistingSubnets
+    """The subnets to stand in."""
+
+
+class Network(Model, defer_build=True):
+    """The virtual network: its address space, and how nodes reach the internet and services.
+
+    With `private_endpoints` storage, vault, registry and Batch have an address inside it and
+    none outside. Each costs about as much a month as five minutes of one 8-GPU node, and a
+    GB read through it a cent: little beside the nodes, and nothing else closes the services.
+    """
+
+    address_space: Annotated[Range, AfterValidator(_free_of_infiniband)] = IPv4Network(
+        "10.40.0.0/16"
+    )
+    """The addresses of the network, which subnets are cut from."""
+    egress: Literal["nat", "none"] | Firewall = "nat"
+    """How nodes reach the internet: a NAT gateway, not at all, or a firewall elsewhere."""
+    private_endpoints: bool = True
+    """Whether services have an address inside the network, and none outside."""
+    service_endpoints: tuple[Literal["Microsoft.Storage", "Microsoft.KeyVault"], ...] = (
+        "Microsoft.Storage",
+    )
+    """Services that may let nodes in by their subnet, wherever the account or vault is."""
+    peerings: dict[str, Peering] = Field(default_factory=dict)
+    """Networks to connect with, each by a name of your choice."""
+    existing: Existing | None = None
+    """Subnets that are there already, in place of a network that is made."""
+
+    @field_validator("address_space")
+    @classmethod
+    def _can_be_cut(cls, space: IPv4Network) -> IPv4Network:
+        if not _WIDEST_ACCESS <= space.prefixlen <= LONGEST_PREFIX:
+            raise FieldError(
+                f"`{space}` cannot be cut into subnets",
+                f"take a length of /{_WIDEST_ACCESS} to /{LONGEST_PREFIX}, for example /16",
+            )
+        return space
+
+    @field_validator("peerings")
+    @classmethod
+    def _keys_are_names(cls, peerings: dict[str, Peering]) -> dict[str, Peering]:
+        named(peerings)
+        return peerings
+
+    @model_validator(mode="after")
+    def _existing_is_left_as_it_is(self) -> Self:
+        for field in sorted(self.model_fields_set - _WITH_EXISTING) if self.existing else ():
+            raise FieldError(
+                f"`{field}:` has no effect on a network that is there already",
+                "leave it out: the owner of the network sees to it",
+                (field,),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _nodes_reach_their_storage(self) -> Self:
+        if self.existing or self.private_endpoints:
+            return self
+        if "Microsoft.Storage" not in self.service_endpoints:
+            raise FieldError(
+                "without private endpoints nodes reach the storage account by their subnet",
+                "keep `Microsoft.Storage` in it",
+                ("service_endpoints",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _the_firewall_is_in_reach(self) -> Self:
+        if isinstance(self.egress, Firewall) and not self.peerings:
+            raise FieldError(
+                f"no network is connected in which {self.egress.next_hop} could be",
+                "name the network of the firewall under `peerings:`",
+                ("egress",),
+            )
+        gateways = [name for name, peering in self.peerings.items() if peering.gateway]
+        if len(gateways) > 1:
+            raise FieldError(
+                "a network takes the gateway of one other only",
+                "leave one `gateway: true`",
+                ("peerings", gateways[1], "gateway"),
+            )
+        return self
+
+    @property
+    def has_nat(self) -> bool:
+        """Whether services see nodes at the one address of a NAT gateway."""
+        return self.existing is None and self.egress == "nat"
+
+
+def check_network(
+    network: Network,
+    access: Access,
+    *,
+    nfs_servers: Mapping[str, object],
+    monitoring: bool,
+    services: Mapping[str, bool],
+) -> None:
+    """Raises FieldError where the network cannot do what the rest of the environment needs.
+
+    `services` says by name which ones are there, beside the storage account.
+    """
+    if network.existing:
+        _check_existing(network, network.existing.subnets, access, nfs_servers)
+    for name in nfs_servers if network.egress == "none" else ():
+        raise FieldError(
+            f"`{name}` installs its NFS server from the internet, which `egress: none` closes",
+            "take another `egress:` or another kind of file system",
+            ("filesystems", name),
+        )
+    if network.egress == "none" and monitoring:
+        raise FieldError(
+            "nodes could not send their logs anywhere",
+            "take another `egress:`, or leave `monitoring:` out",
+            ("network", "egress"),
+        )
+    used = [name for name, there in services.items() if there]
+    if used and not network.private_endpoints and not network.has_nat:
+        raise FieldError(
+            f"nodes could not reach the {used[0]}: without private endpoints it knows them by "
+            "the address of the NAT gateway, and there is none",
+            "leave `private_endpoints: false` out",
+            ("network", "private_endpoints"),
+        )
+
+
+def _check_existing(
+    network: Network, subnets: ExistingSubnets, access: Access, nfs_servers: Mapping[str, object]
+) -> None:
+    path = ("network", "existing", "subnets")
+    if access.bastion:
+        raise FieldError(
+            "a bastion needs a subnet and rules of its own, and this network is there already",
+            "leave it out, and use the bastion of the network's owner",
+            ("access", "bastion"),
+        )
+    if nfs_servers and subnets.storage is None:
+        raise FieldError(f"no subnet for `{next(iter(nfs_servers))}`", "add `storage:`", path)
+    if network.private_endpoints and subnets.endpoints is None:
+        raise FieldError(
+            "no subnet for private endpoints",
+            "add `endpoints:`, or set `private_endpoints: false` under `network:`",
+            path,
+        )

@@ -1,0 +1,86 @@
+"""Ids of Azure resources that are there already, as an environment file names them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from fairway_core.documents import FieldError
+
+_GROUP = "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers"
+
+# What follows the resource group, and the command that shows the id of one's own.
+_KINDS = {
+    "virtual network": (
+        "Microsoft.Network/virtualNetworks/{name}",
+        "az network vnet show --query id --output tsv --resource-group GROUP --name NAME",
+    ),
+    "subnet": (
+        "Microsoft.Network/virtualNetworks/{network}/subnets/{name}",
+        "az network vnet subnet show --query id --output tsv --resource-group GROUP "
+        "--vnet-name NETWORK --name NAME",
+    ),
+    "version of a gallery image": (
+        "Microsoft.Compute/galleries/{gallery}/images/{name}/versions/{version}",
+        "az sig image-version show --query id --output tsv --resource-group GROUP "
+        "--gallery-name GALLERY --gallery-image-definition NAME --gallery-image-version VERSION",
+    ),
+    "proximity placement group": (
+        "Microsoft.Compute/proximityPlacementGroups/{name}",
+        "az ppg show --query id --output tsv --resource-group GROUP --name NAME",
+    ),
+}
+_GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+
+
+def parts_of(kind: str, text: str) -> dict[str, str]:
+    """The named parts of an id: `subscription`, `resource_group`, `name`, and its parents.
+
+    Raises FieldError for the id of anything else.
+
+    >>> group = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub"
+    >>> parts_of("virtual network", f"{group}/providers/Microsoft.Network/virtualNetworks/v")["name"]
+    'v'
+    """
+    form, command = _KINDS[kind]
+    match = re.fullmatch(_pattern(form), text)
+    if match is None:
+        raise FieldError(f"`{text}` is not the id of a {kind}", command)
+    return match.groupdict()
+
+
+def network_of(subnet_id: str) -> str:
+    """The id of the virtual network that a subnet is a part of."""
+    return subnet_id.partition("/subnets/")[0]
+
+
+def _pattern(form: str) -> str:
+    text = re.escape(f"{_GROUP}/{form}").replace(r"\{", "{").replace(r"\}", "}")
+    text = text.replace("{subscription}", f"(?P<subscription>{_GUID})")
+    return re.sub(r"\{(\w+)\}", r"(?P<\1>[^/\\s${%]+)", text)
+
+
+def _id_of(kind: str) -> AfterValidator:
+    def check(text: str) -> str:
+        parts_of(kind, text)
+        return text
+
+    return AfterValidator(check)
+
+
+def _object_id(text: str) -> str:
+    if not re.fullmatch(_GUID, text):
+        raise FieldError(
+            f"`{text}` is not the object id of a user or a group",
+            "az ad signed-in-user show --query id --output tsv",
+        )
+    return text
+
+
+VirtualNetworkId = Annotated[str, _id_of("virtual network")]
+SubnetId = Annotated[str, _id_of("subnet")]
+ImageVersionId = Annotated[str, _id_of("version of a gallery image")]
+PlacementGroupId = Annotated[str, _id_of("proximity placement group")]
+ObjectId = Annotated[str, AfterValidator(_object_id)]

@@ -1,0 +1,241 @@
+"""Batch pools: multi-node jobs work by construction, and nothing changes silently."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import re
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+from fairway_constructs.batch_account import BatchAccount
+from fairway_constructs.batch_pool import BatchPool, Containers
+from fairway_constructs.batch_user_subscription import UserSubscription
+from fairway_constructs.cloud_init import Mount
+from fairway_constructs.network import PlacedSubnet
+from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
+from fairway_core.catalog import image, limit, vm_size, vm_sizes
+from fairway_core.environment.batch import pool_image
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_constructs.cdk import Stack
+    from fairway_constructs.placement import Placement
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+A100, CPU = "Standard_ND96asr_v4", "Standard_D16s_v6"
+MOUNT = Mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
+WITH_INFINIBAND = [s.name for s in vm_sizes().values() if s.rdma and s.status != "retired"]
+
+
+def _resources(
+    synthesize: Synthesize, place: Placement, *, own: bool = False, **arguments: Any
+) -> dict[str, Any]:
+    size = vm_size(arguments.pop("size", A100))
+    values: dict[str, Any] = {
+        "subnet": PlacedSubnet("/subnets/compute", IPv4Network("10.40.0.0/17")),
+        "identity_id": "/identities/nodes",
+        "size": size,
+        "image": arguments.pop("image", None) or pool_image(size),
+        "minimum": 0,
+        "maximum": 8,
+        **arguments,
+    }
+
+    def build(stack: Stack) -> BatchPool:
+        first = UserSubscription(stack, place=place, service_principal="p") if own else None
+        account = BatchAccount(stack, place=place, user_subscription=first)
+        return BatchPool(stack, "spot", place=place, account=account, **values)
+
+    resources: dict[str, Any] = synthesize(build)["resource"]
+    return resources
+
+
+def _pool(synthesize: Synthesize, place: Placement, **arguments: Any) -> dict[str, Any]:
+    pools = _resources(synthesize, place, **arguments)["azurerm_batch_pool"]
+    pool: dict[str, Any] = pools["cluster-spot"]
+    return pool
+
+
+@pytest.mark.parametrize("size", WITH_INFINIBAND)
+def test_multi_node_jobs_run_on_every_size_with_infiniband(
+    synthesize: Synthesize, place: Placement, size: str
+) -> None:
+    pool = _pool(synthesize, place, size=size)
+    assert pool["inter_node_communication"] == "Enabled"
+    assert pool["max_tasks_per_node"] == 1
+    assert pool["task_scheduling_policy"] == [{"node_fill_type": "Pack"}]
+    assert pool["target_node_communication_mode"] == "Simplified"
+    assert pool["vm_size"] == size
+    chosen = pool_image(vm_size(size))
+    assert pool["node_agent_sku_id"] == chosen.node_agent
+    assert pool["storage_image_reference"]["sku"] == chosen.sku
+
+
+def test_nodes_have_no_public_address_and_an_identity(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    pool = _pool(synthesize, place)
+    assert pool["network_configuration"] == {
+        "subnet_id": "/subnets/compute",
+        "public_address_provisioning_type": "NoPublicIPAddresses",
+        "accelerated_networking_enabled": True,
+    }
+    assert pool["identity"] == {"type": "UserAssigned", "identity_ids": ["/identities/nodes"]}
+    assert "user_accounts" not in pool
+    assert "mount" not in pool
+    assert pool["name"] == "lab-spot"
+    assert pool["account_name"] == "${azurerm_batch_account.batch.name}"
+    assert pool["metadata"] == place.tags
+
+
+def test_what_makes_it_work_is_no_argument() -> None:
+    assert set(inspect.signature(BatchPool).parameters) == {
+        *("scope", "name", "place", "account", "subnet", "identity_id", "size", "image"),
+        *("minimum", "maximum", "spot", "mpi", "autoscale", "resized_by_hand", "mounts"),
+        "containers",
+    }
+
+
+@pytest.mark.parametrize("spot", [True, False])
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_fixed_number_of_nodes_of_one_kind(
+    synthesize: Synthesize, place: Placement, spot: bool, by_hand: bool
+) -> None:
+    pool = _pool(synthesize, place, minimum=3, spot=spot, resized_by_hand=by_hand)
+    scale = pool["fixed_scale"]
+    assert scale["target_dedicated_nodes"] == (0 if spot else 3)
+    assert scale["target_low_priority_nodes"] == (3 if spot else 0)
+    assert scale["node_deallocation_method"] == "TaskCompletion"
+    assert "auto_scale" not in pool
+    ignored = pool["lifecycle"].get("ignore_changes")
+    assert ignored == (["fixed_scale"] if by_hand else None)
+
+
+@pytest.mark.parametrize("scenario", get_args(ScenarioName))
+def test_a_scenario_becomes_a_formula(
+    synthesize: Synthesize, place: Placement, scenario: Any
+) -> None:
+    autoscale = Autoscale(scenario=scenario, every="10m")  # type: ignore[arg-type]
+    mpi = not autoscale.mixes
+    pool = _pool(
+        synthesize, place, size=A100 if mpi else CPU, autoscale=autoscale, spot=True, mpi=mpi
+    )
+    assert pool["auto_scale"]["evaluation_interval"] == "PT10M"
+    check_formula(pool["auto_scale"]["formula"], spot=True, mpi=mpi)
+    assert "fixed_scale" not in pool
+    assert "ignore_changes" not in pool["lifecycle"]
+
+
+def test_a_formula_of_ones_own_is_nothing_to_terraform(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    formula = "// ${x} and %{y}\n$TargetDedicatedNodes = 1;"
+    pool = _pool(synthesize, place, autoscale=Autoscale(formula=formula))
+    assert pool["auto_scale"]["formula"] == "// $${x} and %%{y}\n$TargetDedicatedNodes = 1;"
+
+
+def test_what_the_provider_does_not_send_replaces_the_pool(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    """azurerm reads these when it makes a pool; without the trigger a change would be lost."""
+    inputs = []
+    for arguments in (
+        {"size": CPU},
+        {"size": CPU, "mpi": False},
+        {"size": CPU, "containers": Containers(images=["ubuntu"])},
+    ):
+        resources = _resources(synthesize, place, **arguments)
+        pool = resources["azurerm_batch_pool"]["cluster-spot"]
+        assert pool["lifecycle"]["replace_triggered_by"] == ["terraform_data.cluster-spot-fixed"]
+        fixed = resources["terraform_data"]["cluster-spot-fixed"]["input"]
+        assert fixed["inter_node_communication"] == pool["inter_node_communication"]
+        network = pool["network_configuration"]
+        provisioning = network["public_address_provisioning_type"]
+        assert fixed["public_address_provisioning_type"] == provisioning
+        containers = pool.get("container_configuration", {"type": ""})
+        assert fixed["container_type"] == containers["type"]
+        inputs.append(tuple(fixed.values()))
+    assert len(set(inputs)) == 3
+    # None of the others that the provider keeps to itself is set at all.
+    assert not {"extensions", "disk_encryption", "node_placement"} & pool.keys()
+    assert not {"os_disk_placement", "license_type"} & pool.keys()
+
+
+def test_a_growing_pool_replaces_nothing(synthesize: Synthesize, place: Placement) -> None:
+    def triggers(maximum: int) -> Any:
+        autoscale = Autoscale(scenario="pending_tasks")
+        resources = _resources(synthesize, place, maximum=maximum, autoscale=autoscale)
+        return resources["terraform_data"]
+
+    assert triggers(4) == triggers(8)
+
+
+def test_the_start_task_runs_as_root_and_holds_the_node_back(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    task = _pool(synthesize, place, mounts=[MOUNT])["start_task"]
+    assert task["wait_for_success"] is True
+    assert task["user_identity"] == {"auto_user": {"elevation_level": "Admin", "scope": "Pool"}}
+    assert task["task_retry_maximum"] > 0
+    match = re.search(r'base64decode\("([^"]+)"\)', task["command_line"])
+    assert match
+    script = base64.b64decode(match[1]).decode()
+    assert "10.40.128.4 /srv/fairway/data /data" in script
+    assert "vers=4.1,proto=tcp,rsize=262144" in script
+    assert "ssh-ed25519" not in script
+
+
+def test_containers_are_pulled_by_the_nodes_identity(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    containers = Containers(images=["team.azurecr.io/train:3"], registries=["team.azurecr.io"])
+    pool = _pool(synthesize, place, containers=containers)
+    assert pool["container_configuration"] == {
+        "type": "DockerCompatible",
+        "container_image_names": ["team.azurecr.io/train:3"],
+        "container_registries": [
+            {
+                "registry_server": "team.azurecr.io",
+                "user_assigned_identity_id": "/identities/nodes",
+                "user_name": "${null}",
+                "password": "${null}",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"maximum": 0}, "holds 1 to 100 nodes"),
+        ({"minimum": 9}, "not 9 to 8"),
+        ({"minimum": -1}, "not -1 to 8"),
+        ({"maximum": 101}, "not 0 to 101"),
+        ({"own": True, "maximum": 81}, "holds 1 to 80 nodes"),
+        ({"size": CPU, "mpi": False, "maximum": 2001}, "holds 1 to 2000"),
+        ({"size": CPU, "mpi": False, "spot": True, "maximum": 1001}, "holds 1 to 1000"),
+        ({"image": image("ubuntu-2404")}, "image"),
+        ({"size": CPU, "image": image("ubuntu-hpc-2404")}, "image"),
+        (
+            {"spot": True, "autoscale": Autoscale(scenario="workday_with_offpeak_max_spot")},
+            "all dedicated or all Spot",
+        ),
+    ],
+)
+def test_what_batch_would_refuse_is_refused_first(
+    synthesize: Synthesize, place: Placement, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        _pool(synthesize, place, **arguments)
+
+
+def test_the_largest_pools_are_taken(synthesize: Synthesize, place: Placement) -> None:
+    assert limit("batch_pool_nodes_user_subscription") == 80
+    _pool(synthesize, place, own=True, maximum=80)
+    _pool(synthesize, place, maximum=100)

@@ -1,0 +1,294 @@
+"""Monitoring: what machines send reaches the workspace, and each alert has a signal that exists."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.alerts import Alerts
+from fairway_constructs.budget import Budget
+from fairway_constructs.cloud_init import Mount, node_cloud_init
+from fairway_constructs.gpu_cluster import GpuCluster, sends_gpu_metrics
+from fairway_constructs.monitoring import Monitoring
+from fairway_constructs.network import PlacedSubnet
+from fairway_core.catalog import default_image, vm_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fairway_constructs.cdk import Stack
+    from fairway_constructs.placement import Placement
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+
+def _monitoring(stack: Stack, place: Placement) -> Monitoring:
+    return Monitoring(
+        stack, place=place, emails=["team@example.com", "b.c@example.com"], retention_days=90
+    )
+
+
+@pytest.fixture
+def everything(synthesize: Synthesize, place: Placement) -> dict[str, Any]:
+    """The resources of a stack in which everything is watched."""
+
+    def build(stack: Stack) -> None:
+        monitoring = _monitoring(stack, place)
+        monitoring.watch(stack, "pair", place=place, resource_id="/scale-set")
+        monitoring.record(stack, "vault", place=place, resource_id="/vault")
+        monitoring.record(
+            stack, "storage", place=place, resource_id="/blobs", categories=["StorageDelete"]
+        )
+        monitoring.record(stack, "batch", place=place, resource_id="/batch", metrics=True)
+        alerts = Alerts(monitoring)
+        alerts.batch_account(stack, place=place, account_id="/batch")
+        alerts.file_server_down(stack, "data", place=place, machine_id="/vm")
+        alerts.file_servers_full(stack, place=place, folder="/srv/fairway/")
+        alerts.gpus_idle(stack, place=place)
+
+    resources: dict[str, Any] = synthesize(build)["resource"]
+    return resources
+
+
+def test_the_workspace_has_no_keys_and_keeps_logs_as_long_as_asked(
+    everything: dict[str, Any],
+) -> None:
+    workspace = everything["azurerm_log_analytics_workspace"]["workspace"]
+    assert workspace["local_authentication_enabled"] is False
+    assert workspace["retention_in_days"] == 90
+
+
+def test_each_address_is_a_receiver_of_its_own(everything: dict[str, Any]) -> None:
+    group = everything["azurerm_monitor_action_group"]["alerts"]
+    assert len(group["short_name"]) <= 12
+    assert {each["name"]: each["email_address"] for each in group["email_receiver"]} == {
+        "team-example-com": "team@example.com",
+        "b-c-example-com": "b.c@example.com",
+    }
+
+
+def test_machines_send_counters_and_syslog_to_the_workspace(everything: dict[str, Any]) -> None:
+    rule = everything["azurerm_monitor_data_collection_rule"]["machines"]
+    (flow,) = rule["data_flow"]
+    (destination,) = rule["destinations"]["log_analytics"]
+    assert flow["destinations"] == [destination["name"]]
+    assert destination["workspace_resource_id"] == (
+        "${azurerm_log_analytics_workspace.workspace.id}"
+    )
+    sources = [*rule["data_sources"]["performance_counter"], *rule["data_sources"]["syslog"]]
+    assert {stream for source in sources for stream in source["streams"]} == set(flow["streams"])
+    association = everything["azurerm_monitor_data_collection_rule_association"]
+    assert association["pair-is-watched"]["target_resource_id"] == "/scale-set"
+    assert association["pair-is-watched"]["data_collection_rule_id"] == (
+        "${azurerm_monitor_data_collection_rule.machines.id}"
+    )
+
+
+def test_services_send_all_logs_or_those_that_are_named(everything: dict[str, Any]) -> None:
+    settings = everything["azurerm_monitor_diagnostic_setting"]
+    assert settings["vault-is-recorded"]["enabled_log"] == [{"category_group": "allLogs"}]
+    assert settings["storage-is-recorded"]["enabled_log"] == [{"category": "StorageDelete"}]
+    assert "enabled_metric" not in settings["vault-is-recorded"]
+    assert settings["batch-is-recorded"]["enabled_metric"] == [{"category": "AllMetrics"}]
+
+
+def test_every_alert_reaches_the_action_group(everything: dict[str, Any]) -> None:
+    group = "${azurerm_monitor_action_group.alerts.id}"
+    metrics = everything["azurerm_monitor_metric_alert"]
+    queries = everything["azurerm_monitor_scheduled_query_rules_alert_v2"]
+    assert len(metrics) == 5
+    assert len(queries) == 2
+    for alert in metrics.values():
+        assert alert["action"] == [{"action_group_id": group}]
+        assert alert["description"]
+    for alert in queries.values():
+        assert alert["action"] == {"action_groups": [group]}
+        assert alert["scopes"] == ["${azurerm_log_analytics_workspace.workspace.id}"]
+
+
+def test_batch_alerts_go_by_the_average_of_a_count(everything: dict[str, Any]) -> None:
+    alerts = everything["azurerm_monitor_metric_alert"]
+    criteria = {
+        name: alert["criteria"][0] for name, alert in alerts.items() if name.startswith("batch-")
+    }
+    assert {each["metric_name"] for each in criteria.values()} == {
+        "UnusableNodeCount",
+        "StartTaskFailedNodeCount",
+        "PreemptedNodeCount",
+        "IdleNodeCount",
+    }
+    for each in criteria.values():
+        assert (each["aggregation"], each["operator"], each["threshold"]) == (
+            "Average",
+            "GreaterThan",
+            0,
+        )
+
+
+def test_queries_measure_a_column_that_they_answer_with(everything: dict[str, Any]) -> None:
+    for alert in everything["azurerm_monitor_scheduled_query_rules_alert_v2"].values():
+        (criteria,) = alert["criteria"]
+        last = criteria["query"].splitlines()[-1]
+        for column in (
+            criteria["metric_measure_column"],
+            *(dimension["name"] for dimension in criteria["dimension"]),
+        ):
+            assert column in last
+
+
+def test_queries_read_what_the_rule_collects(everything: dict[str, Any]) -> None:
+    sources = everything["azurerm_monitor_data_collection_rule"]["machines"]["data_sources"]
+    alerts = everything["azurerm_monitor_scheduled_query_rules_alert_v2"]
+    full = alerts["file-server-full-alert"]["criteria"][0]["query"]
+    object_name = re.search(r'ObjectName == "([^"]+)"', full)
+    counter = re.search(r'CounterName == "([^"]+)"', full)
+    assert object_name
+    assert counter
+    (counters,) = sources["performance_counter"]
+    assert f"{object_name[1]}(*)\\{counter[1]}" in counters["counter_specifiers"]
+    idle = alerts["gpus-idle-alert"]["criteria"][0]["query"]
+    facility = re.search(r'Facility == "([^"]+)"', idle)
+    assert facility
+    own = [each for each in sources["syslog"] if facility[1] in each["facility_names"]]
+    assert [("Info" in each["log_levels"]) for each in own] == [True]
+
+
+class TestGpuMetrics:
+    """What a node says about its GPUs."""
+
+    def _run(self, repository: Path, tmp_path: Path, smi: str) -> tuple[int, str]:
+        """Runs the script with a stand-in for nvidia-smi; the exit code, and logger's arguments."""
+        script = repository / "constructs/fairway_constructs/cloud_init/gpu_metrics.sh"
+        for name, body in {"nvidia-smi": smi, "logger": f'echo "$@" >{tmp_path}/log'}.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+            (tmp_path / name).chmod(0o755)
+        done = subprocess.run(
+            ["bash", str(script)],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+            check=False,
+            capture_output=True,
+        )
+        log = tmp_path / "log"
+        return done.returncode, log.read_text() if log.exists() else ""
+
+    def test_one_line_tells_of_all_gpus(self, repository: Path, tmp_path: Path) -> None:
+        smi = "printf '0, 100, 81559\\n90, 40000, 81559\\n'"
+        code, log = self._run(repository, tmp_path, smi)
+        assert code == 0
+        assert log == (
+            "--tag fairway-gpu --priority local0.info gpus=2 busiest=90 mean=45 memory=24\n"
+        )
+
+    def test_the_alert_understands_the_line(
+        self, repository: Path, tmp_path: Path, everything: dict[str, Any]
+    ) -> None:
+        _, log = self._run(repository, tmp_path, "echo 7, 1, 2")
+        alert = everything["azurerm_monitor_scheduled_query_rules_alert_v2"]["gpus-idle-alert"]
+        query = alert["criteria"][0]["query"]
+        parse = re.search(r"parse SyslogMessage with (.*)", query)
+        assert parse
+        # KQL's parse: text between quotes as it is, Name:type a value, * the rest.
+        pattern = ""
+        for text, name, rest in re.findall(r'"([^"]*)"|(\w+):\w+|(\*)', parse[1]):
+            pattern += re.escape(text) if text else rf"(?P<{name}>\S+)" if name else rest and ".*"
+        message = log.partition("local0.info ")[2].strip()
+        found = re.fullmatch(pattern, message)
+        assert found
+        assert (found["Gpus"], found["Busiest"]) == ("1", "7")
+        assert 'ProcessName == "fairway-gpu"' in query
+        assert "--tag fairway-gpu" in log
+
+    @pytest.mark.parametrize("smi", ["exit 9", "echo '[N/A], 1, 2'", "true"])
+    def test_without_numbers_nothing_is_said(
+        self, repository: Path, tmp_path: Path, smi: str
+    ) -> None:
+        code, log = self._run(repository, tmp_path, smi)
+        assert code != 0
+        assert log == ""
+
+    def test_the_cloud_config_with_it_is_valid(
+        self, check_cloud_config: Callable[[str], None]
+    ) -> None:
+        text = node_cloud_init(
+            cluster="pair",
+            mounts=[Mount(name="data", server="10.0.0.4", export="/e", path="/data")],
+            nfs_client_package="nfs-common",
+            host_patterns=["10.0.*"],
+            gpu_metrics=True,
+        )
+        check_cloud_config(text)
+        assert "fairway-gpu-metrics.timer" in text
+
+    def test_only_nvidias_say_it(self) -> None:
+        assert sends_gpu_metrics(vm_size("Standard_ND96isr_H100_v5"))
+        assert not sends_gpu_metrics(vm_size("Standard_ND96isr_MI300X_v5"))
+        assert not sends_gpu_metrics(vm_size("Standard_HB176rs_v4"))
+
+
+@pytest.mark.parametrize("size", ["Standard_ND96isr_H100_v5", "Standard_HB176rs_v4"])
+def test_nodes_have_the_agent_from_their_first_boot(
+    synthesize: Synthesize,
+    place: Placement,
+    cloud_config: Callable[[str], dict[str, Any]],
+    size: str,
+) -> None:
+    from ipaddress import IPv4Network
+
+    def build(stack: Stack, monitored: bool) -> None:
+        GpuCluster(
+            stack,
+            "pair",
+            place=place,
+            size=vm_size(size),
+            nodes=2,
+            image=default_image(vm_size(size)),
+            subnet=PlacedSubnet("/subnet", IPv4Network("10.0.0.0/17")),
+            identity_id="/identity",
+            ssh_keys=["ssh-ed25519 AAAA"],
+            monitored=monitored,
+        )
+
+    kind = "azurerm_linux_virtual_machine_scale_set"
+    (watched,) = synthesize(lambda stack: build(stack, True))["resource"][kind].values()
+    (agent,) = watched["extension"]
+    assert agent["type"] == "AzureMonitorLinuxAgent"
+    identity = json.loads(agent["settings"])["authentication"]["managedIdentity"]
+    assert identity == {"identifier-name": "mi_res_id", "identifier-value": "/identity"}
+    text = cloud_config(watched["custom_data"])["text"]
+    assert ("fairway-gpu-metrics" in text) == ("ND96" in size)
+    (plain,) = synthesize(lambda stack: build(stack, False))["resource"][kind].values()
+    assert "extension" not in plain
+    assert "fairway-gpu-metrics" not in cloud_config(plain["custom_data"])["text"]
+
+
+def test_a_budget_counts_all_groups_together_from_this_month_on(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    def build(stack: Stack) -> None:
+        Budget(
+            stack,
+            place=place,
+            amount=50000,
+            alerts=[50, 100],
+            emails=["team@example.com"],
+            resource_groups=["lab-rg-data", "lab-rg-compute"],
+        )
+
+    (budget,) = synthesize(build)["resource"]["azurerm_consumption_budget_subscription"].values()
+    assert budget["subscription_id"] == (
+        "/subscriptions/${data.azurerm_client_config.current.subscription_id}"
+    )
+    assert budget["amount"] == 50000
+    assert budget["filter"]["dimension"] == [
+        {"name": "ResourceGroupName", "values": ["lab-rg-data", "lab-rg-compute"]}
+    ]
+    assert [each["threshold"] for each in budget["notification"]] == [50, 100]
+    # No date of the day on which it was written: the same file gives the same Terraform.
+    assert not re.search(r"20\d\d", json.dumps(budget))
+    assert "plantimestamp()" in budget["time_period"]["start_date"]
+    assert budget["lifecycle"]["ignore_changes"] == ["time_period"]

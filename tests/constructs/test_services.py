@@ -1,0 +1,313 @@
+"""Registry, vault, keys and endpoints: closed, without passwords, and hard to lose."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.encryption import customer_key
+from fairway_constructs.identity import Identity
+from fairway_constructs.network_access import public_addresses, public_ranges
+from fairway_constructs.private_endpoint import PrivateEndpoints
+from fairway_constructs.registry import Registry
+from fairway_constructs.storage import Storage
+from fairway_constructs.vault import Vault
+from fairway_core.environment import Registry as RegistrySpec
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_constructs.cdk import Stack
+    from fairway_constructs.placement import Placement
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+OFFICE = [IPv4Network("203.0.113.0/24"), IPv4Network("10.0.0.0/8")]
+
+
+class TestNetworkAccess:
+    """Ranges of one's own, as services take them."""
+
+    @pytest.mark.parametrize(
+        "private",
+        ["10.1.0.0/16", "172.20.0.0/16", "192.168.1.0/24", "100.64.0.0/16", "127.0.0.1/32"],
+    )
+    def test_private_ranges_are_never_seen_from_outside(self, private: str) -> None:
+        assert public_ranges([IPv4Network(private)]) == []
+        assert public_addresses([IPv4Network(private)]) == []
+
+    def test_small_ranges_are_written_address_by_address(self) -> None:
+        ranges = [IPv4Network(text) for text in ("8.8.8.8/32", "8.8.4.4/31", "8.8.0.0/30")]
+        assert public_addresses(ranges) == ["8.8.8.8", "8.8.4.4", "8.8.4.5", "8.8.0.0/30"]
+        assert public_ranges(ranges) == ["8.8.8.8/32", "8.8.4.4/31", "8.8.0.0/30"]
+
+
+class TestRegistry:
+    """The container registry."""
+
+    def _registry(
+        self, synthesize: Synthesize, place: Placement, spec: RegistrySpec, **arguments: Any
+    ) -> dict[str, Any]:
+        document = synthesize(lambda stack: Registry(stack, place=place, spec=spec, **arguments))
+        registry: dict[str, Any] = document["resource"]["azurerm_container_registry"]["registry"]
+        return registry
+
+    def test_it_knows_no_password_and_has_no_public_side(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        registry = self._registry(synthesize, place, RegistrySpec())
+        assert registry["sku"] == "Premium"
+        assert registry["admin_enabled"] is False
+        assert registry["anonymous_pull_enabled"] is False
+        assert registry["public_network_access_enabled"] is False
+        assert "network_rule_set" not in registry
+        assert registry["retention_policy_in_days"] == 30
+        assert registry["name"].startswith("labcr${substr(sha256(")
+
+    def test_named_ranges_are_let_in_and_nobody_else(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        registry = self._registry(synthesize, place, RegistrySpec(), allowed=OFFICE)
+        assert registry["public_network_access_enabled"] is True
+        assert registry["network_rule_set"] == [
+            {
+                "default_action": "Deny",
+                "ip_rule": [{"action": "Allow", "ip_range": "203.0.113.0/24"}],
+            }
+        ]
+
+    def test_without_endpoints_nodes_are_let_in_by_their_way_out(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        registry = self._registry(synthesize, place, RegistrySpec(), egress_address="4.5.6.7")
+        (rules,) = registry["network_rule_set"]
+        assert rules["default_action"] == "Deny"
+        assert rules["ip_rule"] == [{"action": "Allow", "ip_range": "4.5.6.7/32"}]
+
+    def test_a_smaller_sku_gets_nothing_that_it_does_not_have(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        registry = self._registry(synthesize, place, RegistrySpec(sku="Standard"), allowed=OFFICE)
+        assert registry["public_network_access_enabled"] is True
+        for premium in (
+            "network_rule_set",
+            "retention_policy_in_days",
+            "zone_redundancy_enabled",
+        ):
+            assert premium not in registry
+
+    def test_it_is_kept(self, synthesize: Synthesize, place: Placement) -> None:
+        def build(stack: Stack) -> Registry:
+            return Registry(stack, place=place, spec=RegistrySpec())
+
+        lock = synthesize(build)["resource"]["azurerm_management_lock"]["registry-lock"]
+        assert lock["scope"] == "${azurerm_container_registry.registry.id}"
+        registry = self._registry(synthesize, place, RegistrySpec(), protect=False)
+        assert "lifecycle" not in registry
+
+    def test_nodes_may_pull_and_nothing_else(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        def build(stack: Stack) -> Identity:
+            registry = Registry(stack, place=place, spec=RegistrySpec())
+            return Identity(stack, "nodes", place=place, grants={"pull": registry.pull_grant})
+
+        (grant,) = synthesize(build)["resource"]["azurerm_role_assignment"].values()
+        assert grant["role_definition_name"] == "AcrPull"
+        assert grant["scope"] == "${azurerm_container_registry.registry.id}"
+        assert grant["description"]
+
+
+class TestVault:
+    """The key vault and its keys."""
+
+    def _vault(self, synthesize: Synthesize, place: Placement, **arguments: Any) -> dict[str, Any]:
+        document = synthesize(lambda stack: Vault(stack, place=place, **arguments))
+        vault: dict[str, Any] = document["resource"]["azurerm_key_vault"]["vault"]
+        return vault
+
+    def test_it_goes_by_roles_and_lets_nobody_in_from_outside(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        vault = self._vault(synthesize, place)
+        assert vault["rbac_authorization_enabled"] is True
+        assert vault["purge_protection_enabled"] is True
+        assert vault["soft_delete_retention_days"] == 90
+        assert vault["public_network_access_enabled"] is False
+        assert vault["network_acls"] == {"default_action": "Deny", "bypass": "AzureServices"}
+        assert "access_policy" not in vault
+        assert vault["lifecycle"]["prevent_destroy"] is True
+
+    def test_its_name_fits_with_the_longest_name_of_an_environment(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        from dataclasses import replace
+
+        longest = replace(place, environment="twelve-chars")
+        name = self._vault(synthesize, longest)["name"]
+        stem, _, expression = name.partition("${")
+        assert expression.endswith(", 0, 8)}")
+        assert len(stem) + 8 <= 24
+
+    def test_named_ranges_and_the_way_out_are_let_in(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        vault = self._vault(synthesize, place, allowed=OFFICE, egress_address="4.5.6.7")
+        assert vault["public_network_access_enabled"] is True
+        assert vault["network_acls"]["default_action"] == "Deny"
+        assert vault["network_acls"]["ip_rules"] == ["203.0.113.0/24", "4.5.6.7/32"]
+
+    def _encrypted(self, synthesize: Synthesize, place: Placement, sku: Any) -> dict[str, Any]:
+        def build(stack: Stack) -> None:
+            vault = Vault(stack, place=place, sku=sku)
+            key = customer_key(stack, "storage", place=place, vault=vault)
+            Storage(stack, place=place, containers=["outputs"], customer_key=key)
+
+        resources: dict[str, Any] = synthesize(build)["resource"]
+        return resources
+
+    @pytest.mark.parametrize(("sku", "kind"), [("standard", "RSA"), ("premium", "RSA-HSM")])
+    def test_a_key_is_made_through_the_management_plane(
+        self, synthesize: Synthesize, place: Placement, sku: str, kind: str
+    ) -> None:
+        resources = self._encrypted(synthesize, place, sku)
+        assert "azurerm_key_vault_key" not in resources
+        (deployment,) = resources["azurerm_resource_group_template_deployment"].values()
+        (key,) = json.loads(deployment["template_content"])["resources"]
+        assert key["type"] == "Microsoft.KeyVault/vaults/keys"
+        assert key["properties"]["kty"] == kind
+        assert key["properties"]["keyOps"] == ["wrapKey", "unwrapKey"]
+        parameters = json.loads(deployment["parameters_content"])
+        assert parameters == {
+            "vault": {"value": "${azurerm_key_vault.vault.name}"},
+            "key": {"value": "storage"},
+        }
+
+    def test_the_account_has_an_identity_with_one_role_on_one_key(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = self._encrypted(synthesize, place, "standard")
+        (grant,) = resources["azurerm_role_assignment"].values()
+        assert grant["role_definition_name"] == "Key Vault Crypto Service Encryption User"
+        assert grant["scope"] == "${azurerm_key_vault.vault.id}/keys/storage"
+        account = resources["azurerm_storage_account"]["storage"]
+        identity = "${azurerm_user_assigned_identity.storage-key.id}"
+        assert account["identity"] == {"type": "UserAssigned", "identity_ids": [identity]}
+        assert account["customer_managed_key"] == {
+            "key_vault_key_id": "${azurerm_key_vault.vault.vault_uri}keys/storage",
+            "user_assigned_identity_id": identity,
+        }
+
+    def test_the_key_and_the_role_are_there_before_they_are_used(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = self._encrypted(synthesize, place, "standard")
+        deployment = "azurerm_resource_group_template_deployment.storage-key-deployment"
+        (grant,) = resources["azurerm_role_assignment"]
+        assert resources["azurerm_role_assignment"][grant]["depends_on"] == [deployment]
+        assert resources["azurerm_storage_account"]["storage"]["depends_on"] == [
+            deployment,
+            f"azurerm_role_assignment.{grant}",
+        ]
+
+
+class TestStorage:
+    """What services beside it change of the storage account."""
+
+    def _resources(
+        self, synthesize: Synthesize, place: Placement, **arguments: Any
+    ) -> dict[str, Any]:
+        def build(stack: Stack) -> Storage:
+            return Storage(stack, place=place, containers=["outputs", "code"], **arguments)
+
+        resources: dict[str, Any] = synthesize(build)["resource"]
+        return resources
+
+    def test_alone_it_has_no_public_side(self, synthesize: Synthesize, place: Placement) -> None:
+        account = self._resources(synthesize, place)["azurerm_storage_account"]["storage"]
+        assert account["public_network_access_enabled"] is False
+        assert account["network_rules"]["default_action"] == "Deny"
+
+    def test_named_ranges_are_let_in(self, synthesize: Synthesize, place: Placement) -> None:
+        resources = self._resources(synthesize, place, allowed=OFFICE)
+        account = resources["azurerm_storage_account"]["storage"]
+        assert account["public_network_access_enabled"] is True
+        assert account["network_rules"]["default_action"] == "Deny"
+        assert account["network_rules"]["ip_rules"] == ["203.0.113.0/24"]
+
+    def test_only_what_is_asked_for_is_open(self, synthesize: Synthesize, place: Placement) -> None:
+        resources = self._resources(synthesize, place, public=True)
+        account = resources["azurerm_storage_account"]["storage"]
+        assert account["network_rules"]["default_action"] == "Allow"
+        assert account["shared_access_key_enabled"] is False
+
+    def test_containers_expire_each_by_a_rule_of_its_own(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = self._resources(synthesize, place, expire_days={"outputs": 90})
+        (policy,) = resources["azurerm_storage_management_policy"].values()
+        versions, outputs = policy["rule"]
+        assert outputs["name"] == "expire-outputs"
+        assert outputs["filters"]["prefix_match"] == ["outputs/"]
+        blob = outputs["actions"]["base_blob"]
+        assert blob == {"delete_after_days_since_modification_greater_than": 90}
+        assert "prefix_match" not in versions["filters"]
+        assert "base_blob" not in versions["actions"]
+        assert versions["actions"]["version"] == {"delete_after_days_since_creation": 14}
+
+
+class TestPrivateEndpoints:
+    """Endpoints and their zones."""
+
+    def test_a_zone_is_made_once_and_an_endpoint_for_each(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        def build(stack: Stack) -> None:
+            endpoints = PrivateEndpoints(
+                stack, place=place, subnet_id="/subnet", virtual_network_id="/vnet"
+            )
+            for service in ("batch", "batch_node_management", "vault"):
+                endpoints.connect(
+                    stack,
+                    service.replace("_", "-"),
+                    place=place,
+                    service=service,
+                    resource_id=f"/{service}",
+                )
+
+        resources = synthesize(build)["resource"]
+        zones = resources["azurerm_private_dns_zone"]
+        assert {zone["name"] for zone in zones.values()} == {
+            "privatelink.batch.azure.com",
+            "privatelink.vaultcore.azure.net",
+        }
+        links = resources["azurerm_private_dns_zone_virtual_network_link"]
+        assert {link["virtual_network_id"] for link in links.values()} == {"/vnet"}
+        assert len(links) == 2
+        endpoint = resources["azurerm_private_endpoint"]["batch-node-management-endpoint"]
+        assert endpoint["subnet_id"] == "/subnet"
+        assert endpoint["private_service_connection"] == {
+            "name": "batch-node-management",
+            "is_manual_connection": False,
+            "private_connection_resource_id": "/batch_node_management",
+            "subresource_names": ["nodeManagement"],
+        }
+        assert endpoint["private_dns_zone_group"]["private_dns_zone_ids"] == [
+            "${azurerm_private_dns_zone.privatelink-batch-azure-com.id}"
+        ]
+
+    def test_a_service_without_endpoints_is_refused(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        def build(stack: Stack) -> None:
+            endpoints = PrivateEndpoints(
+                stack, place=place, subnet_id="/subnet", virtual_network_id="/vnet"
+            )
+            endpoints.connect(stack, "x", place=place, service="bloob", resource_id="/x")
+
+        with pytest.raises(UserError, match="unknown private link service"):
+            synthesize(build)

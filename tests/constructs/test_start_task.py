@@ -1,0 +1,255 @@
+"""The start task of a Batch node: the script, run with stand-ins for what touches the system."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.cloud_init import Mount, node_cloud_init
+from fairway_constructs.cloud_init.start_task import start_task_command, start_task_script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[..., tuple[int, list[str]]]
+
+TOKEN = "${TfToken[TOKEN.7]}"
+
+
+def _config(server: str = "10.40.128.4", **values: Any) -> str:
+    mounts = [Mount(name="data", server=server, export="/srv/fairway/data", path="/data")]
+    return node_cloud_init(
+        **{
+            "cluster": "spot",
+            "mounts": mounts,
+            "nfs_client_package": "nfs-common",
+            "host_patterns": ["10.40.*"],
+            "peers": False,
+            **values,
+        }
+    )
+
+
+def test_the_script_passes_shellcheck(tmp_path: Path) -> None:
+    beside = str(Path(sys.executable).parent)
+    shellcheck = shutil.which("shellcheck", path=os.pathsep.join([beside, os.environ["PATH"]]))
+    if shellcheck is None:
+        pytest.skip("shellcheck is missing: bin/setup dev")
+    file = tmp_path / "start_task.sh"
+    file.write_text(start_task_script(_config(gpu_metrics=True)))
+    done = subprocess.run([shellcheck, file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_command_line_unpacks_and_runs_what_terraform_filled_in(tmp_path: Path) -> None:
+    command = start_task_command(_config(TOKEN))
+    match = re.fullmatch(
+        r"(?P<before>/bin/bash -c '.* echo )\$\{base64gzip\(replace\(base64decode"
+        r'\("(?P<text>[A-Za-z0-9+/=]+)"\), "@@0@@", (?P<token>.*?)\)\)\}(?P<after> \| .*)',
+        command,
+    )
+    assert match
+    assert match["token"] == TOKEN
+    # What Terraform's functions do with it.
+    script = base64.b64decode(match["text"]).decode().replace("@@0@@", "10.40.128.4")
+    assert script == start_task_script(_config())
+    packed = base64.b64encode(gzip.compress(f"echo ran >&2\n{script}".encode())).decode()
+    line = f"{match['before']}{packed}{match['after']}"
+    # Batch starts no shell: it only splits the line.
+    words = shlex.split(line)
+    assert words[:2] == ["/bin/bash", "-c"]
+    assert len(words) == 3
+    assert "$" not in line, "nothing for Batch to expand"
+    # Not the script itself, which changes the system, but what is unpacked.
+    words[2] = words[2].replace("exec bash start_task.sh", "cat start_task.sh")
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"echo ran >&2\n{script}"
+
+
+def test_a_broken_line_is_not_run(tmp_path: Path) -> None:
+    packed = start_task_command("packages: []\n")
+    broken = re.sub(r"\$\{.*\}", "bm90IGd6aXA=", packed)
+    done = subprocess.run(shlex.split(broken), cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode != 0
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "packages: [a]\nusers: []\n",
+        "write_files:\n  - {path: /a, content: b, append: true}\n",
+        "write_files:\n  - {path: /a, content: 'END_OF_FAIRWAY_FILE'}\n",
+    ],
+)
+def test_what_a_start_task_cannot_do_is_refused(config: str) -> None:
+    with pytest.raises(ValueError, match=r"does not know|holds the line"):
+        start_task_script(config)
+
+
+STAND_INS = """
+log() { printf '%s\\n' "$*" >>"$LOG"; }
+systemctl() { log systemctl "$@"; }
+apt-get() { log apt-get "${@: -2}"; }
+dpkg-query() { [[ ${!#} == mdadm ]] && printf 'install ok installed'; }
+/usr/local/sbin/fairway-node() { log node; return "${NODE_STATUS:-0}"; }
+dockerd() { :; }
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs the whole script below a root of its own; its exit status, and what it did."""
+
+    def run(config: str, *, docker: bool = True, **variables: str) -> tuple[int, list[str]]:
+        log, root = tmp_path / "log", tmp_path / "root"
+        log.write_text("")
+        stand_ins = STAND_INS + ("" if docker else "unset -f dockerd\n")
+        steps = start_task_script(config)
+        # Everything is written below a folder; the stand-ins replace what comes after.
+        steps = steps.replace("write_file /", f"write_file {shlex.quote(str(root))}/")
+        steps = steps.replace("set -euo pipefail", f"set -euo pipefail\n{stand_ins}", 1)
+        steps = steps.replace("\nmove_docker\n", "\nlog docker\n")
+        environ = {**os.environ, "LOG": str(log), **variables}
+        done = subprocess.run(
+            ["bash", "-c", steps], env=environ, capture_output=True, text=True, check=False
+        )
+        return done.returncode, log.read_text().splitlines()
+
+    return run
+
+
+def test_it_does_what_cloud_init_does_in_the_same_order(run: Run, tmp_path: Path) -> None:
+    status, done = run(_config(gpu_metrics=True))
+    assert status == 0
+    assert done == [
+        "apt-get DPkg::Lock::Timeout=600 update",
+        "apt-get nfs-common xfsprogs",  # mdadm is there
+        "systemctl daemon-reexec",
+        "systemctl enable --now fairway-gpu-metrics.timer",
+        "node",
+        "docker",
+    ]
+    root = tmp_path / "root"
+    assert (root / "etc/fairway/mounts").read_text() == "10.40.128.4 /srv/fairway/data /data\n"
+    settings = (root / "etc/fairway/settings").read_text()
+    # No keys are shared and nobody is told an address: tasks have a scheduler for that.
+    assert "SHARED=''" in settings
+    assert "memlock  unlimited" in (root / "etc/security/limits.d/90-fairway.conf").read_text()
+    node = root / "usr/local/sbin/fairway-node"
+    assert node.stat().st_mode & 0o777 == 0o755
+    assert (root / "etc/fairway/mounts").stat().st_mode & 0o777 == 0o644
+    assert not (root / "etc/systemd/system/fairway-node.service").exists()
+    files = [file for file in root.rglob("*") if file.is_file()]
+    assert not [file for file in files if len(file.suffix) == len(".XXXXXX")], "half-written"
+
+
+def test_a_node_that_cannot_mount_is_not_ready(run: Run) -> None:
+    status, done = run(_config(), NODE_STATUS="32")
+    assert status == 32
+    assert done[-1] == "node"
+
+
+class TestDocker:
+    """Docker's root, off the system disk."""
+
+    @pytest.fixture
+    def move(self, repository: Path, tmp_path: Path) -> Callable[..., list[str]]:
+        """Runs `move_docker` on stand-in disks; what it asked of systemd."""
+        script = repository / "constructs/fairway_constructs/cloud_init/batch_node.sh"
+        log = tmp_path / "log"
+
+        def move(*, scratch: bool = False, separate: bool = True, docker: bool = True) -> list[str]:
+            log.write_text("")
+            disk = tmp_path / "mnt"
+            disk.mkdir(exist_ok=True)
+            program = f"""
+            source {shlex.quote(str(script))}
+            log() {{ printf '%s\\n' "$*" >>{shlex.quote(str(log))}; }}
+            systemctl() {{ [[ $1 == cat ]] || log "$@"; }}
+            mountpoint() {{ {"true" if scratch else "false"}; }}
+            stat() {{ [[ ${{!#}} == / ]] && echo 1 || echo {2 if separate else 1}; }}
+            cp() {{ log cp "${{@: -2:1}}" "${{@: -1}}"; }}
+            mkdir() {{ log mkdir "${{@: -1}}"; }}
+            mv() {{ log mv "$@"; }}
+            set_docker_root() {{ log root "$1"; }}
+            {"dockerd() { :; }" if docker else ""}
+            AZ_BATCH_NODE_ROOT_DIR={shlex.quote(str(disk / "batch"))}
+            move_docker
+            """
+            subprocess.run(["bash", "-c", program], check=True, capture_output=True)
+            return [
+                line.replace(str(disk), "MNT")
+                for line in log.read_text().splitlines()
+                if not line.startswith("cp")
+            ]
+
+        return move
+
+    def test_it_goes_to_the_striped_nvme_disks_where_there_are_some(self, move: Any) -> None:
+        done = move(scratch=True)
+        assert "root /mnt/resource_nvme/docker" in done
+        assert done[:2] == ["stop docker.socket", "stop docker.service"]
+        assert done[-1] == "start docker.service"
+
+    def test_otherwise_beside_batchs_own_folder(self, move: Any) -> None:
+        assert "root MNT/docker" in move()
+
+    def test_a_node_without_another_disk_is_left_alone(self, move: Any) -> None:
+        assert move(separate=False) == []
+
+    def test_a_node_without_docker_too(self, move: Any) -> None:
+        if shutil.which("dockerd"):
+            pytest.skip("this machine has Docker")
+        assert move(docker=False) == []
+
+    @pytest.mark.parametrize("before", [None, {"runtimes": {"nvidia": {"path": "x"}}, "a": 1}])
+    def test_the_settings_of_the_gpu_runtime_stay(
+        self, repository: Path, tmp_path: Path, before: dict[str, Any] | None
+    ) -> None:
+        script = repository / "constructs/fairway_constructs/cloud_init/batch_node.sh"
+        file = tmp_path / "docker" / "daemon.json"
+        if before is not None:
+            file.parent.mkdir()
+            file.write_text(json.dumps(before))
+        steps = f'source "$1"; set_docker_root /mnt/x "$2"; set_docker_root /mnt/y "$2"; # {before}'
+        subprocess.run(["bash", "-c", steps, "bash", script, file], check=True)
+        assert json.loads(file.read_text()) == {**(before or {}), "data-root": "/mnt/y"}
+
+
+@pytest.mark.parametrize(
+    ("mounted", "touched"), [("/mnt/resource", False), ("", True)], ids=["by Batch", "free"]
+)
+def test_disks_that_batch_mounted_are_not_formatted(
+    repository: Path, tmp_path: Path, mounted: str, touched: bool
+) -> None:
+    script = repository / "constructs/fairway_constructs/cloud_init/node.sh"
+    log = tmp_path / "log"
+    log.touch()
+    program = f"""
+    source {shlex.quote(str(script))}
+    scratch={shlex.quote(str(tmp_path / "scratch"))}
+    log() {{ printf '%s\\n' "$*" >>{shlex.quote(str(log))}; }}
+    mountpoint() {{ false; }}
+    lsblk() {{
+        case $* in
+            *MODEL*) printf '/dev/nvme%s Microsoft NVMe Direct Disk v2\\n' 0n1 1n1 ;;
+            *MOUNTPOINT*) printf '\\n%s\\n' {shlex.quote(mounted)} ;;
+        esac
+    }}
+    for name in mdadm mkfs.xfs mount chmod; do eval "$name() {{ log $name; }}"; done
+    blkid() {{ :; }}
+    mount_scratch
+    """
+    subprocess.run(["bash", "-c", program], check=True, capture_output=True)
+    assert ("mkfs.xfs" in log.read_text()) is touched

@@ -1,0 +1,290 @@
+"""Rules on their own, where one example is not enough."""
+
+import base64
+import datetime
+import json
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.catalog import vm_size
+from fairway_core.checks import Asked, check_environment, check_plan, check_stack
+from fairway_core.checks.environment.clusters import no_infiniband, retiring_size
+from fairway_core.checks.environment.filesystems import starved_gpus
+from fairway_core.checks.terraform.network import open_to_internet
+from fairway_core.environment import read_environment
+from fairway_core.environment.state import AzurermState
+
+ENDS = datetime.date(2027, 5, 31)
+
+
+@pytest.mark.parametrize(
+    ("today", "found"),
+    [
+        (ENDS - datetime.timedelta(days=366), False),
+        (ENDS - datetime.timedelta(days=365), True),
+        (ENDS - datetime.timedelta(days=1), True),
+        (ENDS, False),  # the size is off: an error of the file itself
+    ],
+)
+def test_a_retirement_is_announced_for_a_year(today: datetime.date, found: bool) -> None:
+    faults = list(retiring_size(vm_size("Standard_HC44rs"), today))
+    assert bool(faults) is found
+    for fault in faults:
+        assert "2027-05-31" in fault.message
+        assert "Standard_HB176rs_v4" in fault.mend
+
+
+def test_the_near_size_with_infiniband_is_named() -> None:
+    (fault,) = no_infiniband(vm_size("Standard_ND96is_H100_v5"), nodes=2)
+    assert "Standard_ND96isr_H100_v5" in fault.mend
+    (fault,) = no_infiniband(vm_size("Standard_NC24ads_A100_v4"), nodes=2)
+    assert "fairway sizes --rdma" in fault.mend
+    assert not list(no_infiniband(vm_size("Standard_ND96is_H100_v5"), nodes=1))
+
+
+@pytest.mark.parametrize(
+    ("disks", "vm", "nic", "named"),
+    [(100, 200, 300, "its disks give 100"), (300, 100, 200, "disk limit of its VM size gives 100")],
+)
+def test_the_limit_that_binds_is_named(disks: int, vm: int, nic: int, named: str) -> None:
+    limits = {
+        "its disks": disks,
+        "the disk limit of its VM size": vm,
+        "its network interface": nic,
+    }
+    (fault,) = starved_gpus(limits, gpus=8)
+    assert named in fault.message
+    assert "320 MB/s" in fault.message
+    assert not list(starved_gpus(limits, gpus=0))
+
+
+def _rule(**values: Any) -> dict[str, Any]:
+    return {"name": "r", "direction": "Inbound", "access": "Allow", **values}
+
+
+@pytest.mark.parametrize("source", ["*", "Internet", "0.0.0.0/0", "Any", "8.8.8.0/24", "8.8.8.8"])
+@pytest.mark.parametrize("plural", [False, True])
+def test_what_is_open(source: str, plural: bool) -> None:
+    sources = {"source_address_prefixes": ["10.0.0.0/8", source]}
+    rule = _rule(**sources) if plural else _rule(source_address_prefix=source)
+    assert len(list(open_to_internet(rule, [], bastion=False))) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "bastion"),
+    [
+        (_rule(source_address_prefix="10.0.0.0/8"), False),
+        (_rule(source_address_prefix="8.8.8.0/25"), False),  # a part of an allowed range
+        (_rule(source_address_prefix="AzureLoadBalancer"), False),
+        (_rule(source_address_prefix="${azurerm_subnet.a.address_prefixes[0]}"), False),
+        ({**_rule(source_address_prefix="*"), "access": "Deny"}, False),
+        ({**_rule(source_address_prefix="*"), "direction": "Outbound"}, False),
+        (_rule(source_address_prefix="Internet", destination_port_range="443"), True),
+    ],
+)
+def test_what_is_not_open(rule: dict[str, Any], bastion: bool) -> None:
+    assert not list(open_to_internet(rule, [IPv4Network("8.8.8.0/24")], bastion=bastion))
+
+
+def _bastion_stack(port: str) -> dict[str, Any]:
+    rule = _rule(source_address_prefix="Internet", destination_port_range=port)
+    tags = {"environment": "demo", "managed-by": "fairway"}
+    return {
+        "resource": {
+            "azurerm_network_security_group": {
+                "bastion-rules": {"security_rule": [rule], "tags": tags}
+            },
+            "azurerm_subnet": {"bastion": {"name": "AzureBastionSubnet"}},
+            "azurerm_subnet_network_security_group_association": {
+                "bastion-has-rules": {
+                    "subnet_id": "${azurerm_subnet.bastion.id}",
+                    "network_security_group_id": (
+                        "${azurerm_network_security_group.bastion-rules.id}"
+                    ),
+                }
+            },
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("port", "bastion", "found"), [("443", True, 0), ("443", False, 1), ("22", True, 1)]
+)
+def test_only_a_bastion_that_was_asked_for_takes_https(
+    port: str, bastion: bool, found: int
+) -> None:
+    findings = check_stack(_bastion_stack(port), Asked(bastion=bastion))
+    assert [finding.id for finding in findings] == ["open-to-internet"] * found
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nx",
+        "AccountKey=" + "a" * 60 + "==",
+        "curl 'https://x.blob.core.windows.net/a?sv=1&sig=" + "b" * 40 + "'",
+        "export DB_PASSWORD=hunter2",
+    ],
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_secrets_are_found_in_encoded_start_up_data(secret: str, wrapped: bool) -> None:
+    data = _encoded(f"#cloud-config\n# some text before it\n{secret}\n")
+    if wrapped:
+        data = f'${{base64encode(replace(base64decode("{data}"), "@@0@@", azurerm_x.y.z))}}'
+    tags = {"environment": "demo", "managed-by": "fairway"}
+    machine = {"custom_data": data, "tags": tags}
+    stack = {"resource": {"azurerm_linux_virtual_machine": {"server": machine}}}
+    (finding,) = check_stack(stack, Asked())
+    assert finding.id == "plain-secret"
+    assert finding.path == "azurerm_linux_virtual_machine.server.custom_data"
+    assert "hunter2" not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("${azurerm_storage_account.s.primary_access_key}", True),
+        ("${azurerm_storage_account.s.primary_blob_connection_string}", True),
+        ({"nested": ["${azurerm_batch_account.b.primary_access_key}"]}, True),
+        ("${azurerm_log_analytics_workspace.w.primary_shared_key}", True),
+        ("${azurerm_storage_account.s.primary_blob_endpoint}", False),
+        ("${azurerm_key_vault.v.vault_uri}", False),
+        ("${azurerm_key_vault_key.k.id}", False),
+    ],
+)
+def test_secrets_in_outputs(value: Any, found: bool) -> None:
+    findings = check_stack({"output": {"x": {"value": value, "sensitive": True}}}, Asked())
+    assert [finding.id for finding in findings] == ["plain-secret"] * found
+
+
+def test_protection_is_only_wanted_where_it_was_asked_for() -> None:
+    disk = {"name": "d", "tags": {"environment": "demo", "managed-by": "fairway"}}
+    stack = {"resource": {"azurerm_managed_disk": {"d": disk}}}
+    assert len(check_stack(stack, Asked(protect=True))) == 2
+    assert check_stack(stack, Asked(protect=False)) == []
+
+
+def test_an_account_for_the_state_may_be_open_where_that_was_asked_for(
+    repository: Path, tmp_path: Path
+) -> None:
+    demo = read_environment(repository / "stacks/environments/demo.yaml").environment
+    state = AzurermState(
+        backend="azurerm", resource_group="rg", storage_account="labstate", public_access=True
+    )
+    account = {"name": "labstate", "tags": {"environment": "demo", "managed-by": "fairway"}}
+    stack = {"resource": {"azurerm_storage_account": {"state": account}}}
+    assert check_stack(stack, Asked.by(demo.model_copy(update={"state": state}))) == []
+    closed = state.model_copy(update={"public_access": False})
+    (finding,) = check_stack(stack, Asked.by(demo.model_copy(update={"state": closed})))
+    assert finding.id == "public-service"
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("single_placement_group", None),
+        ("overprovision", None),
+        ("platform_fault_domain_count", 5),
+        ("instances", 101),
+        ("zones", ["1", "2"]),
+        ("capacity_reservation_group_id", "x"),
+    ],
+)
+def test_what_breaks_a_fabric(argument: str, value: Any) -> None:
+    arguments = {
+        "sku": "Standard_ND96isr_H100_v5",
+        "instances": 100,
+        "zones": ["1"],
+        "overprovision": False,
+        "platform_fault_domain_count": 1,
+        "single_placement_group": True,
+        "tags": {"environment": "demo", "managed-by": "fairway"},
+    }
+    kind = "azurerm_linux_virtual_machine_scale_set"
+    assert check_stack({"resource": {kind: {"nd": arguments}}}, Asked()) == []
+    wrong = {**arguments, argument: value}
+    (finding,) = check_stack({"resource": {kind: {"nd": wrong}}}, Asked())
+    assert finding.id == "broken-fabric"
+    assert finding.path == f"{kind}.nd.{argument}"
+    without = {**wrong, "sku": "Standard_D32s_v6"}
+    assert check_stack({"resource": {kind: {"nd": without}}}, Asked()) == []
+
+
+def _plan(actions: list[str], type_: str = "azurerm_managed_disk") -> dict[str, Any]:
+    change = {"actions": actions, "replace_paths": [["zone"]]}
+    return {"resource_changes": [{"address": f"{type_}.x[0]", "type": type_, "change": change}]}
+
+
+@pytest.mark.parametrize("actions", [["delete"], ["delete", "create"], ["create", "delete"]])
+def test_data_is_lost_by_deleting_and_by_replacing(actions: list[str]) -> None:
+    (finding,) = check_plan(_plan(actions))
+    assert finding.id == "data-loss"
+    assert "azurerm_managed_disk.x[0]" in finding.message
+    assert ("zone" in finding.message) is True
+    assert check_plan(_plan(actions), allow=["azurerm_managed_disk.x[0]"]) == []
+    assert len(check_plan(_plan(actions), allow=["azurerm_managed_disk.x[1]"])) == 1
+
+
+@pytest.mark.parametrize("actions", [["no-op"], ["create"], ["update"], ["read"]])
+def test_no_data_is_lost_otherwise(actions: list[str]) -> None:
+    assert check_plan(_plan(actions)) == []
+    assert check_plan(_plan(["delete"], "azurerm_subnet")) == []
+    assert check_plan({}) == []
+
+
+def test_findings_stand_at_their_lines(tmp_path: Path, repository: Path) -> None:
+    text = (repository / "stacks/environments/demo.yaml").read_text()
+    file = tmp_path / "lab.yaml"
+    file.write_text(text.replace("isr_H100", "is_H100").replace("tags:", "# tags:"))
+    loaded = read_environment(file)
+    findings = check_environment(loaded.environment, loaded.document, ignore=["no-budget"])
+    by_id = {finding.id: finding for finding in findings}
+    assert set(by_id) == {"no-infiniband", "no-owner"}
+    place = by_id["no-infiniband"].location
+    assert place is not None
+    assert (place.text, place.length) == ("  pair:", len("pair"))
+    # What the file does not hold has no line of its own: the document's first stands for it.
+    assert by_id["no-owner"].location is not None
+    assert findings == sorted(findings, key=lambda f: f.location.line if f.location else 0)
+
+
+def test_nulls_of_the_cdk_count_as_absent() -> None:
+    rule = _rule(source_address_prefix="${null}", source_address_prefixes=["10.0.0.0/8"])
+    group = {"security_rule": [rule], "tags": {"environment": "x", "managed-by": "fairway"}}
+    stack = {"resource": {"azurerm_network_security_group": {"g": group}}}
+    assert check_stack(json.loads(json.dumps(stack)), Asked()) == []
+
+
+TAGS = {"environment": "demo", "managed-by": "fairway"}
+DENY = {"default_action": "Deny"}
+CONNECTION = {"private_connection_resource_id": "${azurerm_batch_account.b.id}"}
+ENDPOINT = {"e": {"private_service_connection": CONNECTION, "tags": TAGS}}
+
+
+@pytest.mark.parametrize(
+    ("account", "endpoint", "private", "says"),
+    [
+        ({"public_network_access_enabled": False}, True, True, None),
+        ({"public_network_access_enabled": False}, False, True, "nobody"),
+        ({"network_profile": {"account_access": DENY}}, True, True, None),
+        ({"network_profile": {"account_access": DENY}}, False, True, "nobody"),
+        ({"network_profile": [{"account_access": {}}]}, True, True, "every"),
+        ({}, True, True, "every"),
+        ({}, False, False, None),
+    ],
+)
+def test_who_reaches_a_batch_account(
+    account: dict[str, Any], endpoint: bool, private: bool, says: str | None
+) -> None:
+    resources: dict[str, Any] = {"azurerm_batch_account": {"b": {**account, "tags": TAGS}}}
+    if endpoint:
+        resources["azurerm_private_endpoint"] = ENDPOINT
+    findings = check_stack({"resource": resources}, Asked(protect=False, private_endpoints=private))
+    assert [finding.message.split()[0] for finding in findings] == ([says] if says else [])

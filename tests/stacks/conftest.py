@@ -1,0 +1,71 @@
+"""Shared by the tests of stacks: an environment with every service, and what is written of one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.bindings.validator import validate
+from fairway_core.environment import load_environment
+from fairway_stacks.app import synthesize, synthesize_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+EVERYTHING = """\
+name: lab
+location: westeurope
+tags: {owner: me}
+state: {backend: azurerm, resource_group: tfstate, storage_account: contosotfstate}
+access:
+  ssh_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"]
+  allowed: [203.0.113.0/24]
+storage:
+  customer_managed_key: true
+  containers: {datasets: {}, outputs: {expire: 90d}, code: {expire: 30d}}
+registry: {}
+vault: {}
+monitoring: {emails: [team@example.com]}
+budget: {monthly: 50000}
+filesystems:
+  data: {kind: nfs_server, path: /data}
+clusters:
+  pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
+  spot: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 8}, spot: true}
+"""
+
+
+@pytest.fixture
+def everything() -> str:
+    """An environment file with every service."""
+    return EVERYTHING
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
+    """Writes the stacks of an environment file, or its state's; answers with them by role.
+
+    The provider would take each of them.
+    """
+    runs = iter(range(100))
+
+    def written(text: str | Path, *, state: bool = False) -> dict[str, dict[str, Any]]:
+        folder = tmp_path / f"written{next(runs)}"
+        folder.mkdir()
+        file = text
+        if isinstance(text, str):
+            file = folder / "lab.yaml"
+            file.write_text(text)
+        write = synthesize_state if state else synthesize
+        names = write(load_environment(file), project=folder, outdir=folder / "out")
+        found = {}
+        for name in names:
+            stack = json.loads((folder / "out" / "stacks" / name / "cdk.tf.json").read_text())
+            assert not list(validate(stack)), name
+            found[name.rpartition("-")[2]] = stack
+        return found
+
+    return written

@@ -1,0 +1,152 @@
+"""Azure Batch in the stacks: an account that stays, pools that come and go, and their targets."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.checks import Asked, check_environment, check_stack
+from fairway_core.environment import load_environment
+from fairway_core.findings import Severity
+from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+HEAD = (
+    f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}'], allowed: [203.0.113.0/24]}}\n"
+)
+DATA = "filesystems:\n  data: {kind: nfs_server, path: /data}\n"
+SPOT = (
+    "  spot: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 8}, spot: true, "
+    "mounts: [data]}\n"
+)
+SWEEP = "  sweep: {engine: batch, size: Standard_D16s_v6, nodes: {min: 0, max: 9}, mpi: false}\n"
+BOX = "  box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}\n"
+EXAMPLES = ["a100-batch-spot", "v100-reference"]
+
+
+def _text(*clusters: str, more: str = "") -> str:
+    return f"{HEAD}{more}{DATA}clusters:\n{''.join(clusters)}"
+
+
+def test_the_account_stays_when_the_pools_go(written: Written) -> None:
+    stacks = written(_text(SPOT))
+    assert "azurerm_batch_account" in stacks["data"]["resource"]
+    assert set(stacks["compute"]["resource"]) == {
+        "azurerm_resource_group",
+        "azurerm_batch_pool",
+        "terraform_data",
+    }
+    assert not any("batch" in type_ for type_ in stacks["network"]["resource"])
+
+
+def test_without_a_pool_there_is_no_account(written: Written) -> None:
+    stacks = written(_text(BOX))
+    assert not any("azurerm_batch" in json.dumps(document) for document in stacks.values())
+
+
+def test_a_pool_stands_in_the_group_of_its_account(written: Written) -> None:
+    pool = written(_text(SPOT))["compute"]["resource"]["azurerm_batch_pool"]["cluster-spot"]
+    assert "outputs.cross-stack-output-azurerm_batch_account" in pool["account_name"]
+    assert (
+        "lab-data.outputs.cross-stack-output-azurerm_resource_group"
+        in (pool["resource_group_name"])
+    )
+
+
+def test_both_sides_of_the_account_have_an_address_inside(written: Written) -> None:
+    data = written(_text(SPOT))["data"]["resource"]
+    parts = {
+        tuple(endpoint["private_service_connection"]["subresource_names"])
+        for endpoint in data["azurerm_private_endpoint"].values()
+    }
+    assert {("batchAccount",), ("nodeManagement",)} <= parts
+    profile = data["azurerm_batch_account"]["batch"]["network_profile"]
+    assert profile["account_access"]["ip_rule"] == [{"ip_range": "203.0.113.0/24"}]
+    assert "ip_rule" not in profile["node_management_access"]
+
+
+def test_without_endpoints_nodes_report_by_the_nat_gateway(written: Written) -> None:
+    data = written(_text(SPOT, more="network: {private_endpoints: false}\n"))["data"]["resource"]
+    assert "azurerm_private_endpoint" not in data
+    profile = data["azurerm_batch_account"]["batch"]["network_profile"]
+    (rule,) = profile["node_management_access"]["ip_rule"]
+    assert "azurerm_public_ipnat-addressip_address}/32" in rule["ip_range"]
+
+
+def test_targets_are_what_the_runner_reads(written: Written) -> None:
+    records = written(_text(SPOT, BOX, SWEEP))["compute"]["output"]["targets"]["value"]
+    spot, box, sweep = (Target.model_validate_json(json.dumps(record)) for record in records)
+    assert (spot.name, spot.engine, spot.spot) == ("spot", "batch", True)
+    assert (spot.nodes.min, spot.nodes.max) == (0, 8)
+    assert spot.mounts == {"data": "/data"}
+    assert spot.storage is not None
+    assert spot.batch is not None
+    assert spot.batch.pool == "lab-spot"
+    assert spot.batch.mpi
+    assert spot.batch.endpoint.startswith("https://${data.terraform_remote_state.")
+    assert "batchaccount_endpoint" in spot.batch.endpoint
+    assert "identitynodesid" in spot.batch.identity
+    assert box.engine == "ssh"
+    assert sweep.batch is not None
+    assert not sweep.batch.mpi
+
+
+def test_another_pool_changes_nothing_else(written: Written) -> None:
+    one, two = written(_text(SPOT)), written(_text(SPOT, SWEEP))
+    for role in ("network", "data"):
+        assert one[role] == two[role]
+    before, after = one["compute"]["resource"], two["compute"]["resource"]
+    for type_, instances in before.items():
+        for name, body in instances.items():
+            assert after[type_][name] == body
+
+
+def test_people_who_resize_a_pool_are_not_overruled(written: Written) -> None:
+    by_hand = SPOT.replace("spot: true", "autoscale: manual")
+    pool = written(_text(by_hand))["compute"]["resource"]["azurerm_batch_pool"]["cluster-spot"]
+    assert pool["lifecycle"]["ignore_changes"] == ["fixed_scale"]
+    assert pool["fixed_scale"]["target_dedicated_nodes"] == 0
+
+
+def test_the_subscription_mode(written: Written) -> None:
+    principal = "00000000-0000-0000-0000-000000000001"
+    more = f"batch: {{mode: UserSubscription, service_principal: {principal}}}\n"
+    data = written(_text(SPOT, more=more))["data"]["resource"]
+    assert data["azurerm_batch_account"]["batch"]["pool_allocation_mode"] == "UserSubscription"
+    roles = data["azurerm_role_assignment"]
+    granted = {name for name, role in roles.items() if role["principal_id"] == principal}
+    assert granted == {"batch-orchestrates", "batch-keeps-secrets"}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_our_environments_are_ready_to_deploy(
+    written: Written, repository: Path, name: str
+) -> None:
+    file = repository / "stacks" / "environments" / f"{name}.yaml"
+    environment = load_environment(file)
+    assert not [f for f in check_environment(environment) if f.severity is Severity.ERROR]
+    stacks = written(file)
+    for document in stacks.values():
+        assert not list(check_stack(document, Asked.by(environment)))
+    (record,) = stacks["compute"]["output"]["targets"]["value"]
+    assert record["engine"] == "batch"
+    assert record["mounts"] == {"data": "/data"}
+
+
+def test_the_reference_takes_the_image_with_drivers_for_v100s(
+    written: Written, repository: Path
+) -> None:
+    stacks = written(repository / "stacks" / "environments" / "v100-reference.yaml")
+    pool = stacks["compute"]["resource"]["azurerm_batch_pool"]["cluster-horovod"]
+    assert pool["vm_size"] == "Standard_ND40rs_v2"
+    assert pool["storage_image_reference"]["sku"] == "2204-v100"
+    assert pool["node_agent_sku_id"] == "batch.node.ubuntu 22.04"
+    assert "running * 4" in pool["auto_scale"]["formula"]

@@ -1,0 +1,83 @@
+"""Checks around the synthesis: on what was asked for, and on what was written."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.checks import Check, Fault, Subject
+from fairway_core.checks.check import REGISTERED
+from fairway_core.checks.terraform.stack import each
+from fairway_core.findings import Severity
+from fairway_stacks.app import main
+
+
+@pytest.fixture
+def lab(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes the demo with some text replaced as the chosen environment."""
+    text = (repository / "stacks/environments/demo.yaml").read_text()
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", str(tmp_path / "lab.yaml"))
+
+    def write(**replaced: str) -> Path:
+        result = text
+        for old, new in replaced.items():
+            assert old in result
+            result = result.replace(old, new)
+        (tmp_path / "lab.yaml").write_text(result)
+        return tmp_path / "out"
+
+    return write
+
+
+def test_an_error_stops_before_anything_is_written(
+    lab: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = lab(isr_H100="is_H100")
+    assert main() == 2
+    said, errors = capsys.readouterr()
+    assert said == ""
+    assert "error: 2 nodes of `Standard_ND96is_H100_v5` have no InfiniBand" in errors
+    assert not (out / "stacks").exists()
+
+
+def test_a_warning_is_printed_and_stops_nothing(
+    lab: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = lab(owner="project")
+    assert main() == 0
+    assert "[no-owner]" in capsys.readouterr().err
+    assert (out / "stacks/demo-compute/cdk.tf.json").is_file()
+
+
+def test_what_is_ignored_in_the_file_is_silent(
+    lab: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab(**{"owner": "project", "[no-budget]": "[no-owner, no-budget]"})
+    assert main() == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("severity", "code"), [(Severity.ERROR, 2), (Severity.WARNING, 0)])
+def test_what_was_written_is_checked_too(
+    lab: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    severity: Severity,
+    code: int,
+) -> None:
+    def rule(arguments: dict[str, Any]) -> Any:
+        yield Fault(f"{arguments['name']} is not wanted", "leave it out")
+
+    places = each("azurerm_virtual_network")
+    no_network = Check("no-network", severity, Subject.TERRAFORM, rule, places)
+    monkeypatch.setitem(REGISTERED, "no-network", no_network)
+    lab()
+    assert main() == code
+    said, errors = capsys.readouterr()
+    assert "demo-network: azurerm_virtual_network.vnet: demo-vnet is not wanted" in errors
+    assert "[no-network]" in errors
+    assert ("demo-network: " in said) is (code == 0)
+    lab(**{"[no-budget]": "[no-budget, no-network]"})
+    assert main() == 0
+    assert "no-network" not in capsys.readouterr().err

@@ -1,0 +1,147 @@
+"""What holds data is kept, in every environment; and docs/teardown.md takes one down."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.catalog.terraform_types import holds_data, stands_inside_another
+from fairway_stacks.stack import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+    Stacks = dict[str, dict[str, Any]]
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENTS = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
+
+# Types that can be made again from the environment file alone. A type that is neither here
+# nor known to hold data must be judged, and put in one of the two places.
+HOLDS_NOTHING = re.compile(
+    r"terraform_data|azurerm_(resource_group|management_lock|role_assignment|role_definition"
+    r"|user_assigned_identity|federated_identity_credential|resource_group_template_deployment"
+    r"|(linux_)?virtual_(machine|network)(_.+)?|network_.+|subnet(_.+)?|public_ip|nat_gateway(_.+)?"
+    r"|bastion_host|private_.+|application_security_group|proximity_placement_group"
+    r"|marketplace_agreement|batch_.+|monitor_.+|log_analytics_.+|consumption_.+"
+    r"|storage_management_policy|backup_.+)"
+)
+
+
+def _resources(stack: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for kind, instances in stack["resource"].items():
+        for name, body in instances.items():
+            yield kind, name, body
+
+
+def _locked(stack: dict[str, Any]) -> set[str]:
+    """The addresses that a lock is on."""
+    locks = stack["resource"].get("azurerm_management_lock", {}).values()
+    assert {lock["lock_level"] for lock in locks} <= {"CanNotDelete"}
+    return {lock["scope"].removeprefix("${").removesuffix(".id}") for lock in locks}
+
+
+def _is_locked(stack: dict[str, Any], kind: str, name: str) -> bool:
+    """Whether a lock is on it, or on what it stands in."""
+    if f"{kind}.{name}" in _locked(stack):
+        return True
+    if not stands_inside_another(kind):
+        return False
+    body = json.dumps(stack["resource"][kind][name])
+    around = re.findall(r"\$\{(azurerm_\w+)\.([\w-]+)\.", body)
+    return any(holds_data(parent) and _is_locked(stack, parent, own) for parent, own in around)
+
+
+def _check_kept(stacks: Stacks) -> set[str]:
+    """Holds every resource that holds data to be kept; answers with their types."""
+    found = set()
+    for role, stack in stacks.items():
+        for kind, name, body in _resources(stack):
+            address = f"{role}: {kind}.{name}"
+            if not holds_data(kind):
+                assert HOLDS_NOTHING.fullmatch(kind), f"{address}: does it hold data?"
+                continue
+            found.add(kind)
+            assert body.get("lifecycle", {}).get("prevent_destroy") is True, address
+            assert _is_locked(stack, kind, name), f"{address} has no lock"
+    return found
+
+
+def _check_open(stacks: Stacks) -> None:
+    text = json.dumps(stacks)
+    assert "prevent_destroy" not in text
+    assert "azurerm_management_lock" not in text
+
+
+def _protected(text: str, protect: bool) -> str:
+    lines = [line for line in text.splitlines() if not line.startswith("protect:")]
+    return "\n".join([*lines, f"protect: {str(protect).lower()}", ""])
+
+
+@pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
+def test_every_environment_keeps_what_holds_data(written: Written, file: Path) -> None:
+    text = file.read_text()
+    assert "azurerm_storage_account" in _check_kept(written(_protected(text, True)))
+    _check_open(written(_protected(text, False)))
+
+
+def test_an_environment_with_everything_keeps_what_holds_data(
+    written: Written, everything: str
+) -> None:
+    kept = _check_kept(written(everything))
+    assert kept >= {
+        "azurerm_managed_disk",
+        "azurerm_storage_account",
+        "azurerm_storage_container",
+        "azurerm_key_vault",
+        "azurerm_container_registry",
+    }
+
+
+def test_the_state_is_kept(written: Written, everything: str) -> None:
+    assert _check_kept(written(everything, state=True)) == {
+        "azurerm_storage_account",
+        "azurerm_storage_container",
+    }
+    _check_open(written(everything + "protect: false\n", state=True))
+
+
+class TestTeardown:
+    """docs/teardown.md, step by step."""
+
+    def test_switching_protection_off_changes_nothing_else(
+        self, written: Written, everything: str
+    ) -> None:
+        kept, given_up = written(everything), written(everything + "protect: false\n")
+        _check_open(given_up)
+        for role, stack in kept.items():
+            stack["resource"].pop("azurerm_management_lock", None)
+            for _, _, body in _resources(stack):
+                lifecycle = body.get("lifecycle", {})
+                lifecycle.pop("prevent_destroy", None)
+                if not lifecycle:
+                    body.pop("lifecycle", None)
+            assert stack["resource"] == given_up[role]["resource"], role
+
+    def test_a_stack_goes_before_those_whose_outputs_it_reads(
+        self, written: Written, everything: str
+    ) -> None:
+        order = re.findall(
+            r"^\s*cdktf destroy h100-(\w+)",
+            (ROOT / "docs" / "teardown.md").read_text().split("## For good")[1],
+            re.MULTILINE,
+        )
+        assert order == list(reversed(ROLES))
+        for role, stack in written(everything).items():
+            for other in stack.get("data", {}).get("terraform_remote_state", {}):
+                assert order.index(role) < order.index(other.rpartition("-")[2])
+
+    def test_what_goes_on_friday_holds_no_data(self, written: Written, everything: str) -> None:
+        for stacks in (written(everything), *(written(file) for file in ENVIRONMENTS)):
+            held = [kind for kind in stacks["compute"]["resource"] if holds_data(kind)]
+            assert held == []

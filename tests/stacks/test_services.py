@@ -1,0 +1,210 @@
+"""Services, monitoring and budget in their stacks: who reaches them, and who may do what."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+    Stacks = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def full(written: Written, everything: str) -> Stacks:
+    """Every service there is."""
+    return written(everything)
+
+
+def _one(stack: dict[str, Any], kind: str) -> dict[str, Any]:
+    (body,) = stack["resource"][kind].values()
+    found: dict[str, Any] = body
+    return found
+
+
+def test_everything_is_reached_by_an_endpoint_inside_the_network(full: Stacks) -> None:
+    endpoints = full["data"]["resource"]["azurerm_private_endpoint"]
+    assert {
+        name: each["private_service_connection"]["private_connection_resource_id"]
+        for name, each in endpoints.items()
+    } == {
+        "storage-endpoint": "${azurerm_storage_account.storage.id}",
+        "vault-endpoint": "${azurerm_key_vault.vault.id}",
+        "registry-endpoint": "${azurerm_container_registry.registry.id}",
+        "batch-endpoint": "${azurerm_batch_account.batch.id}",
+        "batch-nodes-endpoint": "${azurerm_batch_account.batch.id}",
+    }
+    # The zones stand beside the network that resolves names by them.
+    zones = full["network"]["resource"]["azurerm_private_dns_zone"]
+    assert len(zones) == 4
+    assert "azurerm_private_dns_zone" not in full["data"]["resource"]
+
+
+def test_from_outside_only_the_named_ranges_get_in(full: Stacks) -> None:
+    account = _one(full["data"], "azurerm_storage_account")
+    assert account["network_rules"] == {
+        "default_action": "Deny",
+        "bypass": ["AzureServices"],
+        "ip_rules": ["203.0.113.0/24"],
+    }
+    assert _one(full["data"], "azurerm_key_vault")["network_acls"]["ip_rules"] == ["203.0.113.0/24"]
+    (rules,) = _one(full["data"], "azurerm_container_registry")["network_rule_set"]
+    assert rules["default_action"] == "Deny"
+    assert [rule["ip_range"] for rule in rules["ip_rule"]] == ["203.0.113.0/24"]
+
+
+def test_without_named_ranges_nothing_has_a_public_side(written: Written, everything: str) -> None:
+    data = written(everything.replace("  allowed: [203.0.113.0/24]\n", ""))["data"]
+    for kind in (
+        "azurerm_storage_account",
+        "azurerm_key_vault",
+        "azurerm_container_registry",
+    ):
+        assert _one(data, kind)["public_network_access_enabled"] is False
+
+
+def test_without_endpoints_the_subnet_and_the_way_out_are_let_in(
+    written: Written, everything: str
+) -> None:
+    stacks = written(everything + "network: {private_endpoints: false}\n")
+    data = stacks["data"]
+    assert "azurerm_private_endpoint" not in data["resource"]
+    assert "azurerm_private_dns_zone" not in stacks["network"]["resource"]
+    assert "endpoints" not in json.dumps(stacks["network"]["resource"]["azurerm_subnet"])
+    rules = _one(data, "azurerm_storage_account")["network_rules"]
+    assert rules["default_action"] == "Deny"
+    assert len(rules["virtual_network_subnet_ids"]) == 1
+    for kind, rules in (
+        ("azurerm_key_vault", _one(data, "azurerm_key_vault")["network_acls"]),
+        (
+            "azurerm_container_registry",
+            _one(data, "azurerm_container_registry")["network_rule_set"][0],
+        ),
+    ):
+        assert rules["default_action"] == "Deny", kind
+        assert "ip_address}/32" in json.dumps(rules), kind
+
+
+def test_nodes_may_do_little_and_each_grant_says_why(full: Stacks) -> None:
+    grants = full["data"]["resource"]["azurerm_role_assignment"]
+    assert {
+        (grant["role_definition_name"], grant["scope"].split(".")[0][2:])
+        for name, grant in grants.items()
+        if name.startswith("nodes-")
+    } == {
+        ("Storage Blob Data Contributor", "azurerm_storage_container"),
+        ("AcrPull", "azurerm_container_registry"),
+        ("Key Vault Secrets User", "azurerm_key_vault"),
+    }
+    assert all(grant["description"] for grant in grants.values())
+    wide = {"Owner", "Contributor", "User Access Administrator", "Key Vault Administrator"}
+    for stack in full.values():
+        for grant in stack["resource"].get("azurerm_role_assignment", {}).values():
+            assert grant["role_definition_name"] not in wide
+            assert "/subscriptions/" not in grant["scope"]
+
+
+def test_a_vault_for_the_accounts_key_alone_is_closed_to_nodes(
+    written: Written, everything: str
+) -> None:
+    data = written(everything.replace("vault: {}\n", ""))["data"]
+    assert "azurerm_key_vault" in data["resource"]
+    roles = {
+        grant["role_definition_name"]
+        for grant in data["resource"]["azurerm_role_assignment"].values()
+    }
+    assert "Key Vault Secrets User" not in roles
+    assert "Key Vault Crypto Service Encryption User" in roles
+
+
+def test_what_an_environment_does_not_ask_for_is_not_there(
+    written: Written, everything: str
+) -> None:
+    text = everything
+    for section in ("registry", "vault", "monitoring", "budget"):
+        lines = [line for line in text.splitlines() if not line.startswith(f"{section}:")]
+        text = "\n".join(lines) + "\n"
+    stacks = written(text.replace("  customer_managed_key: true\n", ""))
+    kinds = {kind for stack in stacks.values() for kind in stack["resource"]}
+    assert not {kind for kind in kinds if "monitor" in kind or "log_analytics" in kind}
+    assert not kinds & {
+        "azurerm_container_registry",
+        "azurerm_key_vault",
+        "azurerm_consumption_budget_subscription",
+        "azurerm_virtual_machine_extension",
+    }
+
+
+@pytest.mark.parametrize("section", ["registry", "vault", "monitoring", "budget"])
+def test_a_section_more_changes_nothing_that_holds_data(
+    written: Written, everything: str, section: str
+) -> None:
+    lines = [line for line in everything.splitlines() if not line.startswith(f"{section}:")]
+    # The budget's alerts need somebody to go to.
+    without = "\n".join(lines).replace("monthly: 50000", "monthly: 50000, emails: [a@b.de]") + "\n"
+    withal = everything.replace("monthly: 50000", "monthly: 50000, emails: [a@b.de]")
+    before, after = written(without), written(withal)
+    for role, stack in before.items():
+        for kind, instances in stack["resource"].items():
+            for name, body in instances.items():
+                now = after[role]["resource"][kind][name]
+                if kind in (
+                    "azurerm_linux_virtual_machine",
+                    "azurerm_linux_virtual_machine_scale_set",
+                ):
+                    continue  # with monitoring a machine has an identity, and the agent
+                assert now == body, f"{role}: {kind}.{name}"
+
+
+def test_machines_and_services_are_watched(full: Stacks) -> None:
+    data, compute = full["data"]["resource"], full["compute"]["resource"]
+    assert set(data["azurerm_monitor_diagnostic_setting"]) == {
+        "storage-is-recorded",
+        "vault-is-recorded",
+        "registry-is-recorded",
+        "batch-is-recorded",
+    }
+    assert set(data["azurerm_monitor_metric_alert"]) == {
+        "data-down-alert",
+        "batch-unusable-nodes-alert",
+        "batch-start-task-failed-alert",
+        "batch-preempted-nodes-alert",
+        "batch-idle-nodes-alert",
+    }
+    (server,) = data["azurerm_monitor_data_collection_rule_association"].values()
+    assert server["target_resource_id"].startswith("${azurerm_linux_virtual_machine.")
+    (nodes,) = compute["azurerm_monitor_data_collection_rule_association"].values()
+    assert nodes["target_resource_id"].startswith("${azurerm_linux_virtual_machine_scale_set.")
+    assert set(data["azurerm_monitor_scheduled_query_rules_alert_v2"]) == {"file-server-full-alert"}
+    assert set(compute["azurerm_monitor_scheduled_query_rules_alert_v2"]) == {"gpus-idle-alert"}
+    # The agent signs in with an identity that may do nothing.
+    (machine,) = data["azurerm_linux_virtual_machine"].values()
+    (identity,) = machine["identity"]["identity_ids"]
+    principal = identity.replace(".id}", ".principal_id}")
+    assert principal not in json.dumps(data["azurerm_role_assignment"])
+
+
+def test_nobody_waits_for_gpus_that_there_are_not(written: Written, everything: str) -> None:
+    text = everything.replace("Standard_ND96isr_H100_v5", "Standard_HB176rs_v4")
+    compute = written(text)["compute"]["resource"]
+    assert "azurerm_monitor_scheduled_query_rules_alert_v2" not in compute
+    assert "azurerm_monitor_data_collection_rule_association" in compute
+
+
+def test_the_budget_counts_all_groups_of_the_environment(full: Stacks) -> None:
+    budget = _one(full["data"], "azurerm_consumption_budget_subscription")
+    (groups,) = budget["filter"]["dimension"]
+    assert groups["values"] == [
+        stack["resource"]["azurerm_resource_group"]["group"]["name"] for stack in full.values()
+    ]
+    assert budget["notification"][0]["contact_emails"] == ["team@example.com"]
+
+
+def test_no_secret_is_in_what_is_written(full: Stacks) -> None:
+    text = json.dumps(full)
+    for word in ("primary_access_key", "shared_key", "admin_password", "connection_string"):
+        assert word not in text

@@ -1,0 +1,150 @@
+"""Where the state is kept, and the stack of the account that keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+
+REMOTE = {
+    "resource_group_name": "tfstate",
+    "storage_account_name": "contosotfstate",
+    "container_name": "tfstate",
+    "use_azuread_auth": True,
+}
+STATE = "state: {backend: azurerm, resource_group: tfstate, storage_account: contosotfstate}\n"
+
+
+def test_each_stack_has_a_blob_of_its_own_and_no_key(written: Written, everything: str) -> None:
+    for role, stack in written(everything).items():
+        backend = stack["terraform"]["backend"]
+        assert backend == {"azurerm": {**REMOTE, "key": f"lab-{role}.tfstate"}}
+
+
+def test_a_stack_finds_the_others_by_the_same_settings(written: Written, everything: str) -> None:
+    found = written(everything)["compute"]["data"]["terraform_remote_state"]
+    assert {state["backend"] for state in found.values()} == {"azurerm"}
+    configs = [state["config"] for state in found.values()]
+    assert {config["key"] for config in configs} == {"lab-data.tfstate", "lab-network.tfstate"}
+    for config in configs:
+        assert config.items() >= REMOTE.items()
+
+
+def test_only_the_place_of_the_state_differs_between_backends(
+    written: Written, everything: str
+) -> None:
+    remote, local = written(everything), written(everything.replace(STATE, ""))
+    for role in remote:
+        assert "local" in local[role]["terraform"]["backend"]
+        assert remote[role]["resource"] == local[role]["resource"]
+
+
+class TestAccount:
+    """The stack that FAIRWAY_STACKS=state writes."""
+
+    def _run(self, tmp_path: Path, text: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "lab.yaml").write_text(text)
+        return subprocess.run(
+            [sys.executable, "-m", "fairway_stacks.app"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={
+                **os.environ,
+                "FAIRWAY_ENVIRONMENT": "lab.yaml",
+                "CDKTF_OUTDIR": "some/out",
+                **environ,
+            },
+        )
+
+    def test_it_is_written_only_when_asked_for_and_then_alone(
+        self, tmp_path: Path, everything: str
+    ) -> None:
+        done = self._run(tmp_path, everything, FAIRWAY_STACKS="state")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("lab-state: ")
+        folder = tmp_path / "some" / "out" / "stacks"
+        assert [entry.name for entry in folder.iterdir()] == ["lab-state"]
+
+    def test_its_own_state_is_in_a_file(self, written: Written, everything: str) -> None:
+        backend = written(everything, state=True)["state"]["terraform"]["backend"]
+        assert backend == {"local": {"path": "../../../terraform.lab-state.tfstate"}}
+
+    def test_it_makes_what_the_others_look_for(self, written: Written, everything: str) -> None:
+        resources = written(everything, state=True)["state"]["resource"]
+        (group,) = resources["azurerm_resource_group"].values()
+        (account,) = resources["azurerm_storage_account"].values()
+        (container,) = resources["azurerm_storage_container"].values()
+        assert group["name"] == REMOTE["resource_group_name"]
+        assert account["name"] == REMOTE["storage_account_name"]
+        assert container["name"] == REMOTE["container_name"]
+        assert account["shared_access_key_enabled"] is False
+        assert account["blob_properties"]["versioning_enabled"] is True
+
+    def test_its_maker_may_write_to_the_container_and_no_more(
+        self, written: Written, everything: str
+    ) -> None:
+        resources = written(everything, state=True)["state"]["resource"]
+        (grant,) = resources["azurerm_role_assignment"].values()
+        assert grant["role_definition_name"] == "Storage Blob Data Contributor"
+        assert grant["scope"].startswith("${azurerm_storage_container.")
+        assert grant["principal_id"] == "${data.azurerm_client_config.current.object_id}"
+        assert grant["description"]
+
+    def test_only_named_ranges_reach_it(self, written: Written, everything: str) -> None:
+        resources = written(everything, state=True)["state"]["resource"]
+        (account,) = resources["azurerm_storage_account"].values()
+        assert account["network_rules"]["default_action"] == "Deny"
+        assert account["network_rules"]["ip_rules"] == ["203.0.113.0/24"]
+
+    def test_every_address_reaches_it_where_that_is_asked_for(
+        self, written: Written, everything: str
+    ) -> None:
+        text = everything.replace(STATE, STATE.replace("}", ", public_access: true}"))
+        resources = written(text, state=True)["state"]["resource"]
+        (account,) = resources["azurerm_storage_account"].values()
+        assert account["network_rules"]["default_action"] == "Allow"
+        assert account["shared_access_key_enabled"] is False
+
+    @pytest.mark.parametrize("ranges", ["", "  allowed: [10.0.0.0/8]\n"])
+    def test_an_account_that_nobody_reaches_is_refused(
+        self, written: Written, everything: str, ranges: str
+    ) -> None:
+        text = everything.replace("  allowed: [203.0.113.0/24]\n", ranges)
+        with pytest.raises(UserError, match="nobody could reach the state") as caught:
+            written(text, state=True)
+        assert "access.allowed" in caught.value.findings[0].mend
+
+    def test_there_is_no_account_for_state_in_files(
+        self, written: Written, everything: str
+    ) -> None:
+        with pytest.raises(UserError, match="keeps its state in files"):
+            written(everything.replace(STATE, ""), state=True)
+
+    def test_other_stacks_than_these_are_refused(self, tmp_path: Path, everything: str) -> None:
+        done = self._run(tmp_path, everything, FAIRWAY_STACKS="data", JSII_NODE="/no/node")
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert "FAIRWAY_STACKS: no stacks `data`" in done.stderr
+        assert not (tmp_path / "some").exists()
+
+
+def test_what_the_document_shows_is_taken(repository: Path, written: Written) -> None:
+    text = (repository / "docs" / "state.md").read_text()
+    line = next(line for line in text.splitlines() if line.startswith("state: {backend"))
+    demo = (repository / "stacks" / "environments" / "demo.yaml").read_text()
+    stacks = written(f"{demo}\n{line}\n")
+    assert "azurerm" in json.dumps(stacks["data"]["terraform"]["backend"])
