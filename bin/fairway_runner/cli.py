@@ -3,23 +3,68 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 import fairway_core
 from fairway_core.findings import UserError, format_finding
-from fairway_runner.commands import cancel, list, logs, render, show, submit, wait  # noqa: A004
+from fairway_runner.lazy import LazyGroup
+
+
+class Commands(LazyGroup):
+    """Every command with the first line of its docstring, in the order of the help.
+
+    Its function is `command` in the module of its name in `fairway_runner.commands`.
+    """
+
+    PACKAGE = "fairway_runner.commands"
+    COMMANDS: ClassVar = {
+        "submit": "Start a job; prints the run's id once it has started.",
+        "render": (
+            "Print the script that the job would run on the target's main host; nothing is started."
+        ),
+        "sweep": (
+            "List the points of a job's sweep with the parameters of each; nothing is started."
+        ),
+        "templates": (
+            "List the launchers' templates, or explain one: what it needs, its options, "
+            "how to use it."
+        ),
+        "list": "List the runs submitted from this folder, the newest last.",
+        "show": "Show a run: where it stands, its tasks, where its files are.",
+        "logs": "Print what a run printed; lines of several tasks begin with the task, as [3].",
+        "wait": (
+            "Wait until runs have ended, print their states, and exit with the first failing code."
+        ),
+        "cancel": (
+            "End runs early: their programs are told to, and killed when their grace is over."
+        ),
+        "retry": "Run the tasks of an ended run again that did not succeed.",
+        "rerun": (
+            "Start a new run of what a run was: its resolved job and its code, whatever "
+            "changed since."
+        ),
+        "best": (
+            "Name the task with the lowest or highest last value of a metric, and its parameters."
+        ),
+        "report": "Write a page about a run: its tasks, metrics, sweep and scaling.",
+        "fetch": "Copy what a run's tasks kept, and their logs, to FOLDER/TASK/.",
+        "clean": "Remove runs that have ended, with their logs, outputs and checkpoints.",
+        "check": "Look for mistakes in an environment file.",
+        "sizes": "List the VM sizes that Fairway knows.",
+        "schema": "Print the JSON schema of environment files or job files, for editors.",
+    }
+
 
 app = typer.Typer(
     name="fairway",
+    cls=Commands,
     help="Submit training jobs to what was provisioned, and follow them to their end.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (submit, render, list, show, logs, wait, cancel):
-    app.command(name=module.__name__.rpartition(".")[2])(module.command)
 
 
 def _version(wanted: bool) -> None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.spans import Span
+from fairway_runner.params import Identifier, ParamValue, Scalar
+from fairway_runner.sweep.models import Sweep
 
-Scalar = str | int | float | bool
-ParamValue = Scalar | list[Scalar]
+T = TypeVar("T")
+
+# Bash refuses to set the first, and gives the others values of its own or reads by them.
+_SHELL_KEEPS = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
+_SHELL_KEEPS |= {"BASHPID", "DIRSTACK", "FUNCNAME", "GROUPS", "IFS", "LINENO", "RANDOM"}
+_SHELL_KEEPS |= {"EPOCHREALTIME", "EPOCHSECONDS", "SECONDS", "SRANDOM", "_"}
 
 
 def _job_name(value: str) -> str:
@@ -22,16 +29,12 @@ def _job_name(value: str) -> str:
     return value
 
 
-def _identifier(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", value):
-        raise FieldError(f"`{value[:60]}` is not a name", "use letters, digits and underscores")
-    return value
-
-
 def _variable(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         mend = "use letters, digits and underscores"
         raise FieldError(f"`{value[:60]}` cannot name an environment variable", mend)
+    if value in _SHELL_KEEPS:
+        raise FieldError(f"`{value}` is the shell's own", "choose another name")
     if value.startswith("FAIRWAY_"):
         raise FieldError(f"`{value}` is Fairway's own", "choose a name without FAIRWAY_")
     return value
@@ -43,53 +46,142 @@ def _program_text(value: str) -> str:
     return value
 
 
+def _output_pattern(value: str) -> str:
+    if value.startswith("/") or ".." in value.split("/"):
+        mend = "write it relative to the folder of outputs, for example model/**"
+        raise FieldError(f"`{value}` leaves the folder of the job's outputs", mend)
+    return value
+
+
+def _metric_pattern(value: str) -> str:
+    try:
+        groups = re.compile(value).groups
+    except re.error as error:
+        raise FieldError(f"`{value}` is not a regular expression: {error}") from None
+    if groups != 1:
+        mend = "put the number in one pair of parentheses, for example loss=([0-9.]+)"
+        raise FieldError(f"`{value}` has {groups} groups where it needs one", mend)
+    return value
+
+
+def _secret_source(value: str) -> str:
+    if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*", value):
+        mend = "write env:NAME, the variable of your own environment that holds it"
+        raise FieldError("this does not say where the secret is", mend)
+    return value
+
+
+def _mounted_path(value: str) -> str:
+    mount, colon, path = value.partition(":")
+    if not colon or not re.fullmatch(r"[a-z][a-z0-9-]*", mount) or ".." in path.split("/"):
+        mend = "write MOUNT:PATH, for example data:/imagenet/train"
+        raise FieldError(f"`{value}` is not a path on a mount", mend)
+    return value
+
+
 JobName = Annotated[str, AfterValidator(_job_name)]
-Identifier = Annotated[str, AfterValidator(_identifier)]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ProgramText = Annotated[str, AfterValidator(_program_text)]
+MountedPath = Annotated[str, AfterValidator(_mounted_path)]
+SecretSource = Annotated[str, AfterValidator(_secret_source)]
+MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
+
+
+class Code(Model):
+    """The files that a job needs: a folder, and what of it is left out (shell patterns)."""
+
+    path: Annotated[str, Field(min_length=1)] = "."
+    """The folder, from the job file's own."""
+    exclude: tuple[str, ...] = ()
+    """Shell patterns of what is left out."""
 
 
 class Output(Model):
-    """A directory that the job fills; its path is in FAIRWAY_OUTPUT_<ID>."""
+    """Files that are kept when a task has ended.
+
+    The task writes them into the directory FAIRWAY_OUTPUT_<ID>, which is `<id>/` in the
+    folder of its outputs; `pattern` chooses among them, by default all.
+    """
+
+    pattern: Annotated[str, AfterValidator(_output_pattern)] | None = None
+    when: Literal["always", "success", "failure"] = "success"
+    """After which end of a task they are kept."""
 
 
 class Checkpoint(Model):
-    """Where a task keeps what it resumes from.
+    """Where a task keeps what it resumes from, and how it is told to stop.
 
-    `directory` is absolute, or relative to the job file's folder; it outlives the run, so
-    that the next run of the same job goes on from there. Without it each run has its own.
+    `directory` is absolute, relative to the job file's folder, or `MOUNT:PATH`; it outlives
+    the run, so that the next run of the same job goes on from there. Without it each run has
+    its own. A task that is to stop gets `signal`, and `grace` later it is killed.
     """
 
-    directory: Annotated[str, Field(min_length=1)]
+    directory: Annotated[str, Field(min_length=1)] | None = None
+    signal: Literal["TERM", "INT", "USR1", "USR2", "HUP"] = "TERM"
+    grace: Span = 10.0
+
+
+class Finally(Model):
+    """One task after all the others, whatever became of them; it runs on one node."""
+
+    command: ProgramText
+    """The shell command line that it runs."""
 
 
 class Job(Model):
     """One training job, its values all known.
 
     `nodes` × `processes_per_node` is the number of ranks. `command` is a shell command
-    line; each rank runs it in the job file's folder.
+    line, which each rank runs in a snapshot of the job's code; `setup` is one that runs there
+    once a node before. `retries` are further attempts after a failure; `timeout` bounds one.
+    `options` are the template's; `preflight` is what every node must pass before the launcher.
     """
 
     name: JobName
+    """Begins the run's id."""
     template: Annotated[str, Field(min_length=1)] = "openmpi"
+    """The launcher: a name that `fairway templates` lists, or a file."""
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 1
     processes_per_node: Annotated[int, Field(ge=1, le=1024)] = 1
     command: ProgramText
     params: dict[Identifier, ParamValue] = Field(default_factory=dict)
+    """Values for the job's templates, each `{{ params.NAME }}`."""
+    options: dict[str, Scalar] = Field(default_factory=dict)
+    preflight: Literal["none", "gpus", "fabric"] = "none"
+    code: Code = Code()
+    """The files that the job needs."""
+    setup: ProgramText | None = None
+    inputs: dict[Identifier, MountedPath] = Field(default_factory=dict)
+    """Directories that the job reads, each in FAIRWAY_INPUT_<ID>."""
     env: dict[VariableName, str] = Field(default_factory=dict)
+    """Environment variables of every rank."""
+    secrets: dict[VariableName, SecretSource] = Field(default_factory=dict)
+    """Environment variables whose values are looked up when the job starts, and never stored."""
     outputs: dict[Identifier, Output] = Field(default_factory=dict)
-    checkpoint: Checkpoint | None = None
+    """Files that are kept, each directory in FAIRWAY_OUTPUT_<ID>."""
+    checkpoint: Checkpoint = Checkpoint()
+    """Where a task keeps what it resumes from."""
+    retries: Annotated[int, Field(ge=0, le=100)] = 0
+    timeout: Span | None = None
+    metrics: dict[Identifier, MetricPattern] = Field(default_factory=dict)
+    """Figures to find in the log, each by a regular expression."""
+    after: tuple[str, ...] = ()
+    """Runs that must have succeeded before this one starts."""
+    finally_: Finally | None = Field(default=None, alias="finally")
+    """A task after all the others."""
+    sweep: Sweep | None = None
+    """Many tasks from this one job."""
 
-    @field_validator("outputs")
+    @field_validator("inputs", "outputs")
     @classmethod
-    def _outputs_differ(cls, outputs: dict[str, Output]) -> dict[str, Output]:
+    def _variables_differ(cls, entries: dict[str, T]) -> dict[str, T]:
         seen: dict[str, str] = {}
-        for name in outputs:
+        for name in entries:
             other = seen.setdefault(name.upper(), name)
             if other != name:
-                message = f"`{other}` and `{name}` would both be FAIRWAY_OUTPUT_{name.upper()}"
+                message = f"`{other}` and `{name}` would both be the variable {name.upper()}"
                 raise FieldError(message, "rename one of the two", (name,))
-        return outputs
+        return entries
 
     @property
     def world_size(self) -> int:

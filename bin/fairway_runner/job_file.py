@@ -13,35 +13,56 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.annotations import annotations_at
 from fairway_core.documents import Document, FieldError, read
 from fairway_core.findings import Finding, Location, UserError
+from fairway_core.yaml_text import unfit_character
 from fairway_runner import templates, templating
 from fairway_runner.job import Job
+from fairway_runner.sweep.job_sweep import read_sweep
+from fairway_runner.targets import processes_per_node
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
 
-_SHELL_FIELDS = {("command",)}
+_SHELL_FIELDS = {("command",), ("setup",), ("finally", "command")}
+# What the templates draw on is itself taken as it stands.
+_LITERAL_FIELDS = {"params", "sweep"}
 
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job file with what the command line set over it."""
+    """A job file with what the command line set over it; `index` is its point's in a sweep."""
 
     document: Document
     folder: Path
+    index: int = 0
+
+    def tasks(self) -> Iterator[JobFile]:
+        """One job file a task: itself, or one for each point of its sweep, with the values of
+        that point in `params`."""
+        data = self.document.data
+        sweep = read_sweep(self) if isinstance(data, dict) and "sweep" in data else None
+        if sweep is None:
+            yield self
+            return
+        rest = {key: value for key, value in data.items() if key != "sweep"}
+        for index, params in enumerate(sweep.merged()):
+            document = replace(self.document, data={**rest, "params": params})
+            yield replace(self, document=document, index=index)
 
     def resolve(self, target: Target) -> Job:
         """The job for this target; UserError with the line of whatever is wrong in it."""
         data = self.document.data
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or not isinstance(data.get("params", {}), dict):
             return self.document.validate(Job)
         context = self._context(target)
         resolved = {
-            key: value if key == "params" else self._rendered(value, (key,), context)
+            key: value if key in _LITERAL_FIELDS else self._rendered(value, (key,), context)
             for key, value in data.items()
         }
+        if resolved.get("processes_per_node") == "gpus":
+            resolved["processes_per_node"] = processes_per_node(target)
         return replace(self.document, data=resolved).validate(Job)
 
     def template_file(self, job: Job) -> Path:
@@ -57,11 +78,14 @@ class JobFile:
 
     def _context(self, target: Target) -> dict[str, Any]:
         data = self.document.data
-        params = data.get("params")
+        facts = {"name": target.name, "engine": target.engine, "vm_size": target.vm_size}
+        counts = {key: Job.model_fields[key].default for key in ("nodes", "processes_per_node")}
         return {
-            "params": params if isinstance(params, dict) else {},
-            "target": {"name": target.name, "engine": target.engine, "vm_size": target.vm_size},
-            **{key: data[key] for key in ("name", "nodes", "processes_per_node") if key in data},
+            "params": templating.Names("params", data.get("params", {})),
+            "target": templating.Names("target", facts),
+            "sweep": templating.Names("sweep", {"index": self.index}),
+            **{key: data.get(key, default) for key, default in counts.items()},
+            **{key: data[key] for key in ("name",) if key in data},
         }
 
     def _rendered(self, value: Any, path: DataPath, context: Mapping[str, Any]) -> Any:
@@ -75,6 +99,8 @@ class JobFile:
         environment = templating.shell_environment() if shell else templating.text_environment()
         try:
             text = templating.render(templating.compile_text(environment, value), context)
+            if character := unfit_character(text):
+                raise templating.TemplateFault(f"this makes the character {character}", 1)
         except templating.TemplateFault as fault:
             raise self._fault(fault, path) from None
         annotations = annotations_at(Job, path)

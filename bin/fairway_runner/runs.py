@@ -13,9 +13,12 @@ import json
 import os
 import secrets
 import shutil
-from dataclasses import asdict, dataclass
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
@@ -23,6 +26,8 @@ from fairway_core.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from fairway_runner.results import TaskResult
 
 FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
 
@@ -41,6 +46,7 @@ class RunRecord:
     tasks: int
     job_file: str
     fairway: str
+    metrics: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,11 @@ class Run:
     @cached_property
     def record(self) -> RunRecord:
         """What was submitted."""
-        return RunRecord(**_read_json(self.folder / "run.json"))
+        path = self.folder / "run.json"
+        try:
+            return RunRecord(**_read_json(path))
+        except TypeError as error:
+            raise _damaged(path, str(error)) from None
 
     @property
     def status(self) -> dict[str, Any]:
@@ -68,6 +78,12 @@ class Run:
         # It may have ended between the two looks.
         status = self._recorded()
         return status if status["state"] in FINAL_STATES else {**status, "state": "lost"}
+
+    @property
+    def state_at_end(self) -> str:
+        """The state of a run whose lock the caller holds, so that nobody else watches it."""
+        state = str(self._recorded()["state"])
+        return state if state in FINAL_STATES else "lost"
 
     @property
     def state(self) -> str:
@@ -82,15 +98,9 @@ class Run:
         """The file with all that a task printed; it may not exist yet."""
         return self.task_folder(index) / "log.txt"
 
-    def task_status(self, index: int, *, lost: bool = False) -> dict[str, Any]:
-        """A task's recorded state; `lost` says that the run is, and with it what was running."""
-        try:
-            status = _read_json(self.task_folder(index) / "state.json")
-        except FileNotFoundError:
-            status = {"state": "queued"}
-        if lost and status["state"] not in FINAL_STATES:
-            status["state"] = "lost"
-        return status
+    def task_status(self, index: int, run_state: str = "running") -> dict[str, Any]:
+        """A task's recorded state; in a run that has ended, none is still to come."""
+        return _settled(self._state_of(self.task_folder(index)), run_state)
 
     @property
     def exit_code(self) -> int:
@@ -101,16 +111,65 @@ class Run:
             return 0
         if state == "cancelled":
             return 130
-        for index in range(self.record.tasks):
-            code = self.task_status(index).get("exit_code", 0)
+        for folder in (self.folder / "setup", *map(self.task_folder, range(self.record.tasks))):
+            code = self._state_of(folder).get("exit_code")
             if code:
                 return int(code)
         return 5
+
+    def setup_status(self, run_state: str = "running") -> dict[str, Any] | None:
+        """The recorded state of the job's setup; None where it has none."""
+        if not (self.folder / "setup.jsonl").exists():
+            return None
+        return _settled(self._state_of(self.folder / "setup"), run_state)
+
+    @property
+    def tasks(self) -> list[TaskResult]:
+        """Every task: its parameters, state and last metrics."""
+        from fairway_runner.results import task_results
+
+        return task_results(self)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The last value of each metric of the first task; of a sweep, look at its `tasks`."""
+        return self.tasks[0].metrics
+
+    def log_text(self, index: int = 0) -> str:
+        """All that a task printed so far."""
+        try:
+            return self.log(index).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def cancel(self) -> None:
+        """Ends the run early; returns when it has ended."""
+        from fairway_runner.engines.local import engine
+
+        engine.cancel(self)
+
+    @staticmethod
+    def _state_of(folder: Path) -> dict[str, Any]:
+        try:
+            return _read_json(folder / "state.json")
+        except FileNotFoundError:
+            return {"state": "queued"}
 
     def wait(self) -> None:
         """Returns when nobody watches over the run any more: it has ended, or is lost."""
         with (self.folder / "lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
+
+    def take_lock(self) -> int:
+        """The open descriptor of the run's lock; UserError while somebody else has it."""
+        lock = os.open(self.folder / "lock", os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            mend = f"wait for its end (fairway wait {self.id}) or end it (fairway cancel {self.id})"
+            raise UserError.of("running-run", f"{self.id} has not ended", mend) from None
+        return lock
 
     def _recorded(self) -> dict[str, Any]:
         return _read_json(self.folder / "state.json")
@@ -124,6 +183,12 @@ class Run:
         return False
 
 
+def _settled(status: dict[str, Any], run_state: str) -> dict[str, Any]:
+    if run_state in FINAL_STATES and status["state"] not in FINAL_STATES:
+        status["state"] = "lost" if run_state == "lost" else "cancelled"
+    return status
+
+
 @dataclass(frozen=True)
 class RunStore:
     """The runs of one folder, by default the current one."""
@@ -132,8 +197,12 @@ class RunStore:
 
     @classmethod
     def here(cls) -> RunStore:
-        """The store of the current folder."""
-        return cls(Path.cwd() / ".fairway")
+        """The store of the current folder; UserError where that is there no more."""
+        try:
+            return cls(Path.cwd() / ".fairway")
+        except FileNotFoundError:
+            message = "the current folder was removed"
+            raise UserError.of("no-folder", message, "change to one that exists") from None
 
     @property
     def folder(self) -> Path:
@@ -144,8 +213,22 @@ class RunStore:
         """Makes a run's folder as a whole, with its lock taken.
 
         `files` are texts by their path in the folder. Returns the run and the open
-        descriptor that holds its lock.
+        descriptor that holds its lock. UserError where nothing can be written.
         """
+        with self.recording():
+            return self._create(record, files)
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Around what is written here: a UserError where it cannot be."""
+        try:
+            yield
+        except OSError as error:
+            message = f"the run cannot be recorded in {self.base}: {error.strerror}"
+            mend = "submit from a folder that you may write to"
+            raise UserError.of("unwritable-folder", message, mend) from None
+
+    def _create(self, record: RunRecord, files: Mapping[str, str]) -> tuple[Run, int]:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.base / ".gitignore").write_text("*\n", encoding="ascii")
         draft = self.folder / f".{record.id}"
@@ -177,11 +260,11 @@ class RunStore:
 
     def all(self) -> list[Run]:
         """Every run, the newest last."""
-        return sorted(self._iterate(), key=lambda run: run.record.created)
+        return sorted(self.unsorted(), key=lambda run: run.record.created)
 
     def find(self, text: str) -> Run:
         """The run with that id, or the only one whose id begins so; UserError otherwise."""
-        known = [run.id for run in self._iterate()]
+        known = [run.id for run in self.unsorted()]
         if text in known:
             return Run(self.folder / text)
         matches = sorted(run_id for run_id in known if text and run_id.startswith(text))
@@ -194,14 +277,38 @@ class RunStore:
         mend = did_you_mean(text, known) if known else "no run was submitted from this folder yet"
         raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", mend)
 
-    def _iterate(self) -> Iterator[Run]:
+    def unsorted(self) -> Iterator[Run]:
+        """Every run, in no order."""
         if not self.folder.is_dir():
             return
         for entry in os.scandir(self.folder):
-            if not entry.name.startswith("."):
+            # A folder without a record is what was left when a run was half removed.
+            if not entry.name.startswith(".") and Path(entry.path, "run.json").is_file():
                 yield Run(Path(entry.path))
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise _damaged(path, str(error)) from None
+    if not isinstance(value, dict):
+        raise _damaged(path, "not a mapping")
     return value
+
+
+def _damaged(path: Path, why: str) -> UserError:
+    mend = f"remove the run's folder if it is of no more use: {path.parent}"
+    return UserError.of("damaged-run", f"{path}: damaged: {why}", mend)
+
+
+class _CallableModule(ModuleType):
+    """This module, which `from fairway_runner import runs` also gives as a function."""
+
+    def __call__(self, folder: str | Path = ".") -> list[Run]:
+        from fairway_runner import api
+
+        return api.runs(folder)
+
+
+sys.modules[__name__].__class__ = _CallableModule

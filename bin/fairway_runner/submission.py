@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import time
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import fairway_core
+from fairway_core.findings import Finding, UserError
+from fairway_runner import code, mounts
 from fairway_runner.engines.local import engine
-from fairway_runner.launcher import render_launcher
+from fairway_runner.engines.local.plan import Plan
+from fairway_runner.launcher import Launchers, render_setup
+from fairway_runner.provenance import provenance
 from fairway_runner.runs import RunRecord, RunStore
-from fairway_runner.templates import front_matter
+from fairway_runner.secret_values import secret_values
+from fairway_runner.sweep.job_sweep import read_sweep
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from fairway_core.target import Target
+    from fairway_runner.job import Job
     from fairway_runner.job_file import JobFile
     from fairway_runner.runs import Run
 
@@ -22,26 +36,112 @@ def submit(job_file: JobFile, target: Target, store: RunStore) -> Run:
 
     Nothing is written before all that can be wrong with the job was looked at.
     """
-    job = job_file.resolve(target)
-    template = job_file.template_file(job)
-    script = render_launcher(job_file, job, target)
-    engine.require(front_matter(template, template.read_text(encoding="utf-8")).needs)
-    run_id = store.new_id(job.name)
+    prepared = _prepare(job_file, target, store)
+    job = prepared.job
+    secrets = secret_values(
+        job.secrets, os.environ, lambda name: job_file.document.location(("secrets", name))
+    )
+    plan = prepared.plan
+    plan.directory = store.folder / plan.run / "code"
     record = RunRecord(
-        id=run_id,
+        id=plan.run,
         name=job.name,
         target=target.name,
         created=time.time(),
-        tasks=1,
+        tasks=len(plan.tasks) + (plan.last is not None),
         job_file=job_file.document.file,
         fairway=fairway_core.__version__,
+        metrics=job.metrics,
     )
+    with store.recording(), code.in_use(store.base / "code"):
+        snapshot = code.snapshot(prepared.code, store.base / "code")
+        return launch(store, record, {**prepared.files, **plan.files(job)}, snapshot, secrets)
+
+
+def launch(
+    store: RunStore,
+    record: RunRecord,
+    files: Mapping[str, str],
+    snapshot: Path,
+    secrets: Mapping[str, str],
+) -> Run:
+    """Records a run with its `files` and starts it on a copy of the code's `snapshot`.
+
+    UserError where nothing can be written, which leaves nothing behind.
+    """
+    run, lock = store.create(record, files)
+    try:
+        # A copy of its own, in which the setup may build and tasks may write.
+        shutil.copytree(snapshot, run.folder / "code")
+    except OSError as error:
+        shutil.rmtree(run.folder, ignore_errors=True)
+        os.close(lock)
+        why = error.strerror or "it changed meanwhile"
+        message = f"the code cannot be copied to {run.folder}: {why}"
+        raise UserError.of("unwritable-folder", message, "is the disk full?") from None
+    engine.start(run, lock, secrets)
+    return run
+
+
+@dataclass
+class _Prepared:
+    """A job with all its tasks rendered; `job` is that of the first task."""
+
+    job: Job
+    plan: Plan
+    code: code.Code
+    files: dict[str, str]
+
+
+def _prepare(job_file: JobFile, target: Target, store: RunStore) -> _Prepared:
+    tasks = job_file.tasks()
+    first = next(tasks)
+    job = first.resolve(target)
+    sweep = read_sweep(job_file)
+    launchers = Launchers()
+    source = launchers.of(first, job).source
+    folder = _code_folder(job_file, job)
+    plan = Plan(
+        run=store.new_id(job.name),
+        directory=folder,
+        inputs=mounts.input_directories(first, job, target),
+        after=[store.find(each).folder for each in job.after],
+    )
+    for task in chain([first], tasks):
+        resolved = job if task is first else task.resolve(target)
+        script = launchers.render(task, resolved, target)
+        plan.add(resolved, script, mounts.checkpoint_directory(task, resolved, target))
+    if job.setup is not None:
+        plan.set_up_with(job, render_setup(job))
+    if job.finally_ is not None:
+        last = _last_task(job, job.finally_.command)
+        plan.end_with(last, launchers.render(first, last, target))
+    engine.require(launchers.needs())
+    collected = code.collect(folder, job.code.exclude)
     files = {
         "job.yaml": job_file.document.text.source,
-        "job.json": job.model_dump_json(indent=1),
-        "plan.json": engine.plan(run_id, job, job_file.folder, record.tasks),
-        "tasks/0/launch.sh": script,
+        "job.json": job.model_dump_json(indent=1, by_alias=True),
+        **_provenance(folder, source, collected.digest),
     }
-    run, lock = store.create(record, files)
-    engine.start(run, lock)
-    return run
+    return _Prepared(
+        job.model_copy(update={"sweep": sweep.section if sweep else None}), plan, collected, files
+    )
+
+
+def _last_task(job: Job, command: str) -> Job:
+    changes = {"command": command, "template": "plain", "nodes": 1, "processes_per_node": 1}
+    return job.model_copy(update={**changes, "outputs": {}, "preflight": "none", "options": {}})
+
+
+def _code_folder(job_file: JobFile, job: Job) -> Path:
+    folder = job_file.folder / job.code.path
+    if not folder.is_dir():
+        place = job_file.document.location(("code", "path"))
+        finding = Finding("bad-value", f"`code.path`: {folder} is no folder", location=place)
+        raise UserError([finding])
+    return folder
+
+
+def _provenance(folder: Path, template: str, digest: str) -> dict[str, str]:
+    facts, diff = provenance(folder, template, digest)
+    return {"provenance.json": json.dumps(facts, indent=1), "code.diff": diff}

@@ -1,18 +1,25 @@
 """Launchers' templates: where they lie, how one is found by its name, what it says of itself.
 
 A template begins with a Jinja comment that holds a YAML mapping: a `description` of one
-sentence, and under `needs` the programs that must be on the main host's PATH.
+sentence, under `needs` the programs that must be on the main host's PATH, under `options`
+what a job may set, and under `example` the fields of a job that uses it.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+from pydantic import Field
 
 from fairway_core.documents import Document, FieldError, Model
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
 from fairway_core.yaml_text import parse_yaml
+from fairway_runner.params import Identifier
+from fairway_runner.template_options import Option
 
 SUFFIX = ".sh.j2"
 
@@ -34,10 +41,14 @@ def find_template(name: str, job_folder: Path) -> Path:
 
     Raises FieldError for a name that leaves its folder or that is nowhere.
     """
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
         return _by_name(name, job_folder)
     root = job_folder.resolve()
-    path = (root / name).resolve()
+    try:
+        path = (root / name).resolve()
+        exists = path.is_file()
+    except (OSError, RuntimeError):  # too long a name, or a loop of links
+        raise FieldError(f"`{name[:60]}` cannot be the name of a file") from None
     if Path(name).is_absolute() or not path.is_relative_to(root):
         raise FieldError(
             f"the template `{name}` leaves the job's folder",
@@ -47,19 +58,35 @@ def find_template(name: str, job_folder: Path) -> Path:
         raise FieldError(
             f"`{name}` does not name a template", f"a template's name ends in {SUFFIX}"
         )
-    if not path.is_file():
+    if not exists:
         raise FieldError(f"there is no template `{name}` in {job_folder}")
     return path
 
 
 def _by_name(name: str, job_folder: Path) -> Path:
-    known: list[str] = []
     for folder in template_paths(job_folder):
         path = folder / (name + SUFFIX)
         if path.is_file():
             return path
-        known += [p.name.removesuffix(SUFFIX) for p in folder.glob("[!_]*" + SUFFIX)]
+    known = all_templates(job_folder)
     raise FieldError(f"there is no template `{name}`", did_you_mean(name, known))
+
+
+def all_templates(job_folder: Path) -> dict[str, Path]:
+    """Every template that a job in that folder can name, by name; the first folder wins."""
+    found: dict[str, Path] = {}
+    for folder in template_paths(job_folder):
+        for path in folder.glob("[!_]*" + SUFFIX):
+            found.setdefault(path.name.removesuffix(SUFFIX), path)
+    return dict(sorted(found.items()))
+
+
+def template_source(file: Path) -> str:
+    """The template's text; UserError where it cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError.of("bad-template", f"{file}: cannot be read: {error}") from None
 
 
 class FrontMatter(Model):
@@ -67,8 +94,11 @@ class FrontMatter(Model):
 
     description: str
     needs: tuple[str, ...] = ()
+    options: dict[Identifier, Option] = Field(default_factory=dict)
+    example: dict[str, Any] = Field(default_factory=dict)
 
 
+@lru_cache(maxsize=32)  # a sweep renders the same template for each of its points
 def front_matter(file: Path, source: str) -> FrontMatter:
     """The mapping in the template's first comment; UserError where it is not one."""
     comment = re.match(r"\s*\{#(.*?)#\}", source, re.DOTALL)

@@ -7,16 +7,16 @@ substitutes values as they are. Faults of a template are `TemplateFault`s with i
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
+from jinja2 import StrictUndefined, TemplateSyntaxError
 from jinja2.sandbox import SandboxedEnvironment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from jinja2 import Template
@@ -29,6 +29,36 @@ class TemplateFault(Exception):
         super().__init__(message)
         self.line = line
         self.file = file
+
+
+class Names(dict[str, Any]):
+    """Values that a template reaches by name alone: `params.items` is the parameter `items`, or
+    unknown, and never the method of a mapping. `label` is what the template calls them."""
+
+    def __init__(self, label: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.label = label
+
+
+class _Environment(SandboxedEnvironment):
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, Names):
+            return self._named(obj, attribute)
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(obj, Names):
+            return self._named(obj, argument)
+        return super().getitem(obj, argument)
+
+    def _named(self, names: Names, key: Any) -> Any:
+        from fairway_core.spelling import did_you_mean
+
+        if key in names:
+            return names[key]
+        mend = did_you_mean(f"{names.label}.{key}", [f"{names.label}.{each}" for each in names])
+        hint = f"unknown name `{names.label}.{key}`" + (f": {mend}" if mend else "")
+        return self.undefined(hint, obj=names, name=key)
 
 
 class Raw(str):
@@ -58,9 +88,7 @@ def plain_text(value: Any) -> str:
 @cache
 def text_environment() -> SandboxedEnvironment:
     """For values that do not reach a shell."""
-    return SandboxedEnvironment(
-        undefined=StrictUndefined, finalize=plain_text, keep_trailing_newline=True
-    )
+    return _Environment(undefined=StrictUndefined, finalize=plain_text, keep_trailing_newline=True)
 
 
 @cache
@@ -68,7 +96,7 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
     """For shell text; `folders` are searched for the templates that a template imports."""
     from jinja2 import FileSystemLoader
 
-    environment = SandboxedEnvironment(
+    environment = _Environment(
         undefined=StrictUndefined,
         finalize=shell_words,
         loader=FileSystemLoader([str(folder) for folder in folders]) if folders else None,
@@ -81,6 +109,7 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
     return environment
 
 
+@lru_cache(maxsize=256)
 def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     """The template, compiled; TemplateFault where it does not parse."""
     try:
@@ -89,6 +118,9 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
         raise TemplateFault(
             f"this is not a Jinja template: {error.message}", error.lineno
         ) from None
+    except (SyntaxError, RecursionError) as error:
+        # Jinja writes Python, which has limits of its own on nesting.
+        raise TemplateFault(f"this template is too involved: {error}", 1) from None
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:
@@ -108,29 +140,26 @@ def render(template: Template, context: Mapping[str, Any]) -> str:
         raise TemplateFault(
             f"not allowed in a template: {error}", *_place(error, template)
         ) from None
-    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        message = f"the expression fails: {error}"
+    except Exception as error:  # noqa: BLE001 - an expression of the user's may raise anything
+        message = f"the expression fails: {str(error) or type(error).__name__}"
         raise TemplateFault(message, *_place(error, template)) from None
 
 
 def _undefined(message: str, context: Mapping[str, Any]) -> str:
-    """Jinja's message with the nearest known name behind it."""
-    from fairway_core.spelling import did_you_mean
+    """Jinja's message in the words of the others, with the nearest known name behind it."""
+    from fairway_core.spelling import nearest
 
-    name = message.rsplit("'", 2)[-2] if message.count("'") >= 2 else ""
-    attribute = "no attribute" in message
-    known = [
-        f"{outer}.{inner}"
-        for outer, value in context.items()
-        if isinstance(value, Mapping)
-        for inner in value
-    ]
-    if attribute:
-        known = [each.split(".", 1)[1] for each in known]
-    else:
-        known += list(context)
-    mend = did_you_mean(name, known)
-    return f"unknown name `{name}`" + (f": {mend}" if mend else "")
+    found = re.fullmatch("'(.*)' is undefined", message)
+    if found is None:
+        return message if message.startswith("unknown name") else f"the expression fails: {message}"
+    known = {name: name for name in context}
+    for outer, value in context.items():
+        for inner in value if isinstance(value, Names) else ():
+            known.setdefault(inner, f"{outer}.{inner}")
+    near = nearest(found[1], known)
+    listed = sorted(known.values())
+    mend = f"did you mean `{known[near]}`?" if near else f"known are: {', '.join(listed)}"
+    return f"unknown name `{found[1]}`: {mend}"
 
 
 def _place(error: BaseException, template: Template) -> tuple[int, str | None]:

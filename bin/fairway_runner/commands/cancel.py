@@ -1,15 +1,15 @@
-"""`fairway cancel`: end a run early."""
+"""`fairway cancel`: end runs early."""
 
 from __future__ import annotations
 
-from fairway_runner.commands.arguments import RunArgument
+from fairway_runner.commands.arguments import RunsArgument
 
 
-def command(run: RunArgument) -> None:
-    """End a run early: its programs get SIGTERM, and SIGKILL ten seconds later."""
-    from fairway_runner.engines.local import engine
+def command(runs: RunsArgument) -> None:
+    """End runs early: their programs are told to, and killed when their grace is over."""
     from fairway_runner.runs import RunStore
 
-    found = RunStore.here().find(run)
-    engine.cancel(found)
-    print(f"{found.id} {found.state}")
+    store = RunStore.here()
+    for run in [store.find(name) for name in runs]:
+        run.cancel()
+        print(f"{run.id} {run.state}", flush=True)

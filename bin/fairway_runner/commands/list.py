@@ -3,21 +3,67 @@
 from __future__ import annotations
 
 import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fairway_runner.commands.arguments import JsonOption
+import typer
+
+from fairway_runner.commands import completion
+from fairway_runner.commands.arguments import JsonOption, StateOption, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-def command(json_: JsonOption = False) -> None:
+def command(
+    state: StateOption = None,
+    name: Annotated[str | None, typer.Option("--name", help="Only runs of this job.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", "-t", help="Only runs on this target.", autocompletion=completion.targets
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Only the newest so many.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Draw the list again until all of them have ended.")
+    ] = False,
+    json_: JsonOption = False,
+) -> None:
     """List the runs submitted from this folder, the newest last."""
+    from fairway_core.findings import format_finding
+    from fairway_runner.listing import select
     from fairway_runner.runs import RunStore
     from fairway_runner.ui.facts import run_facts
 
-    runs = [run_facts(run) for run in RunStore.here().all()]
+    store, wanted = RunStore.here(), states(state)
+
+    def look() -> list[dict[str, Any]]:
+        return [run_facts(*each) for each in select(store, wanted, name, target, limit).runs]
+
+    if watch:
+        _watch(look, json_=json_)
+    listing = select(store, wanted, name, target, limit)
+    for finding in listing.findings:
+        print(format_finding(finding), file=sys.stderr)
+    runs = [run_facts(*each) for each in listing.runs]
     if json_:
         print(json.dumps(runs, indent=1))
     elif not runs:
-        print("no runs yet; start one with: fairway submit JOB")
-    else:
-        from fairway_runner.ui.tables import print_runs
+        some = "no runs yet; start one with: fairway submit JOB"
+        print("no such run" if wanted or name or target else some)
+    elif not watch or not sys.stdout.isatty():
+        from fairway_runner.ui.tables import run_table
 
-        print_runs(runs)
+        print(run_table(runs))
+
+
+def _watch(look: Callable[[], list[dict[str, Any]]], *, json_: bool) -> None:
+    from fairway_runner.ui.live import until_ended
+
+    try:
+        until_ended(look, draws=sys.stdout.isatty() and not json_)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
+
+import typer
 
 from fairway_runner.commands.arguments import JsonOption, RunArgument
 
 
-def command(run: RunArgument, json_: JsonOption = False) -> None:
+def command(
+    run: RunArgument,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only the tasks that did not succeed.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, help="At most so many tasks; 0 for all.")
+    ] = 50,
+    json_: JsonOption = False,
+) -> None:
     """Show a run: where it stands, its tasks, where its files are."""
     from fairway_runner.runs import RunStore
-    from fairway_runner.ui.facts import run_facts, task_facts
+    from fairway_runner.ui.facts import run_facts, setup_facts, task_facts
 
     found = RunStore.here().find(run)
-    facts, tasks = run_facts(found), task_facts(found)
+    facts = run_facts(found)
+    setup = setup_facts(found, facts["state"])
+    tasks = [
+        task for task in found.tasks if not failed or task.state in ("failed", "cancelled", "lost")
+    ]
     if json_:
-        print(json.dumps({**facts, "folder": str(found.folder), "task_list": tasks}, indent=1))
+        more = {"folder": str(found.folder), "setup": setup, "task_list": task_facts(tasks)}
+        print(json.dumps({**facts, **more}, indent=1))
         return
-    from fairway_runner.ui.tables import duration, print_tasks
+    from fairway_runner.ui.overview import print_overview
 
-    print(f"{found.id}  {facts['state']}  on {facts['target']}  {duration(facts['seconds'])}")
-    print(f"job     {found.record.job_file}")
-    print(f"folder  {found.folder}\n")
-    print_tasks(tasks)
+    print_overview(found, facts, setup, tasks, limit)

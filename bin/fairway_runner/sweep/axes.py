@@ -31,6 +31,7 @@ class Range(Model):
     start: int | FiniteFloat
     stop: int | FiniteFloat
     step: int | FiniteFloat
+    """The distance from one value to the next."""
 
     @model_validator(mode="after")
     def _has_values(self) -> Range:

@@ -50,6 +50,7 @@ class _OneList(Model):
     __pydantic_extra__: dict[Identifier, ScalarAxis]
 
     length: Annotated[int, Field(ge=1, le=1000)]
+    """How many values each pick has."""
 
     @model_validator(mode="after")
     def _has_one_parameter(self) -> _OneList:
@@ -213,6 +214,7 @@ class Sweep(Model):
             custom_error_message="a list of generators such as {repeat: 5}",
         ),
     ]
+    """A generator of points, or a list of them."""
 
     @model_validator(mode="after")
     def _is_not_too_large(self) -> Sweep:

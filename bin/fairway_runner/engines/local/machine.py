@@ -1,0 +1,65 @@
+"""This machine as a place to run jobs: its programs, its GPUs, what its MPI must be told."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+
+def search_path() -> str:
+    """PATH with the programs of Fairway's own environment: before the machine's, so that
+    `python` is the one that Fairway was installed with, but behind an environment that the
+    user activated."""
+    own = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", os.defpath)
+    activated = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
+    return f"{path}:{own}" if activated else f"{own}:{path}"
+
+
+def inherited_environment() -> dict[str, str]:
+    """This process's environment, without what a run around it was told."""
+    outer = {name: v for name, v in os.environ.items() if not name.startswith("FAIRWAY_")}
+    return {**outer, "PATH": search_path()}
+
+
+def run_environment() -> dict[str, str]:
+    """What every task on this machine is told; what the user set wins."""
+    defaults = {
+        # Shared memory alone: probing for fabrics takes Open MPI's wheel a second at start.
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "self,sm",
+        # Open MPI cannot start without one, and a service or a container may have none.
+        "HOME": _home(),
+    }
+    if os.geteuid() == 0:
+        # Open MPI refuses root by default; in a container there is often no other user.
+        defaults |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return {
+        "PATH": f"{search_path()}:{Path(__file__).parent}",
+        "FAIRWAY_EACH_NODE": "fairway-each-node",
+        "FAIRWAY_MPI_ARGS": "--bind-to none",
+        **{name: value for name, value in defaults.items() if name not in os.environ},
+    }
+
+
+def task_environment(ranks: int) -> dict[str, str]:
+    """What a task of so many ranks is told beyond that."""
+    if ranks <= len(os.sched_getaffinity(0)) or "OMPI_MCA_mpi_yield_when_idle" in os.environ:
+        return {}
+    # Ranks that share cores must let others run while they wait: 100 times faster.
+    return {"OMPI_MCA_mpi_yield_when_idle": "1"}
+
+
+def processes_per_node() -> int:
+    """One for each NVIDIA GPU of this machine, or for each core where it has none."""
+    gpus = [each for each in Path("/dev").glob("nvidia[0-9]*") if each.name[6:].isdecimal()]
+    return len(gpus) or len(os.sched_getaffinity(0))
+
+
+def _home() -> str:
+    try:
+        return str(Path.home())
+    except RuntimeError:  # a user without an entry in the machine's list of users
+        return tempfile.gettempdir()

@@ -1,0 +1,16 @@
+"""The JSON schema of job files, for editors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairway_core.schema import schema_of
+from fairway_runner.job import Job
+
+# A value may be written by a template, see `job_file`.
+_TEMPLATE = r"\{[{%#]"
+
+
+def job_schema() -> dict[str, Any]:
+    """The schema of a job file; text with `{{ … }}` in it may stand for any single value."""
+    return schema_of(Job, title="Fairway job", reference=_TEMPLATE)

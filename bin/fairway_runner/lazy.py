@@ -1,0 +1,49 @@
+"""A group of commands that are imported only when one of them runs.
+
+Typer builds the arguments of every command to print a list of their names, which takes
+longer than most commands do. Here the list is a table of names and sentences.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class LazyGroup(TyperGroup):
+    """A group whose COMMANDS map each name to one line of help.
+
+    The module of that name in PACKAGE holds a function `command`, whose docstring begins
+    with that line, or a group of further commands, `app`, with that help.
+    """
+
+    PACKAGE: ClassVar[str]
+    COMMANDS: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, line in self.COMMANDS.items():
+            self.add_command(TyperCommand(name, help=line))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """The command that the arguments name, which is imported now."""
+        name, found, rest = super().resolve_command(ctx, args)
+        if name is not None and name in self.COMMANDS:
+            found = self.imported(name)
+        return name, found, rest
+
+    @classmethod
+    def imported(cls, name: str) -> Any:
+        """The whole command of that name."""
+        module = import_module(f"{cls.PACKAGE}.{name.replace('-', '_')}")
+        if hasattr(module, "app"):
+            return typer.main.get_command(module.app)
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(module.command)
+        return typer.main.get_command(alone)

@@ -1,0 +1,76 @@
+"""Where the paths of a job lie on a target: `data:/imagenet` below the mount `data`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from fairway_core.findings import Finding, UserError
+from fairway_core.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from fairway_core.target import Target
+    from fairway_core.yaml_text import DataPath
+    from fairway_runner.job import Job
+    from fairway_runner.job_file import JobFile
+
+
+def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, str]:
+    """FAIRWAY_INPUT_<ID> for each input; UserError at its line where it cannot be read here."""
+    found = {}
+    for name, source in job.inputs.items():
+        place: DataPath = ("inputs", name)
+        path = _below_mount(job_file, place, source, target)
+        if target.engine == "local" and not path.exists():
+            _fail(job_file, place, f"`{source}` is {path}, and that does not exist")
+        found[f"FAIRWAY_INPUT_{name.upper()}"] = str(path)
+    return found
+
+
+def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | None:
+    """The directory of the job's checkpoints, or None where each run has its own."""
+    directory = job.checkpoint.directory
+    if directory is None:
+        return None
+    place: DataPath = ("checkpoint", "directory")
+    if re.match(r"[a-z][a-z0-9-]*:", directory):
+        path = _below_mount(job_file, place, directory, target)
+    else:
+        path = job_file.folder / directory
+    if target.engine == "local":
+        _require_possible(job_file, place, path)
+    return str(path)
+
+
+def _below_mount(job_file: JobFile, place: DataPath, source: str, target: Target) -> Path:
+    mount, _, path = source.partition(":")
+    if mount not in target.mounts:
+        mends = [did_you_mean(mount, target.mounts)] if target.mounts else []
+        if target.engine == "local":
+            mends.append(_LOCAL_MOUNT.format(mount=mount))
+        message = f"the target `{target.name}` has no mount `{mount}`"
+        _fail(job_file, place, message, "\n".join(each for each in mends if each))
+    return Path(target.mounts[mount], path.lstrip("/"))
+
+
+_LOCAL_MOUNT = """say in fairway.yaml where it is on this machine:
+  targets:
+    - {{name: local, mounts: {{{mount}: /path/to/it}}}}"""
+
+
+def _require_possible(job_file: JobFile, place: DataPath, path: Path) -> None:
+    try:
+        exists = next(each for each in (path, *path.parents) if each.exists())
+        fault = "" if exists.is_dir() else f"{exists} is not a directory"
+    except OSError as error:
+        fault = str(error.strerror)
+    if fault:
+        dotted = ".".join(str(step) for step in place)
+        _fail(job_file, place, f"`{dotted}`: no directory can be made there: {fault}")
+
+
+def _fail(job_file: JobFile, place: DataPath, message: str, mend: str = "") -> NoReturn:
+    location = job_file.document.location(place)
+    dotted = ".".join(str(step) for step in place)
+    raise UserError([Finding("bad-value", message, mend, dotted, location=location)])

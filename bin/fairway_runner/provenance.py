@@ -1,0 +1,61 @@
+"""Where a run came from: the repository's commit and what differed from it."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import fairway_core
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LARGEST_DIFF = 2**20
+
+
+def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str, Any], str]:
+    """What is kept beside a run, and the diff against its commit ("" where there is none).
+
+    `template` is the text of the launcher's template.
+    """
+    commit = _git(folder, "rev-parse", "HEAD")
+    diff = _git(folder, "diff", "HEAD", "--", ".") if commit else ""
+    untracked = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
+    facts = {
+        "fairway": fairway_core.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "code": code_digest,
+        "template": _sha256(template),
+        "git": {
+            "commit": commit.strip() or None,
+            "dirty": bool(diff or untracked),
+            "untracked": untracked.splitlines(),
+        },
+    }
+    if len(diff) > _LARGEST_DIFF:
+        diff = diff[:_LARGEST_DIFF] + "\n(the rest of the diff is left out)\n"
+    return facts, diff
+
+
+def _sha256(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says of the folder; "" where it is no repository or git is not there."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

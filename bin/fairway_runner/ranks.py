@@ -1,0 +1,24 @@
+"""The labels that Open MPI puts before the lines of its ranks, where a job asks for them."""
+
+from __future__ import annotations
+
+import re
+
+# `[1,0]<stdout>: text` with --tag-output, which Open MPI 4 and 5 have (4 leaves out the
+# space), and `[0]<stdout>: text` with --output rank, which 5 has.
+_LABEL = re.compile(rb"\[(?:\d+,)?(\d+)\]<std(?:out|err|diag)>: ?")
+
+
+def split_label(line: bytes) -> tuple[int | None, bytes]:
+    """The rank that a line of a log is labelled with, and the line without the label.
+
+    >>> split_label(b"[1,3]<stdout>: loss 0.5"), split_label(b"loss 0.5")
+    ((3, b'loss 0.5'), (None, b'loss 0.5'))
+    """
+    match = _LABEL.match(line) if line.startswith(b"[") else None
+    return (int(match[1]), line[match.end() :]) if match else (None, line)
+
+
+def ranks_of_node(node: int, processes_per_node: int) -> range:
+    """The ranks of a node, from 0: launchers fill one node after the other."""
+    return range(node * processes_per_node, (node + 1) * processes_per_node)

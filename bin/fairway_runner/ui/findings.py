@@ -1,0 +1,41 @@
+"""Findings as plain data and as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import Severity, format_finding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.findings import Finding
+
+
+def finding_facts(finding: Finding) -> dict[str, Any]:
+    """One finding; its line and column count from 1, and are null where it has no place."""
+    place = finding.location
+    return {
+        "id": finding.id,
+        "severity": str(finding.severity),
+        "path": finding.path,
+        "message": finding.message,
+        "mend": finding.mend,
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+    }
+
+
+def print_findings(findings: Sequence[Finding], subject: str) -> None:
+    """Each as a person reads it, and how many there are."""
+    for finding in findings:
+        print(format_finding(finding), end="\n\n")
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    warnings = len(findings) - errors
+    counts = [_count(errors, "error"), _count(warnings, "warning")]
+    print(f"{subject}: {', '.join(filter(None, counts)) or 'nothing found'}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""

@@ -1,0 +1,209 @@
+"""How the end-to-end tests of the runner use it: the program `fairway`, in a folder of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner import cli
+from fairway_runner.engines.local import processes
+from fairway_runner.runs import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Only a hang takes so long: everything waits for events, and fails when they do not come.
+PATIENCE = 60.0
+
+
+@dataclass
+class Fairway:
+    """The console script, run in `folder`; what it started is ended with the test."""
+
+    folder: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __call__(
+        self, *arguments: str | Path, cwd: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs it to its end."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=cwd or self.folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    def within(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """The same program in this process, many times faster: for what starts nothing."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
+        code: object = 0
+        with (
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(sys, "argv", ["fairway", *map(str, arguments)])
+            try:
+                cli.main()
+            except SystemExit as exit_:
+                code = exit_.code or 0
+        assert isinstance(code, int)
+        printed = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+        return subprocess.CompletedProcess(arguments, code, *printed)
+
+    def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
+        """Starts it; its output is in pipes."""
+        process = subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        self.started.append(process)
+        return process
+
+    def job(self, command: str, name: str = "job.yaml", **fields: Any) -> Path:
+        """A job file; JSON is YAML."""
+        path = self.folder / name
+        path.write_text(json.dumps({"name": "job", "command": command, **fields}))
+        return path
+
+    def submit(self, job: Path, *arguments: str) -> str:
+        """Submits a job that must start, and returns the run's id."""
+        run = self("submit", job, "--json", *arguments)
+        assert run.returncode == 0, run.stderr
+        run_id: str = json.loads(run.stdout)["run_id"]
+        return run_id
+
+    def watch(self, job: Path, *arguments: str) -> str:
+        """Runs a job that must succeed to its end; what was printed."""
+        run = self("submit", job, "--watch", *arguments)
+        assert run.returncode == 0, run.stdout + run.stderr
+        return run.stdout
+
+    def show(self, run: str) -> dict[str, Any]:
+        """What `fairway show --json` says."""
+        shown = self("show", run, "--json")
+        assert shown.returncode == 0, shown.stderr
+        facts: dict[str, Any] = json.loads(shown.stdout)
+        return facts
+
+    def record(self, run: str) -> dict[str, Any]:
+        """The run's `state.json`."""
+        text = (self.folder / ".fairway" / "runs" / run / "state.json").read_text()
+        facts: dict[str, Any] = json.loads(text)
+        return facts
+
+    def end(self) -> None:
+        """Ends what a failed test left behind."""
+        for process in self.started:
+            process.kill()
+            process.communicate()
+        for run in (self.folder / ".fairway" / "runs").glob("*/"):
+            with contextlib.suppress(UserError, OSError, KeyError):
+                if Run(run).state == "running":  # or else its number may be another's by now
+                    os.kill(int(self.record(run.name)["supervisor"]), signal.SIGKILL)
+            processes.kill(processes.sessions_of(run.name))
+
+    @staticmethod
+    def command(*arguments: str | Path) -> list[str]:
+        return [str(Path(sys.executable).with_name("fairway")), *map(str, arguments)]
+
+
+class Pipe:
+    """A named pipe that programs write to: what they say, and when the last of them is gone."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self._poll = select.poll()
+        self._poll.register(self._descriptor, select.POLLIN)
+        self._text = b""
+
+    def lines(self, count: int) -> list[str]:
+        """Waits for so many lines in all."""
+        while self._text.count(b"\n") < count:
+            assert self._ready() & select.POLLIN, f"ended after {self._text!r}"
+            self._text += os.read(self._descriptor, 65536)
+        return self._text.decode().splitlines()
+
+    def rest(self) -> str:
+        """Waits until no process has it open for writing; all that was ever said."""
+        while True:
+            if self._ready() & select.POLLIN:
+                self._text += os.read(self._descriptor, 65536)
+            else:
+                return self._text.decode()
+
+    def _ready(self) -> int:
+        found = self._poll.poll(PATIENCE * 1000)
+        assert found, f"nothing came through {self.path.name} after {self._text!r}"
+        return found[0][1]
+
+    def close(self) -> None:
+        """Stops listening."""
+        os.close(self._descriptor)
+
+
+class Gate:
+    """A named pipe that programs read a line from: they wait until it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        # Open for reading too, so that opening it waits for nobody on either side.
+        self._descriptor = os.open(path, os.O_RDWR)
+
+    def open(self, count: int = 1) -> None:
+        """Lets so many programs go on."""
+        os.write(self._descriptor, b"go\n" * count)
+
+    def close(self) -> None:
+        """Nobody waits here any more."""
+        os.close(self._descriptor)
+
+
+@pytest.fixture
+def fairway(tmp_path: Path) -> Iterator[Fairway]:
+    """The program, in the test's own folder."""
+    program = Fairway(tmp_path)
+    yield program
+    program.end()
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[Pipe]:
+    """What the job's programs say, in the job's folder under the name `pipe`."""
+    pipe = Pipe(tmp_path / "pipe")
+    yield pipe
+    pipe.close()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """What the job's programs wait at, in the job's folder under the name `gate`."""
+    gate = Gate(tmp_path / "gate")
+    yield gate
+    gate.close()

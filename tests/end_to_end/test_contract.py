@@ -1,0 +1,208 @@
+"""What reaches the program: its arguments, its environment, and the contract with the engine."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Fairway
+
+PYTHON = shlex.quote(sys.executable)
+
+# Each rank writes what it was given to a file of its own.
+REPORT = """
+import json, os, sys
+facts = {"argv": sys.argv[2:], "env": dict(os.environ), "cwd": os.getcwd()}
+path = os.path.join(sys.argv[1], "rank" + os.environ["OMPI_COMM_WORLD_RANK"] + ".json")
+with open(path, "w") as file:
+    json.dump(facts, file)
+"""
+
+NASTY = [
+    "it's",
+    'say "hi"',
+    "two\nlines\n",
+    "$(touch pwned)",
+    "`touch pwned`",
+    "${HOME} $0 $$",
+    "a; touch pwned & echo | cat > pwned",
+    "-n",
+    "--help",
+    "naïve ☃ 🚀",
+    "*",
+    "?[a-z]{a,b}",
+    "~",
+    "",
+    " ",
+    "\t",
+    "a\\b\\n\\",
+    "!history",
+    "#no comment",
+    "%s %d",
+    "\x1b[31m",
+    ":",
+    "{{ name }}",
+    "[1, 2]",
+    "a=b",
+    "\r",
+]
+
+
+def reports(folder: Path, ranks: int) -> list[dict[str, Any]]:
+    """What the ranks wrote; there must be so many."""
+    assert len(list(folder.glob("rank*.json"))) == ranks
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """A command that reports what reached it."""
+    (tmp_path / "report.py").write_text(REPORT)
+    return f"{PYTHON} {shlex.quote(str(tmp_path / 'report.py'))} {shlex.quote(str(tmp_path))}"
+
+
+class TestWhatReachesTheProgram:
+    """Quoting, the environment, and the contract between engine and launcher."""
+
+    def test_values_arrive_as_they_were_written(self, fairway: Fairway, program: str) -> None:
+        job = fairway.job(
+            program + " {{ params.one }} {{ params.all }} -- {{ params.all }}",
+            params={"one": NASTY[0] + "\n" + NASTY[1], "all": NASTY},
+            env={f"NASTY_{index}": text for index, text in enumerate(NASTY)},
+            processes_per_node=2,
+        )
+        fairway.watch(job)
+        for report in reports(fairway.folder, 2):
+            assert report["argv"] == [f"{NASTY[0]}\n{NASTY[1]}", *NASTY, "--", *NASTY]
+            # A variable's value is a template, and a parameter is not.
+            arrived = [report["env"].get(f"NASTY_{n}") for n in range(len(NASTY))]
+            assert arrived == [text.replace("{{ name }}", "job") for text in NASTY]
+        assert not list(fairway.folder.rglob("pwned"))
+
+    def test_numbers_and_truth_are_written_as_yaml_does(
+        self, fairway: Fairway, program: str
+    ) -> None:
+        fields = {"params": {"n": 3, "x": 0.1, "yes": True, "xs": [1, False]}}
+        fairway.watch(
+            fairway.job(
+                program + " {{ params.n }} {{ params.x }} {{ params.yes }}"
+                " {{ params.xs }} {{ nodes }} {{ target.name }}",
+                **fields,
+            ),
+        )
+        [report] = reports(fairway.folder, 1)
+        assert report["argv"] == ["3", "0.1", "true", "1", "false", "1", "local"]
+
+    def test_raw_is_the_way_round_quoting(self, fairway: Fairway, program: str) -> None:
+        job = fairway.job(program + " {{ params.x | raw }}", params={"x": "a 'b c' $((1 + 1))"})
+        fairway.watch(job)
+        assert reports(fairway.folder, 1)[0]["argv"] == ["a", "b c", "2"]
+
+    def test_assignments_are_typed_as_the_fields_are(self, fairway: Fairway, program: str) -> None:
+        names = ("epochs", "x", "text", "new", "xs")
+        job = fairway.job(
+            program + "".join(f" {{{{ params.{name} }}}}" for name in names),
+            params={"epochs": 30, "x": 0.5, "text": "a", "xs": [1, 2]},
+        )
+        assignments = [
+            "nodes=3",
+            "processes_per_node=2",
+            "nodes=1",
+            "params.epochs=2",
+            "params.x=1",
+            "params.text=7",
+            "params.text=a: b",
+            "params.new=*.txt",
+            "params.xs.1=9",
+            "env.GREETING=yes",
+        ]
+        fairway.watch(job, *(word for each in assignments for word in ("-s", each)))
+        for report in reports(fairway.folder, 2):
+            assert report["argv"] == ["2", "1.0", "a: b", "*.txt", "1", "9"]
+            assert report["env"]["GREETING"] == "yes"
+
+    @pytest.mark.parametrize(("nodes", "width"), [(1, 1), (3, 2)])
+    def test_the_contract(self, fairway: Fairway, program: str, nodes: int, width: int) -> None:
+        job = fairway.job(
+            program, nodes=nodes, processes_per_node=width, outputs={"model": {}, "Log_2": {}}
+        )
+        # What an outer run left in the environment is not this run's.
+        outer = {"FAIRWAY_OUTPUT_OLD": "/old", "FAIRWAY_TASK": "7", "FAIRWAY_RUN": "outer"}
+        run = fairway("submit", job, "--watch", "--json", **outer)
+        assert run.returncode == 0, run.stderr
+        run_id = json.loads(run.stdout)["run_id"]
+        folder = fairway.folder / ".fairway" / "runs" / run_id
+        for report in reports(fairway.folder, nodes * width):
+            env = {n: v for n, v in report["env"].items() if n.startswith("FAIRWAY_")}
+            directories = {n: Path(v) for n, v in env.items() if Path(v).is_dir()}
+            assert {
+                "FAIRWAY_SHARED_DIR",
+                "FAIRWAY_CHECKPOINT_DIR",
+                "FAIRWAY_OUTPUT_MODEL",
+                "FAIRWAY_OUTPUT_LOG_2",
+            } <= set(directories)
+            assert all(path.is_relative_to(folder) for path in directories.values())
+            assert env["FAIRWAY_RUN"] == run_id
+            assert (env["FAIRWAY_TASK"], env["FAIRWAY_ATTEMPT"]) == ("0", "0")
+            assert env["FAIRWAY_NODES"] == str(nodes)
+            assert env["FAIRWAY_PROCESSES_PER_NODE"] == str(width)
+            assert env["FAIRWAY_WORLD_SIZE"] == str(nodes * width)
+            assert env["FAIRWAY_HOSTS"].split(",") == ["localhost"] * nodes
+            hosts = Path(env["FAIRWAY_HOSTFILE"]).read_text().splitlines()
+            assert hosts == ["localhost"] * nodes
+            assert env["FAIRWAY_MAIN_HOST"] == "localhost"
+            assert env["FAIRWAY_EACH_NODE"]
+            assert "FAIRWAY_MPI_ARGS" in env
+            assert "FAIRWAY_OUTPUT_OLD" not in env
+            with socket.socket() as listener:
+                listener.bind(("127.0.0.1", int(env["FAIRWAY_MAIN_PORT"])))
+
+    def test_the_directories_exist_before_the_program_starts(self, fairway: Fairway) -> None:
+        names = ("SHARED_DIR", "CHECKPOINT_DIR", "SCRATCH_DIR", "OUTPUT_MODEL")
+        tests = " && ".join(f'test -w "$FAIRWAY_{name}"' for name in names)
+        fairway.watch(fairway.job(tests, outputs={"model": {}}))
+
+    def test_a_checkpoint_of_its_own_or_the_one_that_is_given(self, fairway: Fairway) -> None:
+        more = (
+            'cat "$FAIRWAY_CHECKPOINT_DIR/n" 2>/dev/null; echo more >>"$FAIRWAY_CHECKPOINT_DIR/n"'
+        )
+        job = fairway.job(more)
+        assert "more" not in fairway.watch(job)
+        assert "more" not in fairway.watch(job)
+        given = ("-s", "checkpoint={directory: kept/here}")
+        assert "more" not in fairway.watch(job, *given)
+        assert "more" in fairway.watch(job, *given)
+        assert (fairway.folder / "kept" / "here" / "n").read_text() == "more\nmore\n"
+
+    def test_modules_of_the_current_folder_are_not_taken_for_pythons_own(
+        self, fairway: Fairway
+    ) -> None:
+        for name in ("json", "socket", "signal", "fairway_runner"):
+            (fairway.folder / f"{name}.py").write_text("raise SystemExit('shadowed')")
+        assert "up" in fairway.watch(fairway.job("echo up"))
+
+    def test_a_machine_without_a_home(self, fairway: Fairway) -> None:
+        job = fairway.job("echo up")
+        command = ["env", "-u", "HOME", *fairway.command("submit", job, "--watch")]
+        run = subprocess.run(command, cwd=fairway.folder, capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+
+    def test_folders_with_spaces_and_quotes(self, fairway: Fairway) -> None:
+        job_folder = fairway.folder / 'a job\'s "folder" $HOME'
+        current = fairway.folder / "where 'I' am; *"
+        job_folder.mkdir()
+        current.mkdir()
+        (job_folder / "mine.txt").write_text("found\n")
+        job = fairway.job("cat mine.txt", processes_per_node=2)
+        job = job.rename(job_folder / "job.yaml")
+        run = fairway("submit", job, "--watch", cwd=current)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert run.stdout.count("found\n") == 2

@@ -1,0 +1,317 @@
+"""Runs on this machine, from `fairway submit` to their end, through the program that people use.
+
+Nothing here waits for time to pass: programs say where they are through named pipes, and
+wait at named pipes until the test lets them go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Fairway, Gate, Pipe
+
+
+def held(pipe: Pipe, gate: Gate, then: str = "") -> str:
+    """A command whose every rank says that it is up, and waits until the gate opens."""
+    up, go = shlex.quote(str(pipe.path)), shlex.quote(str(gate.path))
+    return f"exec 9>{up}; echo up >&9; read -r _ <{go}; {then or 'echo done'}"
+
+
+# Ends itself when it is told to; says so, and writes what it would resume from.
+SAVES = """
+import os, signal, sys
+def save(*_):
+    with open(sys.argv[2] + os.environ["OMPI_COMM_WORLD_RANK"], "w") as file:
+        file.write("saved")
+    sys.exit(int(sys.argv[3]))
+signal.signal(signal.SIGTERM, save)
+pipe = open(sys.argv[1], "w")
+print("up", file=pipe, flush=True)
+while True:
+    signal.pause()
+"""
+
+
+class TestTheLifeOfARun:
+    """From submission to its end, whoever is killed on the way."""
+
+    def test_submit_returns_when_the_run_has_started(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        job = fairway.job(held(pipe, gate), nodes=1, processes_per_node=2)
+        submitted = fairway("submit", job, "--json")
+        assert submitted.returncode == 0, submitted.stderr
+        facts = json.loads(submitted.stdout)
+        run = facts["run_id"]
+        assert facts == {"run_id": run, "target": "local", "tasks": 1, "state": "running"}
+        pipe.lines(2)
+        assert fairway.show(run)["state"] == "running"
+        gate.open(2)
+        waited = fairway("wait", run)
+        assert (waited.returncode, waited.stdout) == (0, f"{run} succeeded\n")
+        shown = fairway.show(run)
+        assert shown["state"] == "succeeded"
+        assert shown["seconds"] > 0
+        [task] = shown["task_list"]
+        assert (task["state"], task["exit_code"]) == ("succeeded", 0)
+        [listed] = json.loads(fairway("list", "--json").stdout)
+        assert (listed["run_id"], listed["state"]) == (run, "succeeded")
+        assert fairway("logs", run).stdout == "done\ndone\n"
+        for command in (("list",), ("show", run[:-2])):
+            assert run in fairway(*command).stdout
+
+    def test_the_run_goes_on_when_the_program_is_killed(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        program = fairway.start("submit", fairway.job(held(pipe, gate)), "--watch")
+        pipe.lines(1)
+        program.kill()
+        program.wait()
+        gate.open()
+        [run] = json.loads(fairway("list", "--json").stdout)
+        assert fairway("wait", run["run_id"]).returncode == 0
+        assert fairway("logs", run["run_id"]).stdout == "done\n"
+
+    def test_the_run_goes_on_when_its_terminal_is_closed(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        master, slave = pty.openpty()
+        take_terminal = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+        take_terminal += "os.execv(sys.argv[1], sys.argv[1:])"
+        command = fairway.command("submit", fairway.job(held(pipe, gate)), "--watch")
+        program = subprocess.Popen(
+            [sys.executable, "-c", take_terminal, *command],
+            cwd=fairway.folder,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        pipe.lines(1)
+        os.close(master)  # the terminal is gone: its session gets SIGHUP
+        assert program.wait(60) == -signal.SIGHUP
+        gate.open()
+        [run] = json.loads(fairway("list", "--json").stdout)
+        assert fairway("wait", run["run_id"]).returncode == 0
+
+    def test_ctrl_c_leaves_the_run_alone(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+        job = fairway.job("echo hello; " + held(pipe, gate))
+        program = fairway.start("submit", job, "--watch")
+        assert program.stdout is not None
+        pipe.lines(1)
+        first = program.stdout.readline()
+        assert program.stdout.readline() == "hello\n"  # it follows, so it can be interrupted
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=60)
+        run = first.split()[0]
+        assert program.returncode == 130
+        assert f"fairway cancel {run}" in said
+        gate.open()
+        assert fairway("wait", run).returncode == 0
+
+    def test_a_killed_supervisor_is_a_lost_run_and_its_ranks_are_ended(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        run = fairway.submit(fairway.job(held(pipe, gate), processes_per_node=2))
+        pipe.lines(2)
+        supervisor = fairway.record(run)["supervisor"]
+        waiting = fairway.start("wait", run)
+        os.kill(supervisor, signal.SIGKILL)
+        out, _ = waiting.communicate(timeout=60)
+        assert (waiting.returncode, out) == (5, f"{run} lost\n")
+        shown = fairway.show(run)
+        assert shown["state"] == "lost"
+        assert shown["task_list"][0]["state"] == "lost"
+        assert pipe.rest() == "up\nup\n"
+        assert fairway("logs", run, "-f").returncode == 0
+        again = fairway("cancel", run)
+        assert (again.returncode, again.stdout) == (0, f"{run} lost\n")
+
+    @pytest.mark.parametrize("code", [0, 9])
+    def test_cancel_lets_the_ranks_save(self, fairway: Fairway, pipe: Pipe, code: int) -> None:
+        (fairway.folder / "saves.py").write_text(SAVES)
+        saved = fairway.folder / "saved"
+        words = [sys.executable, fairway.folder / "saves.py", pipe.path, saved, code]
+        command = shlex.join(map(str, words))
+        run = fairway.submit(fairway.job(command, processes_per_node=2))
+        pipe.lines(2)
+        cancelled = fairway("cancel", run)
+        assert (cancelled.returncode, cancelled.stdout) == (0, f"{run} cancelled\n")
+        assert pipe.rest() == "up\nup\n"
+        assert [(fairway.folder / f"saved{rank}").read_text() for rank in (0, 1)] == ["saved"] * 2
+        shown = fairway.show(run)
+        assert (shown["state"], shown["task_list"][0]["state"]) == ("cancelled", "cancelled")
+        assert fairway("wait", run).returncode == 130
+        again = fairway("cancel", run)
+        assert (again.returncode, again.stdout) == (0, f"{run} cancelled\n")
+
+    @pytest.mark.parametrize(
+        "wrapped",
+        [
+            pytest.param("trap 'echo saved; exit 0' TERM; {wait}", id="a shell's own trap"),
+            pytest.param("{python}; echo after", id="a program that a shell waits for"),
+            pytest.param("./train.sh", id="a program that a script waits for"),
+        ],
+    )
+    def test_cancel_reaches_what_a_shell_runs(
+        self, fairway: Fairway, pipe: Pipe, wrapped: str
+    ) -> None:
+        (fairway.folder / "saves.py").write_text(SAVES)
+        saved = fairway.folder / "saved"
+        words = [sys.executable, fairway.folder / "saves.py", pipe.path, saved, 3]
+        python = shlex.join(map(str, words))
+        script = fairway.folder / "train.sh"
+        script.write_text(f"#!/bin/bash\n{python}\necho after\n")
+        script.chmod(0o755)
+        wait = f"exec 9>{pipe.path}; sleep 600 & echo up >&9; while :; do wait; done"
+        job = fairway.job(wrapped.format(wait=wait, python=python), processes_per_node=2)
+        run = fairway.submit(job)
+        pipe.lines(2)
+        assert fairway("cancel", run).stdout == f"{run} cancelled\n"
+        assert pipe.rest() == "up\nup\n"
+        log = fairway("logs", run).stdout
+        if "trap" in wrapped:
+            assert log.count("saved") == 2
+        else:
+            assert [(fairway.folder / f"saved{n}").exists() for n in (0, 1)] == [True, True]
+            assert log.count("after") == 2
+
+    def test_cancel_ends_what_has_process_groups_of_its_own(
+        self, fairway: Fairway, pipe: Pipe
+    ) -> None:
+        grandchild = (
+            "import os, signal, sys; os.setpgid(0, 0);"
+            "pipe = open(sys.argv[1], 'w', 1); pipe.write('up\\n');"
+            "[signal.pause() for _ in iter(int, 1)]"
+        )
+        child = shlex.join([sys.executable, "-c", grandchild, str(pipe.path)])
+        run = fairway.submit(fairway.job(f"(({child}) & {child}) & {child}"))
+        pipe.lines(3)
+        assert fairway("cancel", run).returncode == 0
+        assert pipe.rest() == "up\n" * 3
+
+    def test_what_a_finished_run_leaves_behind_is_ended(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        stray = f"exec 9>{pipe.path}; echo up >&9; exec sleep 600"
+        job = fairway.job(f"set -m; ({stray}) >/dev/null 2>&1 & read -r _ <{gate.path}")
+        run = fairway.submit(job)
+        pipe.lines(1)
+        gate.open()
+        assert fairway("wait", run).returncode == 0
+        assert pipe.rest() == "up\n"
+
+    def test_cancel_of_a_finished_run_leaves_it_as_it_is(self, fairway: Fairway) -> None:
+        fairway.watch(fairway.job("echo hello"))
+        [run] = json.loads(fairway("list", "--json").stdout)
+        cancelled = fairway("cancel", run["run_id"])
+        assert (cancelled.returncode, cancelled.stdout) == (0, f"{run['run_id']} succeeded\n")
+
+    def test_cancel_right_after_the_start(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+        run = fairway.submit(fairway.job(held(pipe, gate), processes_per_node=2))
+        assert fairway("cancel", run).stdout == f"{run} cancelled\n"
+
+    @pytest.mark.parametrize(
+        ("fault", "code"),
+        [
+            ("exit 3", 3),
+            ("kill -KILL $$", 137),
+            ("kill -SEGV $$", 139),
+            ("exec no-such-program", 127),
+        ],
+    )
+    def test_a_failing_rank_is_the_runs_failure(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate, fault: str, code: int
+    ) -> None:
+        """Rank 1 fails when the others are waiting, which ends them too."""
+        ready = f"if [ $OMPI_COMM_WORLD_RANK = 1 ]; then read -r _ <{gate.path};"
+        ready += f" echo 'rank 1: the last words' >&2; {fault}; fi;"
+        job = fairway.job(
+            f"exec 9>{pipe.path}; echo up >&9; {ready} exec sleep 600", processes_per_node=3
+        )
+        program = fairway.start("submit", job, "--watch")
+        pipe.lines(3)
+        gate.open()
+        out, err = program.communicate(timeout=60)
+        assert program.returncode == code, out + err
+        assert "rank 1: the last words" in out
+        assert pipe.rest() == "up\n" * 3
+        run = out.split()[0]
+        assert f"\n{run} failed after " in out
+        waited = fairway("wait", run)
+        assert (waited.returncode, waited.stdout) == (code, f"{run} failed\n")
+        shown = fairway.show(run)
+        assert shown["state"] == "failed"
+        assert (shown["task_list"][0]["state"], shown["task_list"][0]["exit_code"]) == (
+            "failed",
+            code,
+        )
+
+    def test_two_may_wait_and_two_may_follow(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        run = fairway.submit(fairway.job("echo first; " + held(pipe, gate, "echo last; exit 4")))
+        pipe.lines(1)
+        waiting = [fairway.start("wait", run) for _ in range(2)]
+        following = [fairway.start("logs", run, "-f") for _ in range(2)]
+        for process in following:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "first\n"
+        gate.open()
+        for process in waiting:
+            assert process.communicate(timeout=60)[0] == f"{run} failed\n"
+            assert process.returncode == 4
+        for process in following:
+            assert process.communicate(timeout=60)[0].startswith("last\n")
+            assert process.returncode == 0
+
+    def test_a_run_that_prints_nothing_or_much(self, fairway: Fairway) -> None:
+        run = fairway.submit(fairway.job("true"))
+        assert fairway("wait", run).returncode == 0
+        assert fairway("logs", run).stdout == ""
+        run = fairway.submit(fairway.job("seq 100000"))
+        log = fairway("logs", run, "-f").stdout
+        assert log == "".join(f"{n}\n" for n in range(1, 100_001))
+
+    def test_two_submits_at_once(self, fairway: Fairway) -> None:
+        job = fairway.job("echo $FAIRWAY_RUN")
+        programs = [fairway.start("submit", job, "--watch", "--json") for _ in range(3)]
+        runs = set()
+        for program in programs:
+            out, err = program.communicate(timeout=60)
+            assert program.returncode == 0, err
+            run = json.loads(out)["run_id"]
+            assert err == f"{run}\n"
+            runs.add(run)
+        assert len(runs) == 3
+        listed = json.loads(fairway("list", "--json").stdout)
+        assert {run["run_id"] for run in listed} == runs
+        assert {run["state"] for run in listed} == {"succeeded"}
+        part = fairway("show", "job-")
+        assert part.returncode == 2
+        assert "`job-` is the beginning of 3 runs' ids [ambiguous-run]" in part.stderr
+        assert "say more of it: job-" in part.stderr
+
+    @pytest.mark.parametrize(
+        ("command", "state", "code"), [("true", "succeeded", 0), ("exit 6", "failed", 6)]
+    )
+    def test_watch_prints_one_object_with_json(
+        self, fairway: Fairway, command: str, state: str, code: int
+    ) -> None:
+        job = fairway.job(f"echo noise; {command}")
+        run = fairway("submit", job, "--watch", "--json")
+        assert run.returncode == code
+        facts = json.loads(run.stdout)
+        assert (facts["state"], facts["tasks"], facts["target"]) == (state, 1, "local")
+        assert "noise" in run.stderr

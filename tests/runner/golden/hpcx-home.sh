@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# HPC-X's Open MPI launches the ranks.
+set -euo pipefail
+
+hpcx='/opt/h p'
+if [[ ! -r $hpcx/hpcx-init.sh ]]; then
+    echo "error: there is no HPC-X in $hpcx; name its folder in the job's \`options: {home: …}\`" >&2
+    exit 4
+fi
+# Its scripts do not keep to `set -u`.
+set +u
+# shellcheck source=/dev/null
+source "$hpcx/hpcx-init.sh"
+hpcx_load
+set -u
+
+# The node's InfiniBand ports (DEVICE:PORT) and the partition key of each, which is the larger
+# of its first two. Accelerated networking has a device there too, with link layer Ethernet.
+# FAIRWAY_SYSTEM_ROOT may name a folder that holds another sys/ to read.
+find_infiniband() {
+    local port device key
+    ib_ports=() ib_keys=()
+    for port in "${FAIRWAY_SYSTEM_ROOT-}"/sys/class/infiniband/*/ports/*; do
+        [[ -r $port/link_layer && $(<"$port/link_layer") == InfiniBand ]] || continue
+        device=${port%/ports/*}
+        ib_ports+=("${device##*/}:${port##*/}")
+        key=$(cat "$port"/pkeys/[01] 2>/dev/null | sort | tail -n 1 || true)
+        ib_keys+=("${key:-0x0000}")
+    done
+}
+
+# Tells NCCL, UCX and MPI which ports to take and which partition the node is in.
+use_infiniband() {
+    local ports key
+    find_infiniband
+    key=${ib_keys[0]:-0x0000}
+    if [[ $key == 0x0000 || $key == 0x7fff ]]; then
+        ((FAIRWAY_NODES > 1)) || return 0 # nothing leaves the node
+        echo "error: $(hostname) cannot reach the other nodes: InfiniBand ports" \
+            "${ib_ports[*]:-none}, partition key $key; see \`preflight: fabric\`" >&2
+        return 69
+    fi
+    ports=$(IFS=, && echo "${ib_ports[*]}")
+    export NCCL_IB_HCA="=$ports"
+    # Some images name the ports otherwise.
+    [[ ,$ports, == *",$UCX_NET_DEVICES,"* ]] || export UCX_NET_DEVICES="${ib_ports[0]}"
+    # Some images name the ports otherwise.
+    [[ ,$ports, == *",$SHARP_SMX_UCX_INTERFACE,"* ]] || export SHARP_SMX_UCX_INTERFACE="${ib_ports[0]}"
+    printf -v UCX_IB_PKEY '0x%04x' $((key & 0x0fff))
+    export UCX_IB_PKEY MV2_DEFAULT_PKEY="$key"
+    # Adapters register memory, and what starts a task may not have read limits.conf.
+    ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)"
+}
+
+# What every rank runs with: the settings for Standard_ND96isr_H100_v5, and the job's own over them.
+environment() {
+    export NCCL_IB_PCI_RELAXED_ORDERING=1
+    export NCCL_TOPO_FILE=/opt/microsoft/ndv5/topo.xml
+    export NCCL_IGNORE_CPU_AFFINITY=1
+    export NCCL_PXN_DISABLE=1
+    export NCCL_MIN_NCHANNELS=32
+    export NCCL_IB_QPS_PER_CONNECTION=4
+    export NCCL_P2P_NET_CHUNKSIZE=2097152
+    export UCX_TLS=rc
+    export UCX_NET_DEVICES=mlx5_ib0:1
+    export NCCL_SOCKET_IFNAME=eth0
+    export CUDA_DEVICE_ORDER=PCI_BUS_ID
+    export NCCL_COLLNET_ENABLE=1
+    export SHARP_COLL_ENABLE_SAT=1
+    export SHARP_SMX_UCX_INTERFACE=mlx5_ib0:1
+    use_infiniband
+}
+
+# One rank, on whichever node.
+rank() {
+    environment
+    # Near its GPU: the NUMA node of each local rank's. Where a cpuset forbids that, it stays.
+    local numa=(0 0 0 0 1 1 1 1)
+    local cpus=/sys/devices/system/node/node${numa[OMPI_COMM_WORLD_LOCAL_RANK]}/cpulist
+    { taskset -cp "$(<"$cpus")" $$; } &>/dev/null || true
+    exec bash -c 'python train.py'
+}
+
+# Some of it may be for mpirun itself.
+environment
+
+# The hosts of the contract with their slots: equal hosts add up, in their order.
+hostfile=$FAIRWAY_SCRATCH_DIR/hostfile
+awk -v slots="$FAIRWAY_PROCESSES_PER_NODE" '
+    !($1 in total) { order[++count] = $1 }
+    { total[$1] += slots }
+    END { for (i = 1; i <= count; i++) print order[i] " slots=" total[order[i]] }
+' "$FAIRWAY_HOSTFILE" >"$hostfile"
+
+# Ranks on other nodes see what mpirun is told to forward, and what `rank` sets there.
+forward=()
+while IFS= read -r name; do
+    forward+=(-x "$name")
+done < <(compgen -e | grep -E '^(FAIRWAY_.*|PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV|OPAL_PREFIX|HPCX_.*)$')
+
+# By its whole path, mpirun finds its daemons under the same one on the other nodes.
+# FAIRWAY_MPI_ARGS is several words on purpose.
+# shellcheck disable=SC2086
+exec "$HPCX_MPI_DIR/bin/mpirun" ${FAIRWAY_MPI_ARGS-} --map-by ppr:8:node --bind-to numa -mca coll_hcoll_enable 0 \
+    --hostfile "$hostfile" -np "$FAIRWAY_WORLD_SIZE" "${forward[@]}" \
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment rank); rank"

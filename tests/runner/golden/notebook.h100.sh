@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# papermill runs the notebook on the main host.
+set -euo pipefail
+
+# The node's InfiniBand ports (DEVICE:PORT) and the partition key of each, which is the larger
+# of its first two. Accelerated networking has a device there too, with link layer Ethernet.
+# FAIRWAY_SYSTEM_ROOT may name a folder that holds another sys/ to read.
+find_infiniband() {
+    local port device key
+    ib_ports=() ib_keys=()
+    for port in "${FAIRWAY_SYSTEM_ROOT-}"/sys/class/infiniband/*/ports/*; do
+        [[ -r $port/link_layer && $(<"$port/link_layer") == InfiniBand ]] || continue
+        device=${port%/ports/*}
+        ib_ports+=("${device##*/}:${port##*/}")
+        key=$(cat "$port"/pkeys/[01] 2>/dev/null | sort | tail -n 1 || true)
+        ib_keys+=("${key:-0x0000}")
+    done
+}
+
+# Tells NCCL, UCX and MPI which ports to take and which partition the node is in.
+use_infiniband() {
+    local ports key
+    find_infiniband
+    key=${ib_keys[0]:-0x0000}
+    if [[ $key == 0x0000 || $key == 0x7fff ]]; then
+        ((FAIRWAY_NODES > 1)) || return 0 # nothing leaves the node
+        echo "error: $(hostname) cannot reach the other nodes: InfiniBand ports" \
+            "${ib_ports[*]:-none}, partition key $key; see \`preflight: fabric\`" >&2
+        return 69
+    fi
+    ports=$(IFS=, && echo "${ib_ports[*]}")
+    export NCCL_IB_HCA="=$ports"
+    # Some images name the ports otherwise.
+    [[ ,$ports, == *",$UCX_NET_DEVICES,"* ]] || export UCX_NET_DEVICES="${ib_ports[0]}"
+    printf -v UCX_IB_PKEY '0x%04x' $((key & 0x0fff))
+    export UCX_IB_PKEY MV2_DEFAULT_PKEY="$key"
+    # Adapters register memory, and what starts a task may not have read limits.conf.
+    ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)"
+}
+
+# What every rank runs with: the settings for Standard_ND96isr_H100_v5, and the job's own over them.
+environment() {
+    export NCCL_IB_PCI_RELAXED_ORDERING=1
+    export NCCL_TOPO_FILE=/opt/microsoft/ndv5/topo.xml
+    export NCCL_IGNORE_CPU_AFFINITY=1
+    export NCCL_PXN_DISABLE=1
+    export NCCL_MIN_NCHANNELS=32
+    export NCCL_IB_QPS_PER_CONNECTION=4
+    export NCCL_P2P_NET_CHUNKSIZE=2097152
+    export UCX_TLS=rc
+    export UCX_NET_DEVICES=mlx5_ib0:1
+    export NCCL_SOCKET_IFNAME=eth0
+    export CUDA_DEVICE_ORDER=PCI_BUS_ID
+    use_infiniband
+    export LEARNING_RATE=0.1
+    export GREETING='it'"'"'s
+me'
+}
+
+environment
+notebook=report.ipynb
+executed=$FAIRWAY_OUTPUT_NOTEBOOK/${notebook##*/}
+arguments=(--log-output --no-progress-bar)
+exec papermill "$notebook" "$executed" "${arguments[@]}"

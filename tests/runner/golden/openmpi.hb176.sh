@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Open MPI launches the ranks.
+set -euo pipefail
+
+# The node's InfiniBand ports (DEVICE:PORT) and the partition key of each, which is the larger
+# of its first two. Accelerated networking has a device there too, with link layer Ethernet.
+# FAIRWAY_SYSTEM_ROOT may name a folder that holds another sys/ to read.
+find_infiniband() {
+    local port device key
+    ib_ports=() ib_keys=()
+    for port in "${FAIRWAY_SYSTEM_ROOT-}"/sys/class/infiniband/*/ports/*; do
+        [[ -r $port/link_layer && $(<"$port/link_layer") == InfiniBand ]] || continue
+        device=${port%/ports/*}
+        ib_ports+=("${device##*/}:${port##*/}")
+        key=$(cat "$port"/pkeys/[01] 2>/dev/null | sort | tail -n 1 || true)
+        ib_keys+=("${key:-0x0000}")
+    done
+}
+
+# Tells NCCL, UCX and MPI which ports to take and which partition the node is in.
+use_infiniband() {
+    local ports key
+    find_infiniband
+    key=${ib_keys[0]:-0x0000}
+    if [[ $key == 0x0000 || $key == 0x7fff ]]; then
+        ((FAIRWAY_NODES > 1)) || return 0 # nothing leaves the node
+        echo "error: $(hostname) cannot reach the other nodes: InfiniBand ports" \
+            "${ib_ports[*]:-none}, partition key $key; see \`preflight: fabric\`" >&2
+        return 69
+    fi
+    ports=$(IFS=, && echo "${ib_ports[*]}")
+    export UCX_NET_DEVICES="$ports"
+    printf -v UCX_IB_PKEY '0x%04x' $((key & 0x0fff))
+    export UCX_IB_PKEY MV2_DEFAULT_PKEY="$key"
+    # Adapters register memory, and what starts a task may not have read limits.conf.
+    ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)"
+}
+
+# What every rank runs with: the settings for Standard_HB176rs_v4, and the job's own over them.
+environment() {
+    export UCX_TLS=rc
+    export I_MPI_FABRICS=shm:ofi
+    export FI_PROVIDER=mlx
+    export I_MPI_PIN_DOMAIN=numa
+    use_infiniband
+    export LEARNING_RATE=0.1
+    export GREETING='it'"'"'s
+me'
+}
+
+# One rank, on whichever node.
+rank() {
+    environment
+    exec bash -c 'python train.py'
+}
+
+# Some of it may be for mpirun itself.
+environment
+
+# The hosts of the contract with their slots: equal hosts add up, in their order.
+hostfile=$FAIRWAY_SCRATCH_DIR/hostfile
+awk -v slots="$FAIRWAY_PROCESSES_PER_NODE" '
+    !($1 in total) { order[++count] = $1 }
+    { total[$1] += slots }
+    END { for (i = 1; i <= count; i++) print order[i] " slots=" total[order[i]] }
+' "$FAIRWAY_HOSTFILE" >"$hostfile"
+
+# Ranks on other nodes see what mpirun is told to forward, and what `rank` sets there.
+forward=()
+while IFS= read -r name; do
+    forward+=(-x "$name")
+done < <(compgen -e | grep -E '^(FAIRWAY_.*|PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV)$')
+
+# FAIRWAY_MPI_ARGS is several words on purpose.
+# shellcheck disable=SC2086
+exec mpirun ${FAIRWAY_MPI_ARGS-} --map-by ppr:2:numa:pe=22 -report-bindings -mca pml ucx --mca btl '^vader,tcp,openib' \
+    --hostfile "$hostfile" -np "$FAIRWAY_WORLD_SIZE" "${forward[@]}" \
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment rank); rank"

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# The processes of every node, each with its TF_CONFIG.
+set -euo pipefail
+
+# The node's InfiniBand ports (DEVICE:PORT) and the partition key of each, which is the larger
+# of its first two. Accelerated networking has a device there too, with link layer Ethernet.
+# FAIRWAY_SYSTEM_ROOT may name a folder that holds another sys/ to read.
+find_infiniband() {
+    local port device key
+    ib_ports=() ib_keys=()
+    for port in "${FAIRWAY_SYSTEM_ROOT-}"/sys/class/infiniband/*/ports/*; do
+        [[ -r $port/link_layer && $(<"$port/link_layer") == InfiniBand ]] || continue
+        device=${port%/ports/*}
+        ib_ports+=("${device##*/}:${port##*/}")
+        key=$(cat "$port"/pkeys/[01] 2>/dev/null | sort | tail -n 1 || true)
+        ib_keys+=("${key:-0x0000}")
+    done
+}
+
+# Tells NCCL, UCX and MPI which ports to take and which partition the node is in.
+use_infiniband() {
+    local ports key
+    find_infiniband
+    key=${ib_keys[0]:-0x0000}
+    if [[ $key == 0x0000 || $key == 0x7fff ]]; then
+        ((FAIRWAY_NODES > 1)) || return 0 # nothing leaves the node
+        echo "error: $(hostname) cannot reach the other nodes: InfiniBand ports" \
+            "${ib_ports[*]:-none}, partition key $key; see \`preflight: fabric\`" >&2
+        return 69
+    fi
+    ports=$(IFS=, && echo "${ib_ports[*]}")
+    export NCCL_IB_HCA="=$ports"
+    # Some images name the ports otherwise.
+    [[ ,$ports, == *",$UCX_NET_DEVICES,"* ]] || export UCX_NET_DEVICES="${ib_ports[0]}"
+    printf -v UCX_IB_PKEY '0x%04x' $((key & 0x0fff))
+    export UCX_IB_PKEY MV2_DEFAULT_PKEY="$key"
+    # Adapters register memory, and what starts a task may not have read limits.conf.
+    ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)"
+}
+
+# What every rank runs with: the settings for Standard_ND96isr_H100_v5, and the job's own over them.
+environment() {
+    export NCCL_IB_PCI_RELAXED_ORDERING=1
+    export NCCL_TOPO_FILE=/opt/microsoft/ndv5/topo.xml
+    export NCCL_IGNORE_CPU_AFFINITY=1
+    export NCCL_PXN_DISABLE=1
+    export NCCL_MIN_NCHANNELS=32
+    export NCCL_IB_QPS_PER_CONNECTION=4
+    export NCCL_P2P_NET_CHUNKSIZE=2097152
+    export UCX_TLS=rc
+    export UCX_NET_DEVICES=mlx5_ib0:1
+    export NCCL_SOCKET_IFNAME=eth0
+    export CUDA_DEVICE_ORDER=PCI_BUS_ID
+    use_infiniband
+    export LEARNING_RATE=0.1
+    export GREETING='it'"'"'s
+me'
+}
+
+# One process of a node.
+process() {
+    # Near its GPU: the NUMA node of each local rank's. Where a cpuset forbids that, it stays.
+    local numa=(0 0 0 0 1 1 1 1)
+    local cpus=/sys/devices/system/node/node${numa[LOCAL_RANK]}/cpulist
+    { taskset -cp "$(<"$cpus")" $$; } &>/dev/null || true
+    exec bash -c 'python train.py'
+}
+
+# Sets `roles` and `indices` by process, and `cluster` to JSON with their addresses: a port for
+# each process of a host, from FAIRWAY_MAIN_PORT on.
+lay_out_cluster() {
+    local hosts host rank role port
+    local -A ports=() addresses=() count=()
+    roles=() indices=()
+    IFS=, read -ra hosts <<<"$FAIRWAY_HOSTS"
+    for ((rank = 0; rank < FAIRWAY_WORLD_SIZE; rank++)); do
+        role="worker"
+        host=${hosts[rank / FAIRWAY_PROCESSES_PER_NODE]}
+        port=$((FAIRWAY_MAIN_PORT + ${ports[$host]:-0}))
+        ports[$host]=$((${ports[$host]:-0} + 1))
+        addresses[$role]+="${addresses[$role]:+, }\"$host:$port\""
+        roles+=("$role")
+        indices+=("${count[$role]:-0}")
+        count[$role]=$((${count[$role]:-0} + 1))
+    done
+    cluster=""
+    for role in chief ps worker; do
+        [[ -z ${addresses[$role]-} ]] || cluster+="${cluster:+, }\"$role\": [${addresses[$role]}]"
+    done
+}
+
+node() {
+    environment
+    local roles indices cluster rank started=() status=0
+    lay_out_cluster
+    # shellcheck disable=SC2089,SC2090  # the quotes in TF_CONFIG are JSON's
+    for ((LOCAL_RANK = 0; LOCAL_RANK < FAIRWAY_PROCESSES_PER_NODE; LOCAL_RANK++)); do
+        rank=$((FAIRWAY_NODE_RANK * FAIRWAY_PROCESSES_PER_NODE + LOCAL_RANK))
+        printf -v TF_CONFIG '{"cluster": { %s }, "task": {"type": "%s", "index": %d}}' \
+            "$cluster" "${roles[rank]}" "${indices[rank]}"
+        export LOCAL_RANK TF_CONFIG
+        bash -euo pipefail -c "$(declare -f process); process" &
+        started+=($!)
+    done
+    for _ in "${started[@]}"; do
+        wait -n || status=$?
+        if ((status != 0)); then
+            kill "${started[@]}" 2>/dev/null || true
+            break
+        fi
+    done
+    wait
+    return "$status"
+}
+
+# FAIRWAY_EACH_NODE is a command prefix of several words.
+# shellcheck disable=SC2086
+exec $FAIRWAY_EACH_NODE \
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment process lay_out_cluster node); node"

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# torchrun launches the processes, one agent a node.
+set -euo pipefail
+
+# The node's InfiniBand ports (DEVICE:PORT) and the partition key of each, which is the larger
+# of its first two. Accelerated networking has a device there too, with link layer Ethernet.
+# FAIRWAY_SYSTEM_ROOT may name a folder that holds another sys/ to read.
+find_infiniband() {
+    local port device key
+    ib_ports=() ib_keys=()
+    for port in "${FAIRWAY_SYSTEM_ROOT-}"/sys/class/infiniband/*/ports/*; do
+        [[ -r $port/link_layer && $(<"$port/link_layer") == InfiniBand ]] || continue
+        device=${port%/ports/*}
+        ib_ports+=("${device##*/}:${port##*/}")
+        key=$(cat "$port"/pkeys/[01] 2>/dev/null | sort | tail -n 1 || true)
+        ib_keys+=("${key:-0x0000}")
+    done
+}
+
+# Tells NCCL, UCX and MPI which ports to take and which partition the node is in.
+use_infiniband() {
+    local ports key
+    find_infiniband
+    key=${ib_keys[0]:-0x0000}
+    if [[ $key == 0x0000 || $key == 0x7fff ]]; then
+        ((FAIRWAY_NODES > 1)) || return 0 # nothing leaves the node
+        echo "error: $(hostname) cannot reach the other nodes: InfiniBand ports" \
+            "${ib_ports[*]:-none}, partition key $key; see \`preflight: fabric\`" >&2
+        return 69
+    fi
+    ports=$(IFS=, && echo "${ib_ports[*]}")
+    export UCX_NET_DEVICES="$ports"
+    printf -v UCX_IB_PKEY '0x%04x' $((key & 0x0fff))
+    export UCX_IB_PKEY MV2_DEFAULT_PKEY="$key"
+    # Adapters register memory, and what starts a task may not have read limits.conf.
+    ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)"
+}
+
+# What every rank runs with: the settings for Standard_HB176rs_v4, and the job's own over them.
+environment() {
+    export UCX_TLS=rc
+    export I_MPI_FABRICS=shm:ofi
+    export FI_PROVIDER=mlx
+    export I_MPI_PIN_DOMAIN=numa
+    use_infiniband
+    export LEARNING_RATE=0.1
+    export GREETING='it'"'"'s
+me'
+}
+
+# One process of a node.
+process() {
+    exec bash -c 'python train.py'
+}
+
+# One agent.
+node() {
+    environment
+    local hosts threads=$(($(nproc) / FAIRWAY_PROCESSES_PER_NODE))
+    IFS=, read -ra hosts <<<"$FAIRWAY_HOSTS"
+    # torchrun itself would leave each process a single one.
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
+    exec torchrun \
+        --nnodes "$FAIRWAY_NODES" --nproc_per_node "$FAIRWAY_PROCESSES_PER_NODE" \
+        --rdzv_endpoint "$FAIRWAY_MAIN_HOST:$FAIRWAY_MAIN_PORT" \
+        --rdzv_id "$FAIRWAY_RUN-$FAIRWAY_TASK-$FAIRWAY_ATTEMPT" \
+        --rdzv_backend c10d --rdzv_conf "is_host=$((FAIRWAY_NODE_RANK == 0))" \
+        --local_addr "${hosts[FAIRWAY_NODE_RANK]}" --max_restarts 0 \
+        --no_python bash -euo pipefail -c "$(declare -f process); process"
+}
+
+# FAIRWAY_EACH_NODE is a command prefix of several words.
+# shellcheck disable=SC2086
+exec $FAIRWAY_EACH_NODE \
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment process node); node"

@@ -1,0 +1,116 @@
+"""`fairway check` and `fairway sizes`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from fairway_core.catalog import vm_sizes
+from fairway_core.findings import UserError
+from fairway_runner.cli import app
+
+
+def _run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def lab(repository: Path, tmp_path: Path) -> Any:
+    """Writes the demo with some text replaced, and answers with the file."""
+    text = (repository / "stacks/environments/demo.yaml").read_text()
+
+    def write(**replaced: str) -> Path:
+        result = text
+        for old, new in replaced.items():
+            assert old in result
+            result = result.replace(old, new)
+        file = tmp_path / "lab.yaml"
+        file.write_text(result)
+        return file
+
+    return write
+
+
+class TestCheck:
+    def test_the_demo_is_clean(self) -> None:
+        done = _run("check", "demo", "--strict")
+        assert done.exit_code == 0
+        assert done.output == "demo: nothing found\n"
+
+    def test_a_warning_fails_only_when_strict(self, lab: Any) -> None:
+        file = lab(owner="project")
+        done = _run("check", file)
+        assert done.exit_code == 0
+        assert "[no-owner]" in done.output
+        assert "1 warning" in done.output
+        assert _run("check", file, "--strict").exit_code == 1
+        assert _run("check", file, "--strict", "--ignore", "no-owner").exit_code == 0
+
+    def test_an_error_shows_its_line_and_fails(self, lab: Any) -> None:
+        done = _run("check", lab(isr_H100="is_H100"))
+        assert done.exit_code == 2
+        assert "lab.yaml:" in done.output
+        assert "^^^^" in done.output
+        assert "Standard_ND96isr_H100_v5` has it" in done.output
+        assert "1 error" in done.output
+
+    def test_what_cannot_be_read_is_reported_the_same_way(self, lab: Any) -> None:
+        file = lab(zone="zoen")
+        done = _run("check", file, "--json")
+        assert done.exit_code == 2
+        (finding,) = json.loads(done.output)
+        assert (finding["id"], finding["path"]) == ("unknown-key", "zoen")
+        assert finding["mend"] == "did you mean `zone`?"
+        assert finding["line"] > 1
+
+    def test_json_holds_every_finding(self, lab: Any) -> None:
+        done = _run("check", lab(owner="project", isr_H100="is_H100"), "--json")
+        findings = json.loads(done.output)
+        assert [(f["id"], f["severity"]) for f in findings] == [
+            ("no-owner", "warning"),
+            ("no-infiniband", "error"),
+        ]
+        assert _run("check", "demo", "--json").output == "[]\n"
+
+    def test_a_check_that_does_not_exist_cannot_be_ignored(self) -> None:
+        done = _run("check", "demo", "--ignore", "no-ownr")
+        assert isinstance(done.exception, UserError)
+        (finding,) = done.exception.findings
+        assert (finding.id, finding.mend) == ("unknown-check", "did you mean `no-owner`?")
+
+    def test_a_missing_file(self) -> None:
+        done = _run("check", "no/such.yaml")
+        assert done.exit_code == 2
+        assert "no such file" in done.output
+
+
+class TestSizes:
+    def test_all_of_them(self) -> None:
+        done = _run("sizes")
+        assert done.exit_code == 0
+        assert all(name in done.output for name in vm_sizes())
+        assert "8 × H100 80 GB" in done.output
+
+    def test_as_json(self) -> None:
+        sizes = {size["name"]: size for size in json.loads(_run("sizes", "--json").output)}
+        assert list(sizes) == list(vm_sizes())
+        nd = sizes["Standard_ND96isr_H100_v5"]
+        assert (nd["gpus"], nd["gpu"], nd["infiniband_gbps"], nd["rdma"]) == (8, "H100", 400, True)
+        assert sizes["Standard_NC24rs_v3"]["status"] == "retired"
+        assert sizes["Standard_NC24rs_v3"]["successor"]
+
+    @pytest.mark.parametrize("name", ["H100", "h100"])
+    def test_by_gpu_and_fabric(self, name: str) -> None:
+        names = [s["name"] for s in json.loads(_run("sizes", "--gpu", name, "--json").output)]
+        assert "Standard_ND96is_H100_v5" in names
+        assert not [each for each in names if "A100" in each]
+        rdma = json.loads(_run("sizes", "--gpu", name, "--rdma", "--json").output)
+        assert {size["name"] for size in rdma} < set(names)
+        assert all(size["infiniband_adapters"] for size in rdma)
+
+    def test_a_gpu_that_no_size_has(self) -> None:
+        done = _run("sizes", "--gpu", "H10")
+        assert isinstance(done.exception, UserError)
+        assert done.exception.findings[0].id == "unknown-gpu"

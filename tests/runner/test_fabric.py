@@ -1,0 +1,233 @@
+"""Fabric profiles: which settings a VM size brings, and what a node finds of its InfiniBand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.catalog import fabric_for, vm_size, vm_sizes
+from fairway_core.findings import UserError
+from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_runner.fabric import FabricProfile, fabric_profile
+from fairway_runner.job import Job
+from fairway_runner.job_file import load_job
+from fairway_runner.launcher import render_launcher
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def target(size: str) -> Target:
+    """A Slurm cluster with nodes of that size."""
+    return Target(
+        name="cluster",
+        engine="slurm",
+        vm_size=size,
+        nodes=NodeRange(min=0, max=16),
+        slurm=SlurmAccess(host="h", user="u", partition="p", shared="/data/fairway"),
+    )
+
+
+def profile(size: str, *, processes_per_node: int = 8, sharp: bool = False) -> FabricProfile:
+    """The profile of a job with that many processes a node."""
+    job = Job(name="train", command="true", processes_per_node=processes_per_node)
+    found = fabric_profile(target(size), job, sharp=sharp)
+    assert found is not None
+    return found
+
+
+def test_this_machine_has_no_profile() -> None:
+    assert fabric_profile(Target.local(), Job(name="train", command="true")) is None
+
+
+def test_a_size_that_is_not_known_is_a_mistake() -> None:
+    with pytest.raises(UserError) as caught:
+        profile("Standard_ND96isr_H100_v4")
+    [finding] = caught.value.findings
+    assert finding.message == "the target `cluster`: unknown vm size `Standard_ND96isr_H100_v4`"
+    assert finding.mend == "did you mean `Standard_ND96isr_H100_v5`?"
+
+
+@pytest.mark.parametrize("size", sorted(vm_sizes()))
+def test_settings_fit_whether_the_size_has_infiniband(size: str) -> None:
+    settings = profile(size).environment
+    if vm_size(size).rdma:
+        assert "NCCL_IB_DISABLE" not in settings
+    else:
+        assert settings["NCCL_IB_DISABLE"] == "1"
+        assert settings.get("UCX_TLS") is None
+        assert not any("mlx5" in value for value in settings.values())
+
+
+def test_a_near_size_without_infiniband_keeps_its_topology() -> None:
+    settings = profile("Standard_ND96is_H100_v5").environment
+    assert settings["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
+    assert settings["FI_PROVIDER"] == "tcp"
+
+
+def test_sharp_is_set_where_it_is_asked_for() -> None:
+    size = "Standard_ND96isr_H100_v5"
+    assert "NCCL_COLLNET_ENABLE" not in profile(size).environment
+    assert profile(size, sharp=True).environment["NCCL_COLLNET_ENABLE"] == "1"
+
+
+def test_ranks_are_near_their_gpus_where_each_has_one() -> None:
+    assert profile("Standard_ND96asr_v4").gpu_numa == (1, 1, 0, 0, 3, 3, 2, 2)
+    assert profile("Standard_ND96asr_v4", processes_per_node=4).gpu_numa == ()
+    assert profile("Standard_HB176rs_v4").gpu_numa == ()
+
+
+@pytest.mark.parametrize(
+    ("processes", "placement"),
+    [
+        (8, "--map-by ppr:2:numa:pe=22 -report-bindings"),
+        (176, "--map-by ppr:44:numa:pe=1 -report-bindings"),
+        (1, "--map-by ppr:1:node -report-bindings --bind-to none"),
+        (6, "--map-by ppr:6:node -report-bindings --bind-to none"),
+    ],
+)
+def test_every_node_gets_its_ranks_however_many(processes: int, placement: str) -> None:
+    found = profile("Standard_HB176rs_v4", processes_per_node=processes)
+    assert " ".join(found.mpirun["hpcx"]) == placement
+
+
+def test_hpcx_takes_the_arguments_of_open_mpi_where_it_has_none() -> None:
+    found = profile("Standard_ND96isr_H100_v5")
+    assert found.mpirun["hpcx"] == found.mpirun["openmpi"]
+    assert found.mpirun["openmpi"][:2] == ("--map-by", "ppr:8:node")
+
+
+# --- what a node finds of its InfiniBand, with a tree of files in place of /sys ---------------
+
+
+def port(
+    root: Path,
+    device: str,
+    *,
+    link: str = "InfiniBand",
+    keys: tuple[str, ...] = ("0x8abc", "0x7fff"),
+) -> None:
+    """A port of a device as the kernel shows it."""
+    folder = root / f"sys/class/infiniband/{device}/ports/1"
+    (folder / "pkeys").mkdir(parents=True)
+    (folder / "link_layer").write_text(link + "\n")
+    for index, key in enumerate(keys):
+        (folder / f"pkeys/{index}").write_text(key + "\n")
+
+
+def environment_of(
+    tmp_path: Path, size: str, *, nodes: int = 2, **job: Any
+) -> subprocess.CompletedProcess[str]:
+    """Runs a job that prints its environment, with the template `plain`."""
+    file = tmp_path / "job.yaml"
+    defaults = {"name": "train", "template": "plain", "command": "env", "nodes": nodes}
+    file.write_text(json.dumps({**defaults, "processes_per_node": 8, **job}))
+    job_file = load_job(file)
+    script = render_launcher(job_file, job_file.resolve(target(size)), target(size))
+    return subprocess.run(
+        ["bash", "-c", script],
+        env={
+            "PATH": os.environ["PATH"],
+            "FAIRWAY_NODES": str(nodes),
+            "FAIRWAY_SYSTEM_ROOT": str(tmp_path),
+            "LD_LIBRARY_PATH": "/usr/local/lib",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def variables(tmp_path: Path, size: str, **job: Any) -> dict[str, str]:
+    """What the job printed."""
+    done = environment_of(tmp_path, size, **job)
+    assert (done.returncode, done.stderr) == (0, "")
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def test_a_node_finds_its_ports_and_its_partition(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_ib0")
+    port(tmp_path, "mlx5_ib1")
+    port(tmp_path, "mlx5_an0", link="Ethernet", keys=("0xffff", "0x0000"))
+    found = variables(tmp_path, "Standard_ND96isr_H100_v5")
+    assert found["NCCL_IB_HCA"] == "=mlx5_ib0:1,mlx5_ib1:1"
+    assert found["UCX_IB_PKEY"] == "0x0abc"
+    assert found["MV2_DEFAULT_PKEY"] == "0x8abc"
+    assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1"
+    assert found["UCX_TLS"] == "rc"
+    assert found["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
+
+
+@pytest.mark.parametrize("keys", [("0x7fff", "0x8abc"), ("0x8abc", "0x7fff"), ("0x8abc",)])
+def test_the_larger_key_is_the_one(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    port(tmp_path, "mlx5_ib0", keys=keys)
+    assert variables(tmp_path, "Standard_HB176rs_v4")["UCX_IB_PKEY"] == "0x0abc"
+
+
+def test_ports_of_another_name_are_taken(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_0")
+    assert variables(tmp_path, "Standard_ND96isr_H100_v5")["UCX_NET_DEVICES"] == "mlx5_0:1"
+
+
+def test_the_control_plane_of_nd_a100_v4_stays_on_ethernet(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_ib0")
+    found = variables(tmp_path, "Standard_ND96asr_v4")
+    assert (found["UCX_TLS"], found["UCX_NET_DEVICES"]) == ("tcp", "eth0")
+    assert found["NCCL_IB_HCA"] == "=mlx5_ib0:1"
+
+
+def test_all_ports_serve_ucx_where_the_catalogue_names_none(tmp_path: Path) -> None:
+    for number in range(4):
+        port(tmp_path, f"mlx5_ib{number}")
+    found = variables(tmp_path, "Standard_HB368rs_v5")
+    assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1,mlx5_ib1:1,mlx5_ib2:1,mlx5_ib3:1"
+    assert "NCCL_IB_HCA" not in found
+
+
+def test_the_job_wins_over_the_profile(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_ib0")
+    env = {"UCX_TLS": "ud", "NCCL_IB_HCA": "mlx5_ib7", "NCCL_MIN_NCHANNELS": "8"}
+    found = variables(tmp_path, "Standard_ND96isr_H100_v5", env=env)
+    assert env.items() <= found.items()
+
+
+def test_a_search_path_keeps_what_it_had(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_ib0")
+    found = variables(tmp_path, "Standard_ND96isr_MI300X_v5")
+    assert found["LD_LIBRARY_PATH"] == "/opt/rccl/lib:/usr/local/lib"
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        (None, "InfiniBand ports none, partition key 0x0000"),
+        (("0x7fff", "0x0000"), "InfiniBand ports mlx5_ib0:1, partition key 0x7fff"),
+        (("0x0000", "0x0000"), "InfiniBand ports mlx5_ib0:1, partition key 0x0000"),
+        ((), "InfiniBand ports mlx5_ib0:1, partition key 0x0000"),
+    ],
+)
+def test_a_node_that_cannot_reach_the_others_stops_the_job(
+    tmp_path: Path, keys: tuple[str, ...] | None, says: str
+) -> None:
+    if keys is not None:
+        port(tmp_path, "mlx5_ib0", keys=keys)
+    done = environment_of(tmp_path, "Standard_HB176rs_v4")
+    assert done.returncode == 69
+    assert done.stdout == ""
+    assert "cannot reach the other nodes" in done.stderr
+    assert says in done.stderr
+
+
+def test_one_node_needs_no_partition(tmp_path: Path) -> None:
+    assert "UCX_IB_PKEY" not in variables(tmp_path, "Standard_HB176rs_v4", nodes=1)
+
+
+def test_the_settings_are_those_of_the_catalogue(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_ib0")
+    for size in ("Standard_ND40rs_v2", "Standard_ND128isr_NDR_GB200_v6", "Standard_HC44rs"):
+        found = variables(tmp_path, size)
+        assert fabric_for(vm_size(size)).environment.items() <= found.items()

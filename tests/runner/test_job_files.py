@@ -1,0 +1,113 @@
+"""Job files under a hail of small damage: a job, or findings, and never anything else."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.findings import UserError, format_finding
+from fairway_core.target import Target
+from fairway_runner.job_file import load_job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PIECES = [
+    *("{{", "}}", "{%", "%}", "{#", ":", ": ", "- ", "[", "]", "{", "}", "|", ">", "&a ", "*a"),
+    *(
+        "!",
+        "!!int ",
+        "'",
+        '"',
+        "\\",
+        "\\0",
+        "\\ud800",
+        "\n",
+        "\n  ",
+        "\t",
+        "#",
+        "%",
+        "~",
+        "<<",
+        "? ",
+    ),
+    *("---\n", "...\n", "%YAML 1.1\n---\n", "0x", "1e999", ".inf", "-", "\0", "\x1b", "\ufeff"),
+    *(
+        "\u2028",
+        "\x85",
+        "🚀",
+        "params",
+        "command",
+        "nodes",
+        "null",
+        "true",
+        "directory",
+        "template",
+    ),
+]
+
+
+def damaged(text: str, chance: random.Random) -> bytes:
+    """The text with a few pieces put in, taken out, doubled or swapped."""
+    for _ in range(chance.randint(1, 4)):
+        at, end = sorted(chance.randrange(len(text) + 1) for _ in range(2))
+        end = min(end, at + 12)
+        match chance.randrange(5):
+            case 0:
+                text = text[:at] + chance.choice(PIECES) + text[at:]
+            case 1:
+                text = text[:at] + text[end:]
+            case 2:
+                text = text[:end] + text[at:]
+            case 3:
+                text = text[:at] + chance.choice(PIECES) + text[end:]
+            case _:
+                lines = text.split("\n")
+                chance.shuffle(lines)
+                text = "\n".join(lines)
+    data = bytearray(text.encode("utf-8", "surrogatepass"))
+    if data and chance.random() < 0.1:
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_makes_a_job_or_findings(repository: Path, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    good = (repository / "examples" / "digits" / "job.yaml").read_text()
+    good += "checkpoint: {directory: kept}\nenv: {A: '{{ params.lr }}'}\n"
+    path = tmp_path / "job.yaml"
+    jobs = 0
+    for _ in range(150):
+        path.write_bytes(damaged(good, chance))
+        assignments = [chance.choice(["nodes=", "params.x=", "env.A="]) + chance.choice(PIECES)]
+        try:
+            load_job(path, assignments if chance.random() < 0.3 else []).resolve(Target.local())
+            jobs += 1
+        except UserError as error:
+            said = "".join(f"{format_finding(finding)}\n" for finding in error.findings)
+        else:
+            said = "fine"
+        assert said
+        assert all(character.isprintable() or character in "\n\t" for character in said)
+        said.encode()
+    assert 5 < jobs < 145, "some damage is harmless, and some is not"
+
+
+def test_what_the_command_line_sets_wins_in_its_order(repository: Path) -> None:
+    file = repository / "examples" / "digits" / "job.yaml"
+    job = load_job(file, ["nodes=2", "params.epochs=2", "nodes=3"]).resolve(Target.local())
+    assert (job.nodes, job.processes_per_node, job.world_size) == (3, 4, 12)
+    assert job.command == "python train.py --epochs 2 --lr 0.1"
+
+
+def test_a_count_may_be_a_template(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "name: '{{ target.name }}'\nnodes: '{{ params.n + 1 }}'\nparams: {n: 2}\n"
+        "command: run {{ nodes }}\n"
+    )
+    job = load_job(path).resolve(Target.local())
+    assert (job.name, job.nodes) == ("local", 3)

@@ -1,0 +1,262 @@
+"""The launchers' templates: what they render for a few targets, and what holds for all of them.
+
+The rendered scripts are kept under golden/. After a change that is meant, write them anew:
+
+    FAIRWAY_GOLDEN=write bin/test tests/runner/test_launchers.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.catalog import fabric_for, vm_size, vm_sizes
+from fairway_core.findings import UserError
+from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_runner.job_file import load_job
+from fairway_runner.launcher import render_launcher
+from fairway_runner.templates import all_templates, front_matter
+
+GOLDEN = Path(__file__).with_name("golden")
+TEMPLATES = sorted(all_templates(Path(__file__).parent))
+INFINIBAND = sorted(name for name, size in vm_sizes().items() if size.rdma)
+
+# A job that each template can launch, over the defaults below.
+JOBS: dict[str, dict[str, Any]] = {
+    "notebook": {"command": "report.ipynb", "outputs": {"notebook": {}}},
+    "nccl-tests": {"command": "/opt/nccl-tests/build/all_reduce_perf", "processes_per_node": 8},
+}
+
+
+def target(size: str) -> Target:
+    """A Slurm cluster with nodes of that size, or `local`."""
+    if size == "local":
+        return Target.local()
+    return Target(
+        name="cluster",
+        engine="slurm",
+        vm_size=size,
+        nodes=NodeRange(min=0, max=16),
+        mounts={"data": "/data"},
+        slurm=SlurmAccess(host="h", user="u", partition="p", shared="/data/fairway"),
+    )
+
+
+def render(folder: Path, size: str, **job: Any) -> str:
+    """The script of a job on nodes of that size; the job file is JSON, which is YAML."""
+    template = job.get("template", "openmpi")
+    defaults = {"name": "train", "command": "python train.py", "nodes": 4, "processes_per_node": 8}
+    file = folder / "job.yaml"
+    file.write_text(json.dumps({**defaults, **JOBS.get(template, {}), **job}))
+    job_file = load_job(file)
+    place = target(size)
+    return render_launcher(job_file, job_file.resolve(place), place)
+
+
+def test_there_is_a_template_for_every_launcher() -> None:
+    assert {"openmpi", "hpcx", "intelmpi", "mpich", "mvapich", "torchrun", "horovod"} < set(
+        TEMPLATES
+    )
+    assert {"deepspeed", "tensorflow", "plain", "every-node", "notebook"} < set(TEMPLATES)
+
+
+# The targets of the golden scripts: size, nodes, whether they have GPUs.
+PLACES = {
+    "local": ("local", 1, False),
+    "h100": ("Standard_ND96isr_H100_v5", 4, True),
+    "hb176": ("Standard_HB176rs_v4", 4, False),
+}
+SCRIPTS = [(name, place) for name in TEMPLATES for place in PLACES]
+SCRIPTS.remove(("nccl-tests", "hb176"))  # it has no GPUs, and is refused
+
+
+def compare(name: str, script: str) -> None:
+    """The script with its golden copy."""
+    golden = GOLDEN / name
+    if os.environ.get("FAIRWAY_GOLDEN") == "write":
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(script)
+    assert script == golden.read_text()
+
+
+@pytest.mark.parametrize(("name", "place"), SCRIPTS)
+def test_the_script_is_the_golden_one(tmp_path: Path, name: str, place: str) -> None:
+    size, nodes, _ = PLACES[place]
+    env = {} if place == "local" else {"LEARNING_RATE": "0.1", "GREETING": "it's\nme"}
+    compare(f"{name}.{place}.sh", render(tmp_path, size, template=name, nodes=nodes, env=env))
+
+
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [
+        ("torchrun-elastic", {"template": "torchrun", "options": {"min_nodes": 2}}),
+        (
+            "torchrun-static",
+            {"template": "torchrun", "options": {"rendezvous": "static", "sharp": True}},
+        ),
+        ("tensorflow-servers", {"template": "tensorflow", "options": {"parameter_servers": 2}}),
+        ("openmpi-preflight", {"preflight": "fabric"}),
+        ("openmpi-large", {"nodes": 100, "secrets": {"TOKEN": "env:TOKEN"}}),
+        ("hpcx-home", {"template": "hpcx", "options": {"home": "/opt/h p", "sharp": True}}),
+        (
+            "horovod-timeline",
+            {
+                "template": "horovod",
+                "options": {"timeline": "trace", "autotune": True},
+                "outputs": {"trace": {}},
+            },
+        ),
+        (
+            "notebook-params",
+            {
+                "template": "notebook",
+                "params": {"rate": 1e-5, "rates": [1e-5, 2.0], "on": True, "text": "it's"},
+                "options": {"kernel": "python3", "cell_timeout": 60},
+            },
+        ),
+    ],
+)
+def test_the_script_with_options_is_the_golden_one(
+    tmp_path: Path, name: str, job: dict[str, Any]
+) -> None:
+    compare(f"{name}.sh", render(tmp_path, "Standard_ND96isr_H100_v5", **job))
+
+
+def test_no_golden_script_is_left_over() -> None:
+    expected = {f"{name}.{place}.sh" for name, place in SCRIPTS}
+    others = {path.name for path in GOLDEN.iterdir()} - expected
+    assert all(re.fullmatch(r"[a-z]+-[a-z]+\.sh", name) for name in others)
+    assert len(others) == 8
+
+
+def test_the_golden_scripts_are_good_bash() -> None:
+    scripts = sorted(str(path) for path in GOLDEN.iterdir())
+    shellcheck = Path(sys.executable).with_name("shellcheck")
+    done = subprocess.run(
+        [shellcheck, "--format=gcc", *scripts], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == ""
+    assert done.returncode == 0
+    for script in scripts:
+        done = subprocess.run(["bash", "-n", script], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.sh")), ids=lambda path: path.name)
+def test_a_golden_script_is_clean_to_read(path: Path) -> None:
+    text = path.read_text()
+    assert "\n\n\n" not in text
+    assert not re.search(r"[ \t]\n", text)
+    assert not re.search(r"\{\n\n|\n\n\}", text)
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_no_template_switches_infiniband_off(tmp_path: Path, name: str) -> None:
+    for size in INFINIBAND:
+        gpu = vm_size(size).gpu
+        if name == "nccl-tests" and gpu is None:
+            continue
+        script = render(
+            tmp_path, size, template=name, processes_per_node=gpu.count if gpu else 8, env={}
+        )
+        settings = fabric_for(vm_size(size)).environment
+        assert "NCCL_IB_DISABLE" not in script, size
+        assert "HOROVOD_MPI_ONLY" not in script, size
+        # Open MPI's old transport may go, and only where UCX takes its place.
+        for line in script.splitlines():
+            assert "openib" not in line or "-mca pml ucx" in line, size
+        # Over TCP goes the control plane of the sizes for which the catalogue says so.
+        assert ("UCX_TLS=tcp" in script) == (settings.get("UCX_TLS") == "tcp"), size
+        assert ("FI_PROVIDER=tcp" in script) == (settings.get("FI_PROVIDER") == "tcp"), size
+        assert "\n    use_infiniband\n" in script, size
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_example_of_a_template_is_a_job(tmp_path: Path, name: str) -> None:
+    from fairway_runner.ui.template_facts import template_facts
+
+    file = tmp_path / "job.yaml"
+    file.write_text(template_facts(name, tmp_path)["job"])
+    job_file = load_job(file)
+    script = render_launcher(job_file, job_file.resolve(Target.local()), Target.local())
+    assert script.startswith("#!/usr/bin/env bash\n")
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_says_what_it_is(name: str) -> None:
+    file = all_templates(Path(__file__).parent)[name]
+    front = front_matter(file, file.read_text())
+    assert front.description.endswith(".")
+    for option in front.options.values():
+        assert option.help.endswith(".")
+        assert option.default is not None
+
+
+@pytest.mark.parametrize(
+    ("job", "path", "says"),
+    [
+        (
+            {"template": "torchrun", "options": {"min_nodes": 5}},
+            "options.min_nodes",
+            "`options.min_nodes` is 5, and the job has 4 nodes",
+        ),
+        (
+            {"template": "torchrun", "options": {"min_nodes": 2, "rendezvous": "static"}},
+            "options.rendezvous",
+            "the rendezvous `static` cannot do without a node",
+        ),
+        (
+            {"template": "torchrun", "options": {"max_restarts": -1}},
+            "options.max_restarts",
+            "`options.max_restarts` is below 0",
+        ),
+        (
+            {"template": "tensorflow", "options": {"parameter_servers": 31}},
+            "options.parameter_servers",
+            "31 parameter servers do not fit into 32 processes",
+        ),
+        (
+            {"template": "horovod", "options": {"timeline": "trace"}},
+            "options.timeline",
+            "the job has no output `trace`",
+        ),
+        (
+            {"template": "horovod", "options": {"cycle_ms": 0}},
+            "options.cycle_ms",
+            "`options.cycle_ms` must be above 0",
+        ),
+        (
+            {"template": "notebook", "outputs": {}},
+            "options.output",
+            "the job has no output `notebook` to keep the executed notebook",
+        ),
+        ({"template": "notebook", "command": "a.py"}, "command", "`a.py` is not a notebook"),
+        (
+            {"template": "nccl-tests", "processes_per_node": 4},
+            "processes_per_node",
+            "one process for each GPU is measured, and Standard_ND96isr_H100_v5 has 8",
+        ),
+    ],
+)
+def test_a_job_that_the_launcher_cannot_start_is_refused(
+    tmp_path: Path, job: dict[str, Any], path: str, says: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        render(tmp_path, "Standard_ND96isr_H100_v5", **job)
+    [finding] = caught.value.findings
+    assert (finding.path, finding.message) == (path, says)
+    assert finding.location is not None
+
+
+def test_gpus_are_needed_to_measure_them(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Standard_HB176rs_v4 has no GPUs to measure"):
+        render(tmp_path, "Standard_HB176rs_v4", template="nccl-tests")

@@ -1,0 +1,111 @@
+"""The examples of the launchers, submitted to this machine as their READMEs say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def need(there: bool, command: str) -> None:
+    """Skips the test where something is not installed; in CI that is a failure."""
+    if not there:
+        message = f"not installed: {command}"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+
+
+def submit(
+    example: Path, folder: Path, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Submits an example's job from an empty folder, and follows it to its end."""
+    fairway = Path(sys.executable).with_name("fairway")
+    return subprocess.run(
+        [fairway, "submit", example / "job.yaml", "--target", "local", "--watch", *arguments],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def examples(repository: Path) -> Path:
+    """The folder of the examples."""
+    return repository / "examples"
+
+
+@pytest.mark.parametrize(
+    ("example", "package", "says"),
+    [
+        ("mpich", "mpich", r"done: pi=3\.1415926536 error=\S+ ranks=4 mpi=MPICH"),
+        ("intelmpi", "impi-rt", r"done: \S+ us \S+ GB/s ranks=2 mpi=Intel\(R\) MPI"),
+    ],
+)
+def test_an_mpi_other_than_open_mpi(
+    repository: Path, examples: Path, tmp_path: Path, example: str, package: str, says: str
+) -> None:
+    # Its programs have the same names as Open MPI's, so it has a folder of its own.
+    prefix = Path(sys.prefix) / example
+    pip = f"pip install --no-deps --prefix .venv/{example} {package}"
+    need((prefix / "bin/mpiexec.hydra").exists(), pip)
+    path = f"{prefix / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    library = str(prefix / "lib/libmpi.so.12")
+    done = submit(
+        examples / example, tmp_path, PATH=path, VIRTUAL_ENV=sys.prefix, MPI4PY_LIBMPI=library
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(f"^{says}$", done.stdout, re.MULTILINE)
+
+
+def test_torchrun(examples: Path, tmp_path: Path) -> None:
+    need(importlib.util.find_spec("torch") is not None, ".venv/bin/pip install torch")
+    # One process a node: four that import PyTorch take this machine's cores for long.
+    done = submit(examples / "torchrun", tmp_path, "-s", "processes_per_node=1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\ndone: slope=3.000 offset=-1.000 ranks=2 nodes=2\n" in done.stdout
+
+
+def test_tensorflow_s_cluster(examples: Path, tmp_path: Path) -> None:
+    done = submit(examples / "tensorflow", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\ndone: the chief has found 3 others\n" in done.stdout
+    found = set(re.findall(r"^localhost:\d+ is (.*)$", done.stdout, re.MULTILINE))
+    assert found == {"ps 0", "worker 0", "worker 1"}
+
+
+def notebook_of(folder: Path) -> dict[str, object]:
+    """The executed notebook of the only run."""
+    [path] = folder.glob(".fairway/runs/*/tasks/0/outputs/notebook/report.ipynb")
+    return dict(json.loads(path.read_text()))
+
+
+def test_a_notebook(examples: Path, tmp_path: Path) -> None:
+    need(shutil.which("papermill", path=Path(sys.executable).parent) is not None, "papermill")
+    done = submit(examples / "notebook", tmp_path, "-s", "params.title=it's {one}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "done: it's {one} of radius 2.0: area 12.567 from 500 × 500 points" in done.stdout
+    text = json.dumps(notebook_of(tmp_path), ensure_ascii=False)
+    assert "count = 500" in text
+    assert "area 12.567 from 500 × 500 points" in text
+
+
+def test_a_notebook_that_fails_fails_the_run(examples: Path, tmp_path: Path) -> None:
+    need(shutil.which("papermill", path=Path(sys.executable).parent) is not None, "papermill")
+    done = submit(
+        examples / "notebook",
+        tmp_path,
+        *("-s", "params.count=0", "-s", "outputs.notebook.when=always"),
+    )
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stdout
+    assert "ZeroDivisionError" in json.dumps(notebook_of(tmp_path))

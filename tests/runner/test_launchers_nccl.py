@@ -1,0 +1,139 @@
+"""The template nccl-tests, with a stand-in for mpirun that reports a bandwidth."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_runner.job_file import load_job
+from fairway_runner.launcher import render_launcher
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# As all_reduce_perf of nccl-tests 2.16 prints: out of place in columns 6 to 9, in place behind.
+ROW = (
+    "{:>12} {:>12}     float     sum      -1  {:>8}  245.42  {:>6}      0  35000.0  245.4  999.9  0"
+)
+
+
+def report(busbw: str, wrong: str) -> str:
+    """What mpirun prints; the largest message has the bandwidth."""
+    return "\n".join(
+        [
+            "# nThread 1 nGpus 1 minBytes 8388608 maxBytes 8589934592",
+            "#       size         count      type   redop    root     time   algbw   busbw #wrong",
+            ROW.format(8388608, 2097152, "150.0", "108.35"),
+            ROW.format(8589934592, 2147483648, "35000.0", busbw),
+            f"# Out of bounds values : {wrong}",
+            "# Avg bus bandwidth    : 291.9\n",
+        ]
+    )
+
+
+class Cluster:
+    """Two H100 nodes; `mpirun` is the text of the program that stands in for it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        port = root / "sys/class/infiniband/mlx5_ib0/ports/1"
+        (port / "pkeys").mkdir(parents=True)
+        (port / "link_layer").write_text("InfiniBand\n")
+        (port / "pkeys/0").write_text("0x8001\n")
+
+    def measure(
+        self, busbw: str = "475.38", *, wrong: str = "0 OK", code: int = 0, **job: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the job where mpirun reports that bandwidth and ends with that code."""
+        (self.root / "report").write_text(report(busbw, wrong))
+        mpirun = self.root / "bin/mpirun"
+        mpirun.parent.mkdir()
+        mpirun.write_text(f"#!/bin/sh\ncat {self.root}/report\nexit {code}\n")
+        mpirun.chmod(0o755)
+        target = Target(
+            name="nd",
+            engine="slurm",
+            vm_size=job.pop("size", "Standard_ND96isr_H100_v5"),
+            nodes=NodeRange(min=0, max=16),
+            slurm=SlurmAccess(host="h", user="u", partition="p", shared="/s"),
+        )
+        defaults = {"name": "x", "template": "nccl-tests", "nodes": 2, "processes_per_node": 8}
+        file = self.root / "job.yaml"
+        file.write_text(json.dumps({**defaults, "command": "all_reduce_perf", **job}))
+        job_file = load_job(file)
+        resolved = job_file.resolve(target)
+        (self.root / "hosts").write_text("a\nb\n")
+        environment = {
+            "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
+            "FAIRWAY_SYSTEM_ROOT": str(self.root),
+            "FAIRWAY_SCRATCH_DIR": str(self.root),
+            "FAIRWAY_HOSTFILE": str(self.root / "hosts"),
+            "FAIRWAY_NODES": str(resolved.nodes),
+            "FAIRWAY_PROCESSES_PER_NODE": "8",
+            "FAIRWAY_WORLD_SIZE": str(resolved.world_size),
+        }
+        return subprocess.run(
+            ["bash", "-c", render_launcher(job_file, resolved, target)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    """Two H100 nodes."""
+    return Cluster(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("busbw", "nodes", "code", "says"),
+    [
+        ("475.38", 2, 0, "sound: {}; at least 400 GB/s are expected"),
+        ("400.00", 2, 0, "sound: {}; at least 400 GB/s are expected"),
+        ("399.99", 2, 0, "slow: {}; a sound fabric has 400 GB/s"),
+        ("299.99", 2, 1, "too slow: {}; at least 300 GB/s are expected"),
+        ("470.01", 1, 0, "sound: {}; at least 460 GB/s are expected"),
+        ("459.99", 1, 1, "too slow: {}; at least 460 GB/s are expected"),
+    ],
+)
+def test_the_fabric_is_held_to_what_its_size_reaches(
+    cluster: Cluster, busbw: str, nodes: int, code: int, says: str
+) -> None:
+    done = cluster.measure(busbw, nodes=nodes)
+    assert done.returncode == code
+    reached = f"all-reduce reaches {busbw} GB/s with 8589934592 bytes on {nodes} × 8 GPUs"
+    last = (done.stderr if code else done.stdout).splitlines()[-1]
+    assert last == "nccl-tests: " + says.format(reached)
+    assert done.stdout.startswith("# nThread 1")
+
+
+def test_the_job_may_set_the_least_bandwidth(cluster: Cluster) -> None:
+    done = cluster.measure("475.38", options={"minimum": 480.5})
+    assert done.returncode == 1
+    assert done.stderr.endswith("; at least 480.5 GB/s are expected\n")
+
+
+def test_a_size_of_which_nothing_is_known_is_measured(cluster: Cluster) -> None:
+    done = cluster.measure("375.38", size="Standard_ND96isr_H200_v5")
+    assert done.returncode == 0
+    assert done.stdout.endswith("; what to expect of this VM size is not known\n")
+
+
+@pytest.mark.parametrize("wrong", ["3 FAILED", "", "0.5 OK", "10 FAILED"])
+def test_sums_that_are_wrong_fail(cluster: Cluster, wrong: str) -> None:
+    done = cluster.measure(wrong=wrong)
+    assert done.returncode == 1
+    assert done.stderr == "nccl-tests: failed: no result, or sums that are wrong\n"
+
+
+def test_a_failure_of_mpirun_is_passed_on(cluster: Cluster) -> None:
+    done = cluster.measure(code=213)
+    assert done.returncode == 213
+    assert "nccl-tests:" not in done.stdout

@@ -1,0 +1,235 @@
+"""Options of templates: what front matter may declare, and what a job may set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.findings import Finding, UserError
+from fairway_core.target import Target
+from fairway_runner.job_file import load_job
+from fairway_runner.launcher import render_launcher
+from fairway_runner.template_options import Option
+from fairway_runner.templates import front_matter
+
+if TYPE_CHECKING:
+    from fairway_runner.params import Scalar
+
+FRONT = """{#
+description: Mine.
+options:
+  count: {type: int, default: 3, help: "How many."}
+  rate: {type: float, default: 0.5, help: "How fast."}
+  text: {type: text, default: "", help: "What."}
+  flag: {type: bool, default: false, help: "Whether."}
+  mode: {type: choice, choices: [fast, safe], default: safe, help: "Which."}
+#}
+{{ options.count }} {{ options.rate }} {{ options.text }} {{ options.flag }} {{ options.mode }}
+"""
+
+
+FROM_PARAMS = "options: {count: '{{ params.n }}', rate: '{{ params.r }}', flag: '{{ true }}'}\n"
+
+
+def render(folder: Path, options: str, *overrides: str, front: str = FRONT) -> str:
+    """What the template makes of a job's options."""
+    (folder / "own.sh.j2").write_text(front)
+    job = folder / "job.yaml"
+    job.write_text(f"name: x\ntemplate: own.sh.j2\ncommand: 'true'\n{options}")
+    job_file = load_job(job, overrides)
+    return render_launcher(job_file, job_file.resolve(Target.local()), Target.local())
+
+
+def findings(folder: Path, options: str, *overrides: str, front: str = FRONT) -> list[Finding]:
+    """What is wrong with a job's options."""
+    with pytest.raises(UserError) as caught:
+        render(folder, options, *overrides, front=front)
+    return list(caught.value.findings)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("", "3 0.5 '' false safe\n"),
+        ("options: {}\n", "3 0.5 '' false safe\n"),
+        ("options: {count: -4, rate: 2, text: a b, flag: true}\n", "-4 2.0 'a b' true safe\n"),
+        ('options: {text: "$(id)\'"}\n', "3 0.5 '$(id)'\"'\"'' false safe\n"),
+        # What a template of the job file makes is text, and counts as what it says.
+        (f"params: {{n: 7, r: 1e-3}}\n{FROM_PARAMS}", "7 0.001 '' true safe\n"),
+    ],
+)
+def test_options_have_the_job_s_values_or_their_defaults(
+    tmp_path: Path, options: str, text: str
+) -> None:
+    assert render(tmp_path, options) == text
+
+
+def test_an_option_is_set_on_the_command_line(tmp_path: Path) -> None:
+    overrides = ("options.count=9", "options.mode=fast", "options.flag=true")
+    assert render(tmp_path, "", *overrides) == "9 0.5 '' true fast\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "message", "mend"),
+    [
+        (
+            "coutn: 1",
+            "unknown-option",
+            "the template `own.sh.j2` has no option `coutn`",
+            "did you mean `count`?",
+        ),
+        (
+            "xyz: 1",
+            "unknown-option",
+            "the template `own.sh.j2` has no option `xyz`",
+            "known are: count, flag, mode, rate, text",
+        ),
+        (
+            "count: 1.5",
+            "bad-option",
+            "`options.count`: expected a whole number, found the number 1.5",
+            "",
+        ),
+        (
+            "count: true",
+            "bad-option",
+            "`options.count`: expected a whole number, found `true`",
+            "",
+        ),
+        (
+            "count: many",
+            "bad-option",
+            "`options.count`: expected a whole number, found the text `many`",
+            "",
+        ),
+        (
+            "rate: fast",
+            "bad-option",
+            "`options.rate`: expected a number, found the text `fast`",
+            "",
+        ),
+        (
+            "flag: 1",
+            "bad-option",
+            "`options.flag`: expected true or false, found the number 1",
+            "",
+        ),
+        (
+            "text: 8",
+            "bad-option",
+            "`options.text`: expected text, found the number 8",
+            'put it in quotes: "8"',
+        ),
+        (
+            "text: yes",
+            None,
+            "",
+            "",
+        ),
+        (
+            "mode: save",
+            "bad-option",
+            "`options.mode`: expected one of `fast`, `safe`, found the text `save`",
+            "did you mean `safe`?",
+        ),
+    ],
+)
+def test_a_wrong_option_is_said_at_its_line(
+    tmp_path: Path,
+    line: str,
+    rule: str | None,
+    message: str,
+    mend: str,
+) -> None:
+    options = f"options:\n  rate: 1.0\n  {line}\n".replace("  rate: 1.0\n", "", "rate" in line)
+    if rule is None:  # YAML 1.2 takes it for text
+        assert render(tmp_path, options) == "3 1.0 yes false safe\n"
+        return
+    [finding] = findings(tmp_path, options)
+    assert (finding.id, finding.message, finding.mend) == (rule, message, mend)
+    place = finding.location
+    assert place is not None
+    assert place.text.strip() == line
+    wanted = line if rule == "unknown-option" else line.split(": ")[1]
+    assert place.text[place.column - 1 :].startswith(wanted)
+
+
+def test_all_wrong_options_are_said_at_once(tmp_path: Path) -> None:
+    found = findings(tmp_path, "options: {coutn: 1, rate: x, mode: y}\n")
+    assert [finding.path for finding in found] == ["options.coutn", "options.rate", "options.mode"]
+
+
+def test_a_template_without_options_says_so(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, "options: {a: 1}\n", front="{# description: Mine. #}\n")
+    assert finding.mend == "the template `own.sh.j2` has no options: remove it"
+
+
+def test_an_option_without_a_default_must_be_set(tmp_path: Path) -> None:
+    front = "{#\ndescription: M.\noptions: {file: {type: text, help: Which file.}}\n#}\n"
+    front += "{{ options.file }}\n"
+    [finding] = findings(tmp_path, "", front=front)
+    assert finding.id == "missing-option"
+    assert finding.message == "the template `own.sh.j2` needs the option `file`: Which file."
+    assert finding.mend == "add it under `options:`, text"
+    assert render(tmp_path, "options: {file: a}\n", front=front) == "a\n"
+
+
+def test_options_are_values_and_no_mapping(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, "options: {count: [1]}\n")
+    assert finding.path == "options.count"
+    [finding] = findings(tmp_path, "options: fast\n")
+    assert "expected a mapping" in finding.message
+
+
+def test_an_option_that_the_template_does_not_declare_is_unknown_to_it(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, "", front=FRONT.replace("options.mode", "options.modus"))
+    assert finding.message == "unknown name `options.modus`: did you mean `options.mode`?"
+
+
+@pytest.mark.parametrize(
+    ("declared", "path", "says"),
+    [
+        ("{type: int, default: x, help: h}", "default", "must be a whole number"),
+        ("{type: choice, default: a, help: h}", "type", "the type and the choices do not fit"),
+        ("{type: text, choices: [a], help: h}", "type", "the type and the choices do not fit"),
+        ("{type: choice, choices: [a], default: b, help: h}", "default", "must be one of `a`"),
+        ("{type: number, help: h}", "type", "expected one of"),
+        ("{type: int}", "help", "is missing"),
+        ("{type: int, help: h, defualt: 3}", "defualt", "unknown key"),
+    ],
+)
+def test_a_template_s_own_mistakes_are_said_at_its_line(
+    declared: str, path: str, says: str
+) -> None:
+    source = "{#\ndescription: M.\noptions:\n  size: " + declared + "\n#}\n"
+    with pytest.raises(UserError) as caught:
+        front_matter(Path("own.sh.j2"), source)
+    [finding] = caught.value.findings
+    assert says in finding.message
+    assert finding.path == f"options.size.{path}"
+    assert finding.location is not None
+    assert (finding.location.file, finding.location.line) == ("own.sh.j2", 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "value"),
+    [
+        ("int", "12", 12),
+        ("int", "1.0", None),
+        ("int", 1.0, None),
+        ("float", "1e-5", 1e-5),
+        ("float", 3, 3.0),
+        ("float", True, None),
+        ("bool", "false", False),
+        ("bool", "0", None),
+        ("bool", 0, None),
+        ("text", "", ""),
+        ("text", False, None),
+    ],
+)
+def test_what_an_option_accepts(kind: str, given: Scalar, value: Scalar | None) -> None:
+    accepted = Option.model_validate({"type": kind, "help": "h"}).accept(given)
+    assert accepted == value
+    assert type(accepted) is type(value)

@@ -1,0 +1,328 @@
+"""Launchers' scripts, run for real: with this machine's MPI, and with stand-ins for programs
+that are not here. Each test plays the engine, and exports the contract by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_runner.job_file import load_job
+from fairway_runner.launcher import render_launcher
+
+# Text that a shell, a here-document or JSON could trip over.
+HOSTILE = "it's \"$HOME\" `id` \\n $(id)\nEOF\n  'x' é"
+
+# Two nodes on this machine that share nothing with the main host but what they are told: a new
+# environment with the contract, PATH and HOME alone.
+EACH_NODE = """#!/usr/bin/env bash
+mapfile -t contract < <(compgen -e | grep ^FAIRWAY_)
+nodes=()
+for ((rank = 0; rank < FAIRWAY_NODES; rank++)); do
+    variables=("PATH=$PATH" "HOME=$HOME" "FAIRWAY_NODE_RANK=$rank")
+    for name in "${contract[@]}"; do variables+=("$name=${!name}"); done
+    env -i "${variables[@]}" "$@" &
+    nodes+=($!)
+done
+status=0
+for node in "${nodes[@]}"; do wait "$node" || status=$?; done
+exit "$status"
+"""
+
+# What mpirun takes for ssh: it drops the host, and starts the daemon with a bare environment.
+AGENT = """#!/usr/bin/env bash
+shift
+exec env -i PATH="$PATH" HOME="$HOME" OMPI_ALLOW_RUN_AS_ROOT=1 \\
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 bash -c "$*"
+"""
+
+
+def program(path: Path, text: str) -> Path:
+    """An executable file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Engine:
+    """Runs jobs on two make-believe nodes; programs in `bin` come before the machine's."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bin = root / "bin"
+        self.bin.mkdir()
+        program(root / "each-node", EACH_NODE)
+        program(root / "agent", AGENT)
+
+    def run(self, *, size: str = "local", **job: Any) -> subprocess.CompletedProcess[str]:
+        """Renders a job of two nodes with two processes each, and runs its script."""
+        file = self.root / "job.yaml"
+        defaults = {"name": "train", "nodes": 2, "processes_per_node": 2, "command": "true"}
+        file.write_text(json.dumps({**defaults, **job}))
+        job_file = load_job(file)
+        place = Target.local()
+        if size != "local":
+            access = SlurmAccess(host="h", user="u", partition="p", shared="/s")
+            count = NodeRange(min=0, max=16)
+            place = Target(name="nd", engine="slurm", vm_size=size, nodes=count, slurm=access)
+        resolved = job_file.resolve(place)
+        script = self.root / "launch.sh"
+        script.write_text(render_launcher(job_file, resolved, place))
+        return subprocess.run(
+            ["bash", str(script)],
+            env=self.contract(resolved.nodes, resolved.processes_per_node, list(resolved.outputs)),
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def contract(self, nodes: int, width: int, outputs: list[str]) -> dict[str, str]:
+        """What an engine exports on the main host."""
+        hosts = [f"127.0.1.{number + 1}" for number in range(nodes)]
+        (self.root / "hosts").write_text("".join(f"{host}\n" for host in hosts))
+        directories = {f"FAIRWAY_OUTPUT_{name.upper()}": f"out/{name}" for name in outputs}
+        directories |= {"FAIRWAY_SCRATCH_DIR": "scratch", "FAIRWAY_SHARED_DIR": "shared"}
+        for folder in directories.values():
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+        tools = Path(sys.executable).parent
+        return {
+            "PATH": f"{self.bin}:{tools}:{os.environ['PATH']}",
+            "HOME": str(self.root),
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "FAIRWAY_RUN": "train-abc234",
+            "FAIRWAY_TASK": "0",
+            "FAIRWAY_ATTEMPT": "0",
+            "FAIRWAY_NODES": str(nodes),
+            "FAIRWAY_PROCESSES_PER_NODE": str(width),
+            "FAIRWAY_WORLD_SIZE": str(nodes * width),
+            "FAIRWAY_HOSTS": ",".join(hosts),
+            "FAIRWAY_HOSTFILE": str(self.root / "hosts"),
+            "FAIRWAY_MAIN_HOST": hosts[0],
+            "FAIRWAY_MAIN_PORT": str(free_port()),
+            "FAIRWAY_EACH_NODE": str(self.root / "each-node"),
+            "FAIRWAY_MPI_ARGS": f"--bind-to none --prtemca plm_ssh_agent {self.root / 'agent'}",
+            "TOKEN": "hush",
+            **{name: str(self.root / folder) for name, folder in directories.items()},
+        }
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """Two make-believe nodes."""
+    return Engine(tmp_path)
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What a run that went well printed, in the order of the alphabet."""
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.splitlines())
+
+
+SHOW = "python -c " + shlex.quote(
+    "import json, os; print(json.dumps([os.environ.get(name) for name in"
+    " ('VALUE', 'FAIRWAY_WORLD_SIZE', 'FAIRWAY_RUN', 'TOKEN')]))"
+)
+
+
+def test_ranks_on_another_node_see_env_secrets_and_the_contract(engine: Engine) -> None:
+    # The node's address is not one that mpirun takes for its own. With two such nodes, whose
+    # daemons have one hostname here, mpirun of Open MPI 5.0 now and then does not end.
+    done = engine.run(
+        template="openmpi",
+        command=SHOW,
+        env={"VALUE": HOSTILE},
+        secrets={"TOKEN": "env:TOKEN"},
+        nodes=1,
+    )
+    seen = [json.loads(line) for line in lines(done)]
+    assert seen == [[HOSTILE, "2", "train-abc234", "hush"]] * 2
+
+
+def test_mpirun_is_told_of_each_host_once(engine: Engine) -> None:
+    program(
+        engine.bin / "mpirun", '#!/bin/sh\nwhile [ $1 != --hostfile ]; do shift; done; cat "$2"\n'
+    )
+    assert lines(engine.run(template="openmpi")) == ["127.0.1.1 slots=2", "127.0.1.2 slots=2"]
+    launch = (engine.root / "launch.sh").read_text()
+    contract = engine.contract(3, 2, [])
+    (engine.root / "hosts").write_text("one\ntwo\none\n")
+    done = subprocess.run(
+        ["bash", "-c", launch], env=contract, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "one slots=4\ntwo slots=2\n"
+
+
+@pytest.mark.parametrize("template", ["every-node", "plain"])
+def test_values_reach_the_command_as_they_are(engine: Engine, template: str) -> None:
+    command = f"{SHOW} && printf '%s\\n' {shlex.quote(HOSTILE)} >&2"
+    done = engine.run(template=template, command=command, env={"VALUE": HOSTILE})
+    times = 2 if template == "every-node" else 1
+    seen = [json.loads(line)[0] for line in lines(done)]
+    assert seen == [HOSTILE] * times
+    assert done.stderr == f"{HOSTILE}\n" * times
+
+
+def test_every_node_knows_its_rank(engine: Engine) -> None:
+    done = engine.run(template="every-node", nodes=3, command="echo node $FAIRWAY_NODE_RANK")
+    assert lines(done) == ["node 0", "node 1", "node 2"]
+
+
+@pytest.mark.parametrize("template", ["openmpi", "every-node", "plain", "tensorflow"])
+def test_the_exit_code_is_the_command_s(engine: Engine, template: str) -> None:
+    assert engine.run(template=template, command="exit 7", nodes=1).returncode == 7
+
+
+def test_hpcx_is_set_up_from_its_folder(engine: Engine) -> None:
+    home = engine.root / "hpcx v2"
+    mpirun = Path(sys.executable).with_name("mpirun")
+    program(home / "ompi/bin/mpirun", f'#!/bin/sh\nexec {mpirun} "$@"\n')
+    (home / "hpcx-init.sh").write_text(
+        f"hpcx_load() {{ echo $UNSET; export HPCX_MPI_DIR={shlex.quote(str(home / 'ompi'))}\n"
+        "export HPCX_UCX_DIR=/ucx OPAL_PREFIX=; unset OPAL_PREFIX; }\n"
+    )
+    done = engine.run(
+        template="hpcx", options={"home": str(home)}, command="echo $HPCX_UCX_DIR", nodes=1
+    )
+    assert lines(done) == ["", "/ucx", "/ucx"]
+
+
+def test_without_hpcx_it_is_said(engine: Engine) -> None:
+    done = engine.run(template="hpcx", options={"home": "/no such/hpcx"})
+    assert done.returncode == 4
+    assert "error: there is no HPC-X in /no such/hpcx" in done.stderr
+
+
+def test_horovod_has_its_settings_and_the_job_wins(engine: Engine) -> None:
+    done = engine.run(
+        template="horovod",
+        options={"fusion_mib": 128, "cycle_ms": 2.5, "autotune": True, "timeline": "trace"},
+        outputs={"trace": {}},
+        env={"HOROVOD_CYCLE_TIME": "9"},
+        command="env | grep ^HOROVOD | sort | tr '\\n' ' '; echo",
+        processes_per_node=1,
+        nodes=1,
+    )
+    timeline = f"HOROVOD_TIMELINE={engine.root}/out/trace/timeline.json"
+    wanted = (
+        f"HOROVOD_AUTOTUNE=1 HOROVOD_CYCLE_TIME=9 HOROVOD_FUSION_THRESHOLD=134217728 {timeline}"
+    )
+    assert lines(done) == [f"{wanted} "]
+
+
+# --- DeepSpeed ---------------------------------------------------------------------------------
+
+# Reads its arguments and starts processes as deepspeed.launcher.launch of DeepSpeed 0.18 does.
+DEEPSPEED = """
+import argparse, base64, json, os, subprocess, sys
+parser = argparse.ArgumentParser()
+for name in ("world_info", "master_addr"):
+    parser.add_argument(f"--{name}")
+for name in ("node_rank", "master_port"):
+    parser.add_argument(f"--{name}", type=int)
+for name in ("no_python", "no_local_rank"):
+    parser.add_argument(f"--{name}", action="store_true", required=True)
+parser.add_argument("program")
+parser.add_argument("arguments", nargs=argparse.REMAINDER)
+given = parser.parse_args()
+world = json.loads(base64.urlsafe_b64decode(given.world_info))
+own = list(world.values())[given.node_rank]
+before = sum(len(ids) for ids in list(world.values())[: given.node_rank])
+for local in range(len(own)):
+    os.environ |= {"LOCAL_RANK": str(local), "RANK": str(before + local)}
+    os.environ |= {"WORLD_SIZE": str(sum(map(len, world.values())))}
+    subprocess.run([given.program, *given.arguments], check=True)
+"""
+
+
+def test_deepspeed_starts_the_processes_of_each_node(engine: Engine) -> None:
+    package = engine.root / "deepspeed/launcher"
+    package.mkdir(parents=True)
+    (package / "launch.py").write_text(DEEPSPEED)
+    done = engine.run(
+        template="deepspeed", env={"X": HOSTILE}, command="echo $RANK $LOCAL_RANK $WORLD_SIZE"
+    )
+    assert lines(done) == ["0 0 4", "1 1 4", "2 0 4", "3 1 4"]
+
+
+# --- torchrun ----------------------------------------------------------------------------------
+
+TORCHRUN = """#!/usr/bin/env bash
+echo "$FAIRWAY_NODE_RANK ${*:1:14} $OMP_NUM_THREADS"
+exit $(cat "$HOME/exit-$FAIRWAY_NODE_RANK" 2>/dev/null || echo 0)
+"""
+
+
+@pytest.fixture
+def torchrun(engine: Engine) -> Engine:
+    """Nodes whose torchrun says how it was called, and ends as a file tells it to."""
+    script = TORCHRUN.replace("$HOME", str(engine.root))
+    program(engine.bin / "torchrun", script)
+    return engine
+
+
+def test_agents_meet_at_the_main_host(torchrun: Engine) -> None:
+    first, second = lines(torchrun.run(template="torchrun", env={"OMP_NUM_THREADS": "3"}))
+    assert first.startswith("0 --nnodes 2 --nproc_per_node 2 --rdzv_endpoint 127.0.1.1:")
+    assert "--rdzv_backend c10d --rdzv_conf is_host=1 --local_addr 127.0.1.1" in first
+    assert "--rdzv_backend c10d --rdzv_conf is_host=0 --local_addr 127.0.1.2" in second
+    assert "--rdzv_id train-abc234-0-0 " in second
+    assert second.endswith(" 3")
+
+
+@pytest.mark.parametrize(("node", "code"), [(1, 0), (0, 5)])
+def test_an_elastic_run_goes_on_without_a_node_but_the_main_one(
+    torchrun: Engine, node: int, code: int
+) -> None:
+    (torchrun.root / f"exit-{node}").write_text("5")
+    done = torchrun.run(template="torchrun", options={"min_nodes": 1})
+    assert done.returncode == code
+    assert "--nnodes 1:2" in done.stdout
+    assert ("node 127.0.1.2 has left the run: exit code 5" in done.stderr) == (node == 1)
+    assert torchrun.run(template="torchrun").returncode == 5
+
+
+# --- TensorFlow --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("servers", "roles"),
+    [
+        (0, ["worker 0", "worker 1", "worker 2", "worker 3"]),
+        (2, ["chief 0", "ps 0", "ps 1", "worker 0"]),
+    ],
+)
+def test_each_process_has_its_part_of_the_cluster(
+    engine: Engine, servers: int, roles: list[str]
+) -> None:
+    # The chief waits for the others' word, as one that is gone would take them with it.
+    others = "until (($(ls seen-* | wc -l) == 4)); do :; done"
+    command = f'echo "$TF_CONFIG"; touch "seen-$BASHPID"; {others}'
+    done = engine.run(
+        template="tensorflow", options={"parameter_servers": servers}, command=command
+    )
+    configs = [json.loads(line) for line in lines(done)]
+    assert len({json.dumps(config["cluster"]) for config in configs}) == 1
+    tasks = sorted(f"{each['task']['type']} {each['task']['index']}" for each in configs)
+    assert tasks == roles
+    cluster = configs[0]["cluster"]
+    addresses = [address for role in ("chief", "ps", "worker") for address in cluster.get(role, [])]
+    assert len(set(addresses)) == 4
+    assert [address.split(":")[0] for address in addresses] == ["127.0.1.1"] * 2 + ["127.0.1.2"] * 2

@@ -1,0 +1,361 @@
+"""The preflight, run for real: nodes with folders in place of /sys and /proc, some of them bad."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_runner.job_file import load_job
+from fairway_runner.launcher import render_launcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+H100 = "Standard_ND96isr_H100_v5"
+HOSTS = ["10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7"]
+
+# Each "node" has a folder: its system files, and its own programs before the machine's. What
+# a node may lock of its memory is a builtin's answer, which a function takes the place of.
+EACH_NODE = """#!/usr/bin/env bash
+status=0
+for ((rank = 0; rank < FAIRWAY_NODES; rank++)); do
+    [[ -e $NODES/$rank ]] || continue
+    ulimit() { [[ $* != -l ]] || cat "$NODES/$FAIRWAY_NODE_RANK/memlock"; }
+    export -f ulimit
+    node=$NODES/$rank
+    FAIRWAY_NODE_RANK=$rank FAIRWAY_SYSTEM_ROOT=$node FAIRWAY_SCRATCH_DIR=$node/scratch \\
+        PATH=$node/bin:$PATH "$@" | sed "s/^/$rank: /" || status=$?
+done
+exit "$status"
+"""
+
+NVIDIA_SMI = """#!/usr/bin/env bash
+here=$(dirname "$0")
+case $1 in
+    --query-gpu=index) cat "$here/gpus" ;;
+    --query-gpu=fabric.state) cat "$here/fabric" ;;
+esac
+"""
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+class Nodes:
+    """Four sound nodes of the H100 size, and how a test spoils one of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.mount = root / "data"
+        self.mount.mkdir()
+        program(root / "each-node", EACH_NODE)
+        for rank in range(len(HOSTS)):
+            self._make(rank)
+
+    def _make(self, rank: int) -> None:
+        node = self.root / str(rank)
+        for number in range(8):
+            self._port(node, f"mlx5_ib{number}", "InfiniBand", "400 Gb/sec (4X NDR)")
+        self._port(node, "mlx5_an0", "Ethernet", "100 Gb/sec (2X HDR)")
+        program(node / "bin/nvidia-smi", NVIDIA_SMI)
+        (node / "bin/gpus").write_text("".join(f"{number}\n" for number in range(8)))
+        (node / "bin/fabric").write_text("Completed\n" * 8)
+        (node / "sys/module/nvidia_peermem").mkdir(parents=True)
+        (node / "proc/self").mkdir(parents=True)
+        (node / "proc/self/mounts").write_text(f"10.0.0.9:/data {self.mount} nfs rw 0 0\n")
+        (node / "scratch").mkdir()
+        (node / "memlock").write_text("unlimited\n")
+
+    @staticmethod
+    def _port(node: Path, device: str, link: str, rate: str) -> None:
+        folder = node / f"sys/class/infiniband/{device}/ports/1"
+        (folder / "pkeys").mkdir(parents=True)
+        (folder / "pkeys/0").write_text("0x8abc\n")
+        (folder / "pkeys/1").write_text("0x7fff\n")
+        (folder / "link_layer").write_text(f"{link}\n")
+        (folder / "state").write_text("4: ACTIVE\n")
+        (folder / "rate").write_text(f"{rate}\n")
+
+    def port(self, rank: int, device: str) -> Path:
+        """The folder of a node's port."""
+        return self.root / f"{rank}/sys/class/infiniband/{device}/ports/1"
+
+    def keys(self, rank: int, key: str) -> None:
+        """Puts a whole node into another partition."""
+        for file in self.root.glob(f"{rank}/sys/class/infiniband/mlx5_ib*/ports/1/pkeys/0"):
+            file.write_text(f"{key}\n")
+
+    def run(
+        self, level: str = "fabric", size: str = H100, **job: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a job with a preflight; its own command says "launched"."""
+        place = Target(
+            name="nd",
+            engine="slurm",
+            vm_size=size,
+            nodes=NodeRange(min=0, max=16),
+            mounts={"data": str(self.mount)},
+            slurm=SlurmAccess(host="h", user="u", partition="p", shared="/data/fairway"),
+        )
+        file = self.root / "job.yaml"
+        job = {"name": "train", "template": "plain", "command": "echo launched", **job}
+        file.write_text(
+            json.dumps({"nodes": 4, "processes_per_node": 8, **job, "preflight": level})
+        )
+        job_file = load_job(file)
+        script = render_launcher(job_file, job_file.resolve(place), place)
+        environment = {
+            "PATH": os.environ["PATH"],
+            "NODES": str(self.root),
+            "FAIRWAY_SYSTEM_ROOT": str(self.root / "0"),
+            "FAIRWAY_EACH_NODE": str(self.root / "each-node"),
+            "FAIRWAY_NODES": "4",
+            "FAIRWAY_HOSTS": ",".join(HOSTS),
+            "FAIRWAY_SCRATCH_DIR": str(self.root / "0/scratch"),
+        }
+        return subprocess.run(
+            ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60
+        )
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Nodes:
+    """Four sound nodes."""
+    return Nodes(tmp_path)
+
+
+def faults(done: subprocess.CompletedProcess[str], failing: int) -> list[str]:
+    """What was said of the nodes of a run whose preflight failed."""
+    assert done.returncode == 69
+    assert done.stdout == ""
+    *lines, last = done.stderr.splitlines()
+    assert last == f"preflight failed on {failing} of 4 nodes; the launcher was not started"
+    return lines
+
+
+@pytest.mark.parametrize("level", ["gpus", "fabric"])
+def test_sound_nodes_pass(nodes: Nodes, level: str) -> None:
+    done = nodes.run(level)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "preflight passed on 4 nodes\nlaunched\n"
+
+
+def test_without_a_preflight_nothing_is_checked(nodes: Nodes) -> None:
+    (nodes.root / "1/bin/gpus").write_text("0\n")
+    assert nodes.run("none").stdout == "launched\n"
+
+
+def spoil(path: str, text: str | None) -> Callable[[Nodes], None]:
+    """Replaces a file of a node, or removes it."""
+
+    def change(nodes: Nodes) -> None:
+        file = nodes.root / path
+        if text is not None:
+            file.write_text(text)
+        elif file.is_dir():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+
+    return change
+
+
+IB3 = "1/sys/class/infiniband/mlx5_ib3/ports/1"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        pytest.param(
+            spoil("1/bin/gpus", "".join(f"{n}\n" for n in range(7))),
+            "GPU count 7, expected 8",
+            id="a GPU is missing",
+        ),
+        pytest.param(
+            spoil("1/bin/nvidia-smi", "#!/bin/sh\necho 'NVIDIA-SMI has failed' >&2\nexit 9\n"),
+            "the GPU driver does not answer: NVIDIA-SMI has failed",
+            id="driver",
+        ),
+        pytest.param(
+            spoil("1/bin/fabric", "Completed\nIn Progress\n"),
+            "the NVLink fabric is not up; look at the service nvidia-fabricmanager",
+            id="fabric manager",
+        ),
+        pytest.param(
+            spoil("1/sys/module/nvidia_peermem", None),
+            "InfiniBand cannot reach GPU memory: the module nvidia_peermem is not loaded",
+            id="peer memory",
+        ),
+        pytest.param(
+            spoil(f"{IB3}/link_layer", "Ethernet\n"),
+            "InfiniBand port count 7, expected 8",
+            id="a port is missing",
+        ),
+        pytest.param(
+            spoil(f"{IB3}/state", "1: DOWN\n"),
+            "InfiniBand port mlx5_ib3:1 is 1: DOWN, expected ACTIVE",
+            id="a port is down",
+        ),
+        pytest.param(
+            spoil(f"{IB3}/state", "2: INIT\n"),
+            "InfiniBand port mlx5_ib3:1 is 2: INIT, expected ACTIVE",
+            id="a port is initializing",
+        ),
+        pytest.param(
+            spoil(f"{IB3}/state", None),
+            "InfiniBand port mlx5_ib3:1 is unreadable, expected ACTIVE",
+            id="a port without a state",
+        ),
+        pytest.param(
+            spoil(f"{IB3}/rate", "100 Gb/sec (1X NDR)\n"),
+            "InfiniBand port mlx5_ib3:1 runs at 100 Gb/s, expected 400",
+            id="a port is slow",
+        ),
+        pytest.param(
+            spoil(f"{IB3}/rate", None),
+            "InfiniBand port mlx5_ib3:1 runs at 0 Gb/s, expected 400",
+            id="a port without a rate",
+        ),
+        pytest.param(
+            spoil(f"{IB3}/pkeys/0", "0x0000\n"),
+            "InfiniBand port mlx5_ib3:1 has joined no partition",
+            id="no partition",
+        ),
+        pytest.param(
+            lambda nodes: nodes.keys(1, "0x8123"),
+            "partition key 0x0123, while 3 of 4 nodes have 0x0abc",
+            id="another partition",
+        ),
+        pytest.param(
+            spoil(f"{IB3}/pkeys/0", "0x8123\n"),
+            "partition key 0x0abc 0x0123, while 4 of 4 nodes have 0x0abc",
+            id="two partitions",
+        ),
+        pytest.param(
+            spoil("1/memlock", "64\n"),
+            "locked memory is limited to 64 KiB, expected unlimited",
+            id="memlock",
+        ),
+        pytest.param(
+            spoil("1/proc/self/mounts", "/dev/sda / ext4 rw 0 0\n"),
+            "nothing is mounted at MOUNT",
+            id="mount",
+        ),
+        pytest.param(
+            spoil("1/scratch", None), "the scratch directory SCRATCH does not exist", id="scratch"
+        ),
+        pytest.param(
+            lambda nodes: program(
+                nodes.root / "1/bin/df", "#!/bin/sh\nprintf 'head\\nd 1 1 1048575 99%% /\\n'\n"
+            ),
+            "less than 1 GiB is free in the scratch directory SCRATCH",
+            id="full",
+        ),
+        pytest.param(
+            lambda nodes: shutil.rmtree(nodes.root / "1"),
+            "it did not finish its checks",
+            id="a node that cannot be reached",
+        ),
+    ],
+)
+def test_a_bad_node_is_named_with_the_reason(
+    nodes: Nodes, change: Callable[[Nodes], None], says: str
+) -> None:
+    change(nodes)
+    says = says.replace("MOUNT", str(nodes.mount)).replace("SCRATCH", f"{nodes.root}/1/scratch")
+    assert faults(nodes.run(), 1) == [f"node 10.0.0.5: {says}"]
+
+
+def test_a_driver_with_open_modules_needs_no_peermem(nodes: Nodes) -> None:
+    shutil.rmtree(nodes.root / "1/sys/module/nvidia_peermem")
+    version = nodes.root / "1/proc/driver/nvidia/version"
+    version.parent.mkdir(parents=True)
+    version.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86\n")
+    assert nodes.run().stdout.endswith("launched\n")
+
+
+def test_every_fault_is_shown_in_the_order_of_nodes_and_checks(nodes: Nodes) -> None:
+    (nodes.root / "3/bin/gpus").write_text("0\n1\n")
+    (nodes.root / "0/memlock").write_text("64\n")
+    (nodes.port(0, "mlx5_ib7") / "state").write_text("1: DOWN\n")
+    nodes.keys(3, "0x8123")
+    assert faults(nodes.run(), 2) == [
+        "node 10.0.0.4: InfiniBand port mlx5_ib7:1 is 1: DOWN, expected ACTIVE",
+        "node 10.0.0.4: locked memory is limited to 64 KiB, expected unlimited",
+        "node 10.0.0.7: GPU count 2, expected 8",
+        "node 10.0.0.7: partition key 0x0123, while 3 of 4 nodes have 0x0abc",
+    ]
+
+
+def test_the_level_gpus_leaves_the_fabric_alone(nodes: Nodes) -> None:
+    nodes.keys(1, "0x8123")
+    (nodes.root / "2/memlock").write_text("64\n")
+    shutil.rmtree(nodes.root / "3/sys/module/nvidia_peermem")
+    assert nodes.run("gpus").stdout.endswith("launched\n")
+    (nodes.root / "2/bin/gpus").write_text("")
+    assert faults(nodes.run("gpus"), 1) == ["node 10.0.0.6: GPU count 0, expected 8"]
+
+
+def test_a_size_without_gpus_has_only_its_fabric_checked(nodes: Nodes) -> None:
+    for rank in range(4):
+        (nodes.root / f"{rank}/bin/nvidia-smi").unlink()
+    size = "Standard_HB176rs_v4"
+    lines = faults(nodes.run(size=size), 4)
+    assert lines == [f"node {host}: InfiniBand port count 8, expected 1" for host in HOSTS]
+    assert nodes.run("gpus", size).stdout.endswith("launched\n")
+
+
+def test_amd_gpus_are_counted_by_their_own_tool(nodes: Nodes) -> None:
+    cards = "".join(f"card{number},0x74b5\n" for number in range(8))
+    for rank in range(4):
+        program(nodes.root / f"{rank}/bin/rocm-smi", f"#!/bin/sh\nprintf 'device,id\\n{cards}'\n")
+    assert nodes.run(size="Standard_ND96isr_MI300X_v5").stdout.endswith("launched\n")
+    program(nodes.root / "1/bin/rocm-smi", "#!/bin/sh\nprintf 'device,id\\ncard0,0x74b5\\n'\n")
+    lines = faults(nodes.run(size="Standard_ND96isr_MI300X_v5"), 1)
+    assert lines == ["node 10.0.0.5: GPU count 1, expected 8"]
+
+
+def test_a_template_of_the_user_is_preceded_by_it_too(nodes: Nodes) -> None:
+    (nodes.root / "own.sh.j2").write_text(
+        "{# description: Mine. #}\n#!/bin/bash\n#SBATCH --exclusive\nset -e\n{{ command | raw }}\n"
+    )
+    done = nodes.run(template="own.sh.j2")
+    assert done.stdout == "preflight passed on 4 nodes\nlaunched\n"
+    (nodes.root / "1/bin/gpus").write_text("")
+    faults(nodes.run(template="own.sh.j2"), 1)
+
+
+def test_this_machine_has_its_directories_checked(tmp_path: Path, repository: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: x\ntemplate: plain\ncommand: echo launched\npreflight: fabric\n")
+    job_file = load_job(file)
+    script = render_launcher(job_file, job_file.resolve(Target.local()), Target.local())
+    environment = {
+        "PATH": os.environ["PATH"],
+        "FAIRWAY_EACH_NODE": str(repository / "bin/fairway_runner/engines/local/fairway-each-node"),
+        "FAIRWAY_NODES": "1",
+        "FAIRWAY_HOSTS": "localhost",
+        "FAIRWAY_SCRATCH_DIR": str(tmp_path / "nowhere"),
+    }
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 69
+    assert f"node localhost: the scratch directory {tmp_path}/nowhere does not exist" in done.stderr
+
+
+def test_a_mount_that_cannot_be_written_to_is_named(nodes: Nodes) -> None:
+    nodes.mount.rmdir()  # not even a superuser can write there
+    assert faults(nodes.run("gpus"), 4) == [
+        f"node {host}: the mount {nodes.mount} is not writable" for host in HOSTS
+    ]

@@ -1,0 +1,30 @@
+"""The pages that are made from the code say what the code says."""
+
+from pathlib import Path
+
+import pytest
+
+from fairway_core.checks import all_checks
+from fairway_core.environment.model import Environment
+from fairway_core.schema import models_in
+from fairway_runner.reference import PAGES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_up_to_date(repository: Path, name: str) -> None:
+    assert (repository / "docs" / name).read_text() == PAGES[name](), "run bin/docs"
+
+
+def test_every_check_has_its_entry() -> None:
+    page = PAGES["checks.md"]()
+    for check in all_checks():
+        assert f"\n### {check.id}\n" in page
+        assert f"[{check.id}](#{check.id}) | {check.severity}" in page
+
+
+def test_every_field_of_the_environment_has_its_row() -> None:
+    page = PAGES["environment.md"]()
+    for name, model in models_in(Environment).items():
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        for field in model.model_fields:
+            assert f"\n| `{field}` |" in section, f"{name}.{field}"

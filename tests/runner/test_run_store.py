@@ -1,0 +1,101 @@
+"""Runs on disk: made as a whole, found by the beginning of their id, truthful about their state."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.runs import Run, RunRecord, RunStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def record(run_id: str, created: float = 1.0) -> RunRecord:
+    facts: dict[str, Any] = {
+        "id": run_id,
+        "name": "job",
+        "target": "local",
+        "created": created,
+        "tasks": 1,
+        "job_file": "job.yaml",
+        "fairway": "0",
+    }
+    return RunRecord(**facts)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / ".fairway")
+
+
+def test_a_run_is_queued_while_somebody_holds_its_lock(store: RunStore) -> None:
+    run, lock = store.create(record("job-aaaaaa"), {"tasks/0/launch.sh": "echo"})
+    assert (run.folder / "tasks" / "0" / "launch.sh").read_text() == "echo"
+    assert run.state == "queued"
+    os.close(lock)
+    assert run.state == "lost"
+    run.wait()
+    assert run.exit_code == 5
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled"])
+def test_a_final_state_needs_no_lock(store: RunStore, state: str) -> None:
+    run, lock = store.create(record("job-aaaaaa"), {})
+    os.close(lock)
+    (run.folder / "state.json").write_text(json.dumps({"state": state}))
+    assert run.state == state
+
+
+def test_wait_returns_when_the_lock_is_free(store: RunStore) -> None:
+    run, lock = store.create(record("job-aaaaaa"), {})
+    with (run.folder / "lock").open("rb") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    os.close(lock)
+    run.wait()
+
+
+def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
+    for number, run_id in enumerate(["job-abcdef", "job-abcxyz", "other-222222"]):
+        os.close(store.create(record(run_id, created=-number), {})[1])
+    assert store.find("o").id == "other-222222"
+    assert store.find("job-abcd").id == "job-abcdef"
+    assert [run.id for run in store.all()] == ["other-222222", "job-abcxyz", "job-abcdef"]
+    with pytest.raises(UserError, match="beginning of 2 runs") as caught:
+        store.find("job-abc")
+    assert caught.value.findings[0].mend == "say more of it: job-abcdef, job-abcxyz"
+    with pytest.raises(UserError) as caught:
+        store.find("job-abcdfe")
+    assert caught.value.findings[0].mend == "did you mean `job-abcdef`?"
+    for text in ("", ".", "..", "../runs/job-abcdef", "/"):
+        with pytest.raises(UserError, match="there is no run"):
+            store.find(text)
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(store: RunStore, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be recorded"):
+        store.create(record("job-aaaaaa"), {"a": "", "a/b": ""})
+    assert list(store.folder.iterdir()) == []
+
+
+def test_ids_are_new_and_easy_to_say(store: RunStore) -> None:
+    ids = {store.new_id("job") for _ in range(100)}
+    assert len(ids) == 100
+    assert all(re.fullmatch("job-[2-9a-hjkmnp-z]{6}", each) for each in ids)
+
+
+def test_git_does_not_see_runs(store: RunStore) -> None:
+    os.close(store.create(record("job-aaaaaa"), {})[1])
+    assert (store.base / ".gitignore").read_text() == "*\n"
+
+
+def test_the_record_is_what_was_submitted(store: RunStore) -> None:
+    run, lock = store.create(record("job-aaaaaa"), {})
+    os.close(lock)
+    assert Run(run.folder).record == record("job-aaaaaa")

@@ -1,0 +1,143 @@
+"""The schemas for editors: valid ones, which take what the loader takes and refuse the rest."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from fairway_core.environment.model import Environment
+from fairway_core.schema import field_words, models_in
+from fairway_runner.cli import app
+from fairway_runner.job import Job
+
+ROOT = Path(__file__).resolve().parents[2]
+JOBS = sorted(ROOT.glob("examples/*/job*.yaml"))
+ENVIRONMENTS = sorted(ROOT.glob("stacks/environments/*.yaml"))
+BASE = "name: lab\nlocation: westeurope\n"
+JOB = "name: j\ncommand: python train.py\n"
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    done = CliRunner().invoke(app, ["schema", kind])
+    assert done.exit_code == 0
+    schema: dict[str, Any] = json.loads(done.output)
+    return schema
+
+
+@pytest.fixture(scope="module")
+def environments() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(_schema("environment"))
+
+
+@pytest.fixture(scope="module")
+def jobs() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(_schema("job"))
+
+
+def _fits(validator: jsonschema.Draft202012Validator, text: str) -> bool:
+    return not list(validator.iter_errors(YAML(typ="safe", pure=True).load(text)))
+
+
+@pytest.mark.parametrize("kind", ["environment", "job"])
+def test_it_is_a_schema(kind: str) -> None:
+    schema = _schema(kind)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["title"]
+    assert schema["description"]
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.name)
+def test_our_environments_fit(environments: Any, file: Path) -> None:
+    assert _fits(environments, file.read_text())
+
+
+@pytest.mark.parametrize("file", JOBS, ids=lambda file: file.parent.name)
+def test_our_jobs_fit(jobs: Any, file: Path) -> None:
+    assert _fits(jobs, file.read_text())
+
+
+CLUSTERS = "clusters: {a: {engine: ssh, size: x, nodes: 1}}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CLUSTERS,
+        CLUSTERS + "zone: ${env:ZONE}\nprotect: ${env:P:-true}\n",
+        "clusters: {a: {engine: '${env:E}', size: x, nodes: '${env:N}'}}\n",
+        "x-node: &n {engine: ssh, size: x, nodes: 1}\nclusters: {a: *n}\n",
+        "defaults: {cluster: {engine: ssh, size: x}}\nclusters: {a: {nodes: 1}, b: }\n",
+        "defaults: {filesystem: {kind: nfs_server}}\nfilesystems: {d: {path: /d}}\n" + CLUSTERS,
+        CLUSTERS + "budget: null\n",
+    ],
+)
+def test_right_environments_fit(environments: Any, text: str) -> None:
+    assert _fits(environments, BASE + text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        CLUSTERS + "zone: 4\n",
+        CLUSTERS + "zone: two\n",
+        CLUSTERS + "protected: true\n",
+        CLUSTERS + "tags: {owner: 7}\n",
+        "clusters: {a: {engine: ssh, size: x}}\n",
+        "clusters: {a: {engine: ssh, size: x, nodes: none}}\n",
+        "clusters: {a: {engine: horse, size: x, nodes: 1}}\n",
+        "clusters: {a: {engine: ssh, size: x, nodes: 1, sise: 2}}\n",
+        "clusters: {}\n",
+        "defaults: {clusters: {engine: ssh}}\n" + CLUSTERS,
+        "defaults: {cluster: {engin: ssh}}\n" + CLUSTERS,
+        "defaults: {cluster: {engine: ssh}}\nfilesystems: {d: {kind: nfs_server}}\n" + CLUSTERS,
+    ],
+)
+def test_wrong_environments_do_not(environments: Any, text: str) -> None:
+    assert not _fits(environments, BASE + text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nodes: 2\n",
+        "nodes: '{{ params.nodes }}'\nparams: {nodes: 2}\n",
+        "params: {a: 1, b: x, c: [1, 2], d: true}\n",
+    ],
+)
+def test_right_jobs_fit(jobs: Any, text: str) -> None:
+    assert _fits(jobs, JOB + text)
+
+
+@pytest.mark.parametrize(
+    "text", ["nodes: two\n", "nodes: 0\n", "node: 1\n", "env: {A: 1}\n", "params: {a: {b: 1}}\n"]
+)
+def test_wrong_jobs_do_not(jobs: Any, text: str) -> None:
+    assert not _fits(jobs, JOB + text)
+
+
+@pytest.mark.parametrize(
+    "model", [*models_in(Environment).values(), *models_in(Job).values()], ids=lambda m: m.__name__
+)
+def test_every_field_has_words(model: Any) -> None:
+    assert model.__doc__
+    words = field_words(model)
+    assert set(model.model_fields) - set(words) == set()
+
+
+def test_another_kind_is_refused() -> None:
+    done = CliRunner().invoke(app, ["schema", "horse"])
+    assert done.exit_code == 2
+
+
+def test_it_goes_to_a_file_as_it_is() -> None:
+    program = [sys.executable, "-m", "fairway_runner.cli", "schema", "job"]
+    done = subprocess.run(program, capture_output=True, timeout=60, check=True)
+    assert json.loads(done.stdout)["title"] == "Fairway job"

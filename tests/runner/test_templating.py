@@ -1,0 +1,103 @@
+"""Jinja as Fairway uses it: quoting for the shell, and faults with their line."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from fairway_runner.templating import (
+    Names,
+    TemplateFault,
+    compile_text,
+    render,
+    shell_environment,
+    shell_words,
+    text_environment,
+)
+
+
+def shell(source: str, **context: object) -> str:
+    return render(compile_text(shell_environment(), source), context)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("a", "a"),
+        ("", "''"),
+        (3, "3"),
+        (0.1, "0.1"),
+        (False, "false"),
+        ([1, "a b"], "1 'a b'"),
+        ([], ""),
+        ("-n", "-n"),
+        ("a\nb", "'a\nb'"),
+        ("~", "'~'"),
+        ("*", "'*'"),
+    ],
+)
+def test_values_are_shell_words(value: object, words: str) -> None:
+    assert shell_words(value) == words
+    assert shell("{{ x }}", x=value) == words
+
+
+def test_every_ascii_text_survives_bash() -> None:
+    text = "".join(map(chr, range(1, 128))) + "é☃🚀"
+    script = shell("printf %s {{ x }}", x=text)
+    assert subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE).stdout == text.encode()
+
+
+def test_raw_and_quote() -> None:
+    assert shell("{{ x | raw }}", x="a b") == "a b"
+    assert shell("{{ x | raw }}", x=True) == "true"
+    assert shell("{{ x | quote | quote }}", x="a b") == "'a b'"
+    assert shell("bash -c {{ 'echo ' ~ (x | quote) }}", x="it's").count("echo") == 1
+
+
+def test_names_are_never_methods() -> None:
+    params = Names("params", {"items": 1, "get": 2, "0": 3})
+    assert (
+        shell("{{ params.items }} {{ params['get'] }} {{ params['0'] }}", params=params) == "1 2 3"
+    )
+    with pytest.raises(TemplateFault, match=r"unknown name `params.keys`"):
+        shell("{{ params.keys }}", params=params)
+    assert shell("{{ params.lr | default('none') }}", params=params) == "none"
+    assert shell("{% if params.lr is defined %}a{% endif %}", params=params) == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "message"),
+    [
+        ("{{ x", 1, "this is not a Jinja template"),
+        ("a\n{% for %}", 2, "this is not a Jinja template"),
+        ("{{ lr }}", 1, "unknown name `lr`: did you mean `params.lr`?"),
+        ("\n\n{{ params.ir }}", 3, "unknown name `params.ir`: did you mean `params.lr`?"),
+        ("{{ params.lr.x }}", 1, "has no attribute 'x'"),
+        ("{{ ''.__class__ }}", 1, "not allowed"),
+        ("{{ ''.format.__globals__ }}", 1, "not allowed"),
+        ("{{ params.__class__ }}", 1, "unknown name `params.__class__`"),
+        ("{{ lipsum.__globals__ }}", 1, "not allowed"),
+        ("{{ range(10**9) | list }}", 1, "the expression fails"),
+        ("{{ 1 / 0 }}", 1, "the expression fails"),
+        ("{{ 'a' + 1 }}", 1, "the expression fails"),
+        ("{{ 'a' * 10**15 }}", 1, "MemoryError"),
+        ("{{ 1e999 + params.lr }}", 1, "the expression fails"),
+        ("{% include 'x' %}", 1, "the expression fails"),
+        ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", 1, "recursion"),
+        ("{{ " + "(" * 500 + ")" * 500 + " }}", 1, ""),
+        ("{% if 1 %}" * 120 + "{% endif %}" * 120, 1, "too involved"),
+    ],
+)
+def test_whatever_a_template_does_is_a_fault_with_its_line(
+    source: str, line: int, message: str
+) -> None:
+    with pytest.raises(TemplateFault) as caught:
+        shell(source, params=Names("params", {"lr": 0.1}))
+    assert caught.value.line == line
+    assert message in str(caught.value)
+
+
+def test_text_is_not_quoted() -> None:
+    template = compile_text(text_environment(), "{{ x }} {{ y }}\n")
+    assert render(template, {"x": "it's", "y": True}) == "it's true\n"
