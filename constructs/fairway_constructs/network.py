@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from fairway_constructs.azurerm.nat_gateway import NatGateway
-from fairway_constructs.azurerm.nat_gateway_public_ip_association import (
-    NatGatewayPublicIpAssociation,
-)
 from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup
-from fairway_constructs.azurerm.public_ip import PublicIp
 from fairway_constructs.azurerm.subnet import ServiceEndpoint, Subnet
-from fairway_constructs.azurerm.subnet_nat_gateway_association import SubnetNatGatewayAssociation
 from fairway_constructs.azurerm.subnet_network_security_group_association import (
     SubnetNetworkSecurityGroupAssociation,
 )
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
+from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.network_rules import security_rules
 from fairway_core.environment.addresses import subnet_plan
 
@@ -24,12 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from ipaddress import IPv4Network
 
+    from fairway_constructs.bastion import Bastion
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints
+    from fairway_core.environment import Firewall
 
-# Who reads and writes Blob storage; its traffic then stays on Azure's own network.
-_USES_BLOB = frozenset({"compute"})
+# The subnets of every network; those of services stand where there is such a service.
+_ALWAYS = ["compute", "storage", "management"]
+
+# Who reads and writes Blob storage and secrets.
+_USES_SERVICES = frozenset({"compute"})
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,10 @@ class Network:
 
     With `private_endpoints` there is one for these too, and `endpoints` makes them.
 
-    Nothing has a public address but the NAT gateway, through which all subnets reach the
-    internet; nothing comes in but what `network_rules` says. `allowed` are ranges that may
-    use SSH, for example those of a VPN.
+    Nodes reach the internet by a NAT gateway, which alone has a public address; with another
+    `egress` by a firewall in a connected network, or not at all. Nothing comes in but what
+    `network_rules` says. `allowed` are ranges that may use SSH, for example those of a VPN.
+    With `bastion` there is one, through which the `admins` come: see `Bastion`.
 
     >>> network = Network(stack, place=place, address_space=IPv4Network("10.40.0.0/16"),
     ...                   allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
@@ -73,6 +74,10 @@ class Network:
         address_space: IPv4Network,
         allowed: Sequence[IPv4Network] = (),
         private_endpoints: bool = False,
+        egress: Literal["nat", "none"] | Firewall = "nat",
+        service_endpoints: Sequence[str] = ("Microsoft.Storage",),
+        bastion: bool = False,
+        admins: Sequence[str] = (),
     ) -> None:
         self._scope = scope
         self._place = place
@@ -85,15 +90,18 @@ class Network:
             address_space=[str(address_space)],
             tags=place.tags,
         )
+        self._service_endpoints = service_endpoints
+        self._egress = self._way_out(egress)
+        self.egress_address = self._egress.address if self._egress else ""
+        self._has_bastion = bastion
         plan = subnet_plan(address_space)
         vnet_name = self.virtual_network.name
-        gateway_id = self._nat_gateway()
+        roles = [*_ALWAYS, "endpoints"] if private_endpoints else _ALWAYS
         self.subnets: Mapping[str, PlacedSubnet] = {
-            role: self._subnet(role, plan, allowed, vnet_name, gateway_id)
-            for role in plan
-            if role != "endpoints" or private_endpoints
+            role: self._subnet(role, plan, allowed, vnet_name) for role in roles
         }
         self.endpoints = self._endpoints() if private_endpoints else None
+        self.bastion = self._bastion(plan["bastion"], allowed, admins) if bastion else None
 
     def _endpoints(self) -> PrivateEndpoints:
         from fairway_constructs.private_endpoint import PrivateEndpoints
@@ -105,39 +113,28 @@ class Network:
             virtual_network_id=self.virtual_network.id,
         )
 
-    def _nat_gateway(self) -> str:
-        """The id of a NAT gateway with its address: the only way out, and no way in."""
-        place = self._place
-        address = PublicIp(
+    def _bastion(
+        self, addresses: IPv4Network, allowed: Sequence[IPv4Network], admins: Sequence[str]
+    ) -> Bastion:
+        from fairway_constructs.bastion import Bastion
+
+        return Bastion(
             self._scope,
-            "nat-address",
-            name=place.name("public_ip", "nat"),
-            resource_group_name=place.resource_group,
-            location=place.location,
-            allocation_method="Static",
-            sku="Standard",
-            zones=place.zones,
-            tags=place.tags,
+            place=self._place,
+            virtual_network_name=self.virtual_network.name,
+            addresses=addresses,
+            allowed=allowed,
+            admins=admins,
         )
-        gateway = NatGateway(
-            self._scope,
-            "nat",
-            name=place.name("nat_gateway"),
-            resource_group_name=place.resource_group,
-            location=place.location,
-            sku_name="Standard",
-            zones=place.zones,
-            tags=place.tags,
-        )
-        gateway_id = gateway.id
-        self.egress_address = address.ip_address
-        NatGatewayPublicIpAssociation(
-            self._scope,
-            "nat-address-of-gateway",
-            nat_gateway_id=gateway_id,
-            public_ip_address_id=address.id,
-        )
-        return gateway_id
+
+    def _way_out(
+        self, egress: Literal["nat", "none"] | Firewall
+    ) -> NatEgress | FirewallEgress | None:
+        if egress == "none":
+            return None
+        if egress == "nat":
+            return NatEgress(self._scope, place=self._place)
+        return FirewallEgress(self._scope, place=self._place, next_hop=egress.next_hop)
 
     def _subnet(
         self,
@@ -145,7 +142,6 @@ class Network:
         plan: Mapping[str, IPv4Network],
         allowed: Sequence[IPv4Network],
         vnet_name: str,
-        gateway_id: str,
     ) -> PlacedSubnet:
         place = self._place
         group = NetworkSecurityGroup(
@@ -154,7 +150,7 @@ class Network:
             name=place.name("network_security_group", role),
             resource_group_name=place.resource_group,
             location=place.location,
-            security_rule=security_rules(role, plan, allowed),
+            security_rule=security_rules(role, plan, allowed, bastion=self._has_bastion),
             tags=place.tags,
         )
         subnet = Subnet(
@@ -170,7 +166,9 @@ class Network:
                 "NetworkSecurityGroupEnabled" if role == "endpoints" else None
             ),
             service_endpoint=(
-                [ServiceEndpoint(service="Microsoft.Storage")] if role in _USES_BLOB else None
+                [ServiceEndpoint(service=name) for name in self._service_endpoints] or None
+                if role in _USES_SERVICES
+                else None
             ),
         )
         subnet_id = subnet.id
@@ -180,7 +178,6 @@ class Network:
             subnet_id=subnet_id,
             network_security_group_id=group.id,
         )
-        SubnetNatGatewayAssociation(
-            self._scope, f"{role}-has-nat", subnet_id=subnet_id, nat_gateway_id=gateway_id
-        )
+        if self._egress:
+            self._egress.attach(role, subnet_id)
         return PlacedSubnet(subnet_id, plan[role])

@@ -17,13 +17,18 @@ _LAST_PRIORITY = 4096
 
 
 def security_rules(
-    role: str, subnets: Mapping[str, IPv4Network], allowed: Sequence[IPv4Network]
+    role: str,
+    subnets: Mapping[str, IPv4Network],
+    allowed: Sequence[IPv4Network],
+    *,
+    bastion: bool = False,
 ) -> list[SecurityRule]:
     """The inbound rules of the subnet with that role; `allowed` are ranges that may use SSH.
 
     Nodes of the compute subnet talk to each other on any port, as MPI and NCCL need; file
     servers are reached over NFS from there alone. Private endpoints are reached from all
-    subnets, over HTTPS, and over NFS where they lead to a file share.
+    subnets, over HTTPS, and over NFS where they lead to a file share. With `bastion` SSH is
+    let in from the subnet of that too.
     """
     own, compute = [subnets[role]], [subnets["compute"]]
     rules = []
@@ -37,10 +42,12 @@ def security_rules(
         rules.append(_allow("NfsFromCompute", compute, own, port=_NFS))
     if role not in ("management", "endpoints"):
         rules.append(_allow("SshFromManagement", [subnets["management"]], own, port=_SSH))
+    if bastion and role != "endpoints":
+        rules.append(_allow("SshFromBastion", [subnets["bastion"]], own, port=_SSH))
     if allowed and role != "endpoints":
         rules.append(_allow("SshFromNamedRanges", allowed, own, port=_SSH))
     numbered = [{**rule, "priority": 100 + 10 * index} for index, rule in enumerate(rules)]
-    return [*(SecurityRule(**rule) for rule in numbered), _DENY_THE_REST]
+    return [*(SecurityRule(**rule) for rule in numbered), DENY_THE_REST]
 
 
 def _allow(
@@ -65,7 +72,7 @@ def _allow(
 
 
 # Azure's own last rules would still let the whole virtual network and its load balancer in.
-_DENY_THE_REST = SecurityRule(
+DENY_THE_REST = SecurityRule(
     name="DenyEverythingElse",
     priority=_LAST_PRIORITY,
     direction="Inbound",

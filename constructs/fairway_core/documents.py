@@ -18,7 +18,7 @@ from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LARGEST_FILE = 16 * 2**20
+_LARGEST_FILE = 2**20  # the parser takes some seconds for that
 
 
 class Model(BaseModel):
@@ -118,7 +118,7 @@ def _text_of(path: Path) -> str:
     except OSError as error:
         raise UserError.of("unreadable-file", f"{path}: {error.strerror}") from None
     if len(content) > _LARGEST_FILE:
-        raise UserError.of("file-too-large", f"{path}: larger than 16 MiB")
+        raise UserError.of("file-too-large", f"{path}: larger than 1 MiB")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -14,6 +14,7 @@ from fairway_stacks.stack import ROLES, EnvironmentStack
 if TYPE_CHECKING:
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.encryption import CustomerKey
+    from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import Network
     from fairway_constructs.registry import Registry
@@ -32,7 +33,9 @@ class DataStack(EnvironmentStack):
     `monitoring`, where the environment has it, is here too: its logs outlive the clusters.
     """
 
-    def __init__(self, project: Project, environment: Environment, network: Network) -> None:
+    def __init__(
+        self, project: Project, environment: Environment, network: Network | ExistingNetwork
+    ) -> None:
         super().__init__(project, environment, "data")
         self._environment = environment
         self._network = network

@@ -4,23 +4,73 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.network import Network
+from fairway_constructs.cdk import Output
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
-    from fairway_core.environment import Environment
+    from fairway_constructs.existing_network import ExistingNetwork
+    from fairway_constructs.network import Network
+    from fairway_core.environment import Environment, Existing
     from fairway_stacks.stack import Project
 
 
 class NetworkStack(EnvironmentStack):
-    """The virtual network with its subnets and rules."""
+    """The virtual network with its subnets, rules, peerings and bastion, or one that is there."""
 
     def __init__(self, project: Project, environment: Environment) -> None:
         super().__init__(project, environment, "network")
-        self.network = Network(
+        existing = environment.network.existing
+        self.network = (
+            self._existing(environment, existing) if existing else self._made(environment)
+        )
+
+    def _existing(self, environment: Environment, spec: Existing) -> ExistingNetwork:
+        from fairway_constructs.existing_network import ExistingNetwork
+
+        return ExistingNetwork(
             self,
             place=self.place,
-            address_space=environment.network.address_space,
-            allowed=environment.access.allowed,
+            spec=spec,
             private_endpoints=environment.network.private_endpoints,
         )
+
+    def _made(self, environment: Environment) -> Network:
+        from fairway_constructs.network import Network
+
+        spec, access = environment.network, environment.access
+        network = Network(
+            self,
+            place=self.place,
+            address_space=spec.address_space,
+            allowed=access.allowed,
+            private_endpoints=spec.private_endpoints,
+            egress=spec.egress,
+            service_endpoints=spec.service_endpoints,
+            bastion=access.bastion,
+            admins=access.admins,
+        )
+        if spec.peerings:
+            self._peer(environment, network)
+        if network.bastion:
+            Output(
+                self,
+                "bastion",
+                value={"id": network.bastion.id, "name": network.bastion.host.name},
+                description="By which SSH reaches every node: az network bastion ssh",
+                static_id=True,
+            )
+        return network
+
+    def _peer(self, environment: Environment, network: Network) -> None:
+        from fairway_constructs.peering import Peering
+
+        spec = environment.network
+        for name, peering in spec.peerings.items():
+            Peering(
+                self,
+                name,
+                place=self.place,
+                virtual_network=network.virtual_network,
+                spec=peering,
+                forwarded=not isinstance(spec.egress, str),
+            )

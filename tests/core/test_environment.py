@@ -91,7 +91,7 @@ BAD = [
     ("zone", "network: {address_space: 172.16.16.0/20}", "network.address_space", "overlaps"),
     ("zone", "network: {address_space: 172.0.0.0/8}", "network.address_space", "overlaps"),
     ("zone", "network: {address_space: 10.40.0.0/24}", "network.address_space", "cannot be cut"),
-    ("zone", "network: {egress: none}", "network.egress", "expected"),
+    ("zone", "network: {egress: nat64}", "network.egress", "expected"),
     ("zone", "storage: {replication: XRS}", "storage.replication", "expected one of"),
     ("zone", "storage: {account: Contoso}", "storage.account", "no name for a storage account"),
     ("zone", "storage: {containers: {a_b: {}}}", "storage.containers.a_b", "part of an Azure"),

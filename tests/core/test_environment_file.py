@@ -141,15 +141,15 @@ class TestDefaults:
 
     def test_a_field_reaches_only_the_kinds_that_know_it(self, tmp_path: Path) -> None:
         text = (
-            "defaults: {cluster: {size: Standard_ND96asr_v4, spot: true, mounts: [data]}}\n"
+            "defaults: {cluster: {size: Standard_ND96asr_v4, mpi: false, mounts: [data]}}\n"
             "filesystems: {data: {kind: nfs_server, path: /data}}\n"
             "clusters:\n"
             "  pool: {engine: batch, nodes: {min: 0, max: 4}}\n"
             "  pair: {engine: ssh, nodes: 2}\n"
         )
         clusters = _load(tmp_path, text).environment.clusters
-        assert getattr(clusters["pool"], "spot") is True  # noqa: B009 - not every kind has it
-        assert not hasattr(clusters["pair"], "spot")
+        assert getattr(clusters["pool"], "mpi") is False  # noqa: B009 - not every kind has it
+        assert not hasattr(clusters["pair"], "mpi")
 
     def test_variables_in_defaults_become_what_the_field_is(self, tmp_path: Path) -> None:
         text = TWO.replace("count: 8", "count: '${env:DISKS}'").replace(

@@ -42,7 +42,9 @@ class Hours(Model, defer_build=True):
     """The working hours of a day: from `start` o'clock until before `end` o'clock."""
 
     start: int = Field(default=8, ge=0, le=23)
+    """The hour in which they begin."""
     end: int = Field(default=18, ge=1, le=24)
+    """The hour that is no longer one of them."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -59,23 +61,19 @@ class Rebalance(Model, defer_build=True):
     """
 
     percent: int = Field(default=50, ge=1, le=100)
+    """How many of the Spot nodes must be gone, in percent."""
     dedicated: int = Field(ge=1)
+    """The most dedicated nodes that take their place."""
 
 
 class Autoscale(Model, defer_build=True):
-    """A scenario with its settings, or a `formula` of one's own in its place.
+    """A scenario with its settings, or a formula of one's own in its place.
 
-    active_tasks                   as many nodes as instances wait to be run
-    pending_tasks                  as many nodes as instances wait or run
-    workday                        all nodes in working hours from Monday to Friday
-    workday_with_offpeak_max_spot  dedicated nodes in working hours, Spot at all other times
-    weekday, weekend               all nodes on those days
-
-    `every` is the time between two evaluations. `maximum_increment` is how many nodes one
-    evaluation may add. `deallocation` says what becomes of tasks on a node that is removed.
-    Task scenarios look at the samples of `lookback` and change nothing where fewer than
-    `sample_percent` % of them are there; with `last_sample` the newest sample counts as soon
-    as it is larger than the mean. `utc_offset` is in hours and does not follow summer time.
+    - `active_tasks`: as many nodes as instances wait to be run.
+    - `pending_tasks`: as many nodes as instances wait or run.
+    - `workday`: all nodes in working hours from Monday to Friday.
+    - `workday_with_offpeak_max_spot`: dedicated nodes then, and Spot at all other times.
+    - `weekday`, `weekend`: all nodes on those days.
 
     Batch counts the instances of a multi-instance task while it waits, but a running one as
     a single task. So a pool for MPI does not shrink while any job runs, unless
@@ -85,20 +83,29 @@ class Autoscale(Model, defer_build=True):
     scenario: ScenarioName | None = None
     """What decides how many nodes there are."""
     formula: str | None = None
+    """A formula in Batch's own language, in place of a scenario."""
     every: Span = limit("batch_autoscale_interval_minutes") * 60.0
+    """The time between two evaluations; Batch takes 5m to 168h."""
     deallocation: Literal["requeue", "terminate", "taskcompletion", "retaineddata"] = (
         "taskcompletion"
     )
+    """What becomes of the tasks on a node that is removed: by default they are finished."""
     maximum_increment: int | None = Field(default=None, ge=1)
+    """How many nodes one evaluation may add; without it as many as are wanted."""
     lookback: Span = 300.0
+    """How far back task scenarios look; more than a minute."""
     sample_percent: int = Field(default=70, ge=1, le=100)
+    """How many of those samples must be there; with fewer nothing changes."""
     last_sample: bool = True
+    """Whether the newest sample counts as soon as it is larger than their mean."""
     rebalance: Rebalance | None = None
-    """Whether dedicated nodes take the place of evicted ones."""
+    """Whether dedicated nodes take the place of evicted ones; for pools without MPI."""
     nodes_per_job: int | None = Field(default=None, ge=1)
+    """How many nodes to count for a running job of a pool for MPI."""
     hours: Hours = Field(default_factory=Hours)
     """The working hours."""
     utc_offset: float = Field(default=0.0, ge=-12, le=14)
+    """How many hours the clock is ahead of UTC; it does not follow summer time."""
 
     @field_validator("every")
     @classmethod

@@ -45,6 +45,7 @@ class Image:
     architecture: Literal["x64", "arm64"] = "x64"
     generation: str = "V2"
     hpc: bool = False
+    lustre_client: bool = False
     plan: Plan | None = None
     os_disk_gib: int = 128
 

@@ -46,7 +46,7 @@ class Asked:
         return cls(
             protect=environment.protect,
             allowed=access.allowed,
-            bastion=bool(getattr(access, "bastion", False)),
+            bastion=access.bastion,
             private_endpoints=environment.network.private_endpoints,
             public_accounts=public,
         )

@@ -8,12 +8,14 @@
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster
 from fairway_core.environment.cluster import Cluster, Repair, Spot
-from fairway_core.environment.filesystems import Disks, NfsServer
+from fairway_core.environment.filesystems import AnyFileSystem
+from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
 from fairway_core.environment.keys import read_public_keys
 from fairway_core.environment.loading import LoadedEnvironment, load_environment, read_environment
 from fairway_core.environment.model import AnyCluster, Environment
 from fairway_core.environment.monitoring import Budget, Monitoring
 from fairway_core.environment.network import Access, Existing, Firewall, Network, Peering
+from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.state import AzurermState, LocalState
 from fairway_core.environment.storage import Container, Storage
@@ -21,7 +23,10 @@ from fairway_core.environment.storage import Container, Storage
 __all__ = [
     "Access",
     "AnyCluster",
+    "AnyFileSystem",
+    "AzureFiles",
     "AzurermState",
+    "Backup",
     "Batch",
     "BatchCluster",
     "Budget",
@@ -33,7 +38,9 @@ __all__ = [
     "Firewall",
     "LoadedEnvironment",
     "LocalState",
+    "Lustre",
     "Monitoring",
+    "NetApp",
     "Network",
     "NfsServer",
     "Peering",

@@ -52,6 +52,7 @@ class Batch(Model, defer_build=True):
     mode: Literal["BatchService", "UserSubscription"] = "BatchService"
     """Whose quota the nodes count against: that of the Batch account or of the subscription."""
     service_principal: Annotated[str, AfterValidator(_object_id)] | None = None
+    """The object id of "Microsoft Azure Batch" in your directory, for `UserSubscription`."""
 
     @model_validator(mode="after")
     def _batch_is_known_where_it_acts_for_us(self) -> Self:
@@ -86,11 +87,13 @@ class BatchCluster(Model, defer_build=True):
     size: str
     """The VM size of every node; `fairway sizes` lists them."""
     nodes: Annotated[int, Field(ge=1)] | NodeRange
+    """How many nodes there are, or `{min, max}` between which the pool scales."""
     mpi: bool = True
-    """Whether jobs take several nodes, which talk to each other."""
+    """Whether jobs take several nodes, which talk to each other; otherwise each takes one."""
     spot: bool = False
     """Whether nodes are Spot: cheaper, and taken away when Azure needs them."""
     autoscale: ScenarioName | Literal["manual"] | Autoscale | None = None
+    """What decides between `min` and `max`: `pending_tasks`, where nothing is said."""
     image: str | None = None
     """The image of every node, by alias or URN; without it the one that fits the size."""
     mounts: tuple[str, ...] = ()

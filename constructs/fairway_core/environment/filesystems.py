@@ -1,81 +1,138 @@
-"""The shared file systems of an environment: for now an NFS server of one's own."""
+"""The shared file systems of an environment, by kind, and what they ask of the rest of it."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from fairway_core.catalog import limit, vm_size, vm_sizes
-from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import MountPath, offered_size
+from fairway_core.catalog.lustre import lustre_addresses
+from fairway_core.documents import FieldError
+from fairway_core.environment.addresses import subnet_plan
+from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
+from fairway_core.environment.nfs_server import NfsServer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_core.environment.batch import BatchCluster
+    from fairway_core.environment.cluster import Cluster
+    from fairway_core.environment.network import Network
+    from fairway_core.environment.storage import Storage
+
+AnyFileSystem = Annotated[NfsServer | AzureFiles | NetApp | Lustre, Field(discriminator="kind")]
+
+HOME = "/home"
 
 
-class Disks(Model, defer_build=True):
-    """The Premium SSD v2 disks of a server: each with `gib` GiB, `iops` and `mbps` MB/s."""
+def lustre_log_container(name: str) -> str:
+    """The container in which the Lustre file system of that name logs what it imports."""
+    return f"lustre-{name}-logs"
 
-    count: int = Field(default=4, ge=1)
-    """How many there are; data is striped over all of them."""
-    gib: int = Field(default=1024, ge=1, le=limit("premium_ssd_v2_gib"))
-    iops: int = limit("premium_ssd_v2_base_iops")
-    mbps: int = limit("premium_ssd_v2_base_mbps")
 
-    @model_validator(mode="after")
-    def _within_a_disk(self) -> Self:
-        least, most = limit("premium_ssd_v2_base_iops"), limit("premium_ssd_v2_iops")
-        most = max(least, min(most, self.gib * limit("premium_ssd_v2_iops_per_gib")))
-        if not least <= self.iops <= most:
+def optional_roles(filesystems: Mapping[str, AnyFileSystem]) -> frozenset[str]:
+    """The subnets that only these kinds of file systems need: `netapp`, `lustre`."""
+    return frozenset(each.kind for each in filesystems.values()) & {"netapp", "lustre"}
+
+
+def speaks_nfs_3(filesystems: Mapping[str, AnyFileSystem]) -> bool:
+    """Whether a server speaks NFS 3, which needs more ports than one."""
+    return any(
+        isinstance(each, NfsServer) and 3 in each.versions for each in filesystems.values()
+    )
+
+
+def check_filesystems(
+    filesystems: Mapping[str, AnyFileSystem],
+    clusters: Mapping[str, Cluster | BatchCluster],
+    storage: Storage,
+    network: Network,
+) -> None:
+    """Raises FieldError where the rest of the environment cannot do what they need.
+
+    The names under `mounts:` of the clusters are known to be right.
+    """
+    _check_imports(filesystems, storage)
+    _check_mounts(filesystems, clusters)
+    _check_subnets(filesystems, network)
+
+
+def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -> None:
+    imports = {
+        name: each.import_
+        for name, each in filesystems.items()
+        if isinstance(each, Lustre) and each.import_ is not None
+    }
+    for name, container in imports.items():
+        place = ("filesystems", name, "import")
+        if container not in storage.containers:
+            from fairway_core.spelling import did_you_mean
+
+            mend = did_you_mean(container, storage.containers) or "add it there"
+            raise FieldError(f"no `{container}` under `storage.containers:`", mend, place)
+        if lustre_log_container(name) in storage.containers:
             raise FieldError(
-                f"a disk of {self.gib} GiB has {least} to {most} IOPS, not {self.iops}",
-                path=("iops",),
+                f"`{lustre_log_container(name)}` is where `{name}` logs what it imports",
+                "choose another name",
+                ("storage", "containers", lustre_log_container(name)),
             )
-        least, most = limit("premium_ssd_v2_base_mbps"), limit("premium_ssd_v2_mbps")
-        most = min(most, self.iops // limit("premium_ssd_v2_iops_per_mbps"))
-        if not least <= self.mbps <= most:
+        if not storage.account_keys:
             raise FieldError(
-                f"a disk of {self.iops} IOPS has {least} to {most} MB/s, not {self.mbps}",
-                "raise `iops:`, four for each MB/s" if self.mbps > most else "",
-                path=("mbps",),
+                "Managed Lustre reads Blob storage with the keys of the account, which are off",
+                "say `account_keys: true` under `storage:`; Terraform's state then holds them",
+                place,
             )
-        return self
+    if storage.account_keys and not imports:
+        raise FieldError(
+            "nothing in the environment needs the keys of the account",
+            "leave it out",
+            ("storage", "account_keys"),
+        )
 
 
-class NfsServer(Model, defer_build=True):
-    """A VM that exports striped Premium SSD v2 disks over NFS 4.1; nodes mount it at `path`."""
+def _check_mounts(
+    filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, Cluster | BatchCluster]
+) -> None:
+    for name, cluster in clusters.items():
+        for index, mount in enumerate(cluster.mounts):
+            filesystem, place = filesystems[mount], ("clusters", name, "mounts", index)
+            if filesystem.kind == "lustre" and not cluster.chosen_image.lustre_client:
+                raise FieldError(
+                    f"image `{cluster.chosen_image.alias}` has no Lustre client",
+                    "take an HPC image, which has one",
+                    place,
+                )
+            if filesystem.path == HOME and cluster.engine == "batch":
+                raise FieldError(
+                    f"a mount on {HOME} would hide the users that Batch makes on its nodes",
+                    f"give `{mount}` another path, or leave it out here",
+                    place,
+                )
 
-    kind: Literal["nfs_server"]
-    """`nfs_server`: a VM of one's own."""
-    size: str = "Standard_D16s_v6"
-    """The VM size of the server."""
-    disks: Disks = Field(default_factory=Disks)
-    """The disks that hold the data."""
-    path: MountPath
 
-    @model_validator(mode="after")
-    def _size_carries_the_disks(self) -> Self:
-        try:
-            size = offered_size(self.size)
-        except FieldError as error:
-            raise FieldError(str(error), error.mend, path=("size",)) from None
-        if not size.premium_ssd_v2 or size.max_data_disks is None:
-            fit = ", ".join(s.name for s in vm_sizes().values() if s.premium_ssd_v2)
+def _check_subnets(filesystems: Mapping[str, AnyFileSystem], network: Network) -> None:
+    existing = network.existing.subnets.by_role if network.existing else None
+    for name, filesystem in filesystems.items():
+        if existing is not None and filesystem.kind in optional_roles(filesystems) - set(existing):
             raise FieldError(
-                f"what `{self.size}` does with Premium SSD v2 disks is not known",
-                f"known are: {fit}",
-                path=("size",),
+                f"no subnet for `{name}`",
+                f"add `{filesystem.kind}:`",
+                ("network", "existing", "subnets"),
             )
-        if self.disks.count > size.max_data_disks:
+        if filesystem.kind == "lustre" and network.egress == "none":
             raise FieldError(
-                f"`{self.size}` takes at most {size.max_data_disks} disks, not {self.disks.count}",
-                path=("disks", "count"),
+                "Managed Lustre works only where it reaches Azure's own services",
+                "take another `egress:` or another kind of file system",
+                ("filesystems", name),
             )
-        return self
-
-    @property
-    def throughput_mbps(self) -> int:
-        """MB/s to expect: the least of the disks together, the VM's disk limit and its NIC."""
-        size = vm_size(self.size)
-        assert size.remote_disk_mbps is not None
-        assert size.network_gbps is not None
-        nic = int(size.network_gbps * 1000 / 8)
-        return min(self.disks.count * self.disks.mbps, size.remote_disk_mbps, nic)
+    needed = sum(lustre_addresses(f.tib) for f in filesystems.values() if f.kind == "lustre")
+    if not needed:
+        return
+    subnet = existing["lustre"].range if existing else subnet_plan(network.address_space)["lustre"]
+    if needed > subnet.num_addresses:
+        raise FieldError(
+            f"Lustre needs a subnet of {needed} addresses, and {subnet} has "
+            f"{subnet.num_addresses}",
+            "take a larger subnet" if existing else "take a larger `address_space:`",
+            ("network", "existing" if existing else "address_space"),
+        )

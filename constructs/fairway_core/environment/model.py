@@ -13,17 +13,13 @@ from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.checks import Checks
 from fairway_core.environment.cluster import Cluster
 from fairway_core.environment.defaults import Defaults
-from fairway_core.environment.filesystems import NfsServer
+from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
 from fairway_core.environment.network import Access, Network, check_network
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
-from fairway_core.environment.values import (
-    EnvironmentName,
-    Location,
-    named,
-)
+from fairway_core.environment.values import EnvironmentName, Location, named
 
 AnyCluster = Annotated[Cluster | BatchCluster, Field(discriminator="engine")]
 
@@ -59,7 +55,7 @@ class Environment(Model):
     """Logs, metrics and alerts; none without this section."""
     budget: Budget | None = None
     """What it may cost a month; nobody is told without this section."""
-    filesystems: dict[str, NfsServer] = Field(default_factory=dict)
+    filesystems: dict[str, AnyFileSystem] = Field(default_factory=dict)
     """The shared file systems, by name."""
     batch: Batch | None = None
     """The Batch account, where a cluster has `engine: batch`."""
@@ -69,8 +65,8 @@ class Environment(Model):
     @field_validator("filesystems", "clusters")
     @classmethod
     def _keys_are_names(
-        cls, items: dict[str, NfsServer] | dict[str, AnyCluster]
-    ) -> dict[str, NfsServer] | dict[str, AnyCluster]:
+        cls, items: dict[str, AnyFileSystem] | dict[str, AnyCluster]
+    ) -> dict[str, AnyFileSystem] | dict[str, AnyCluster]:
         named(items)
         return items
 
@@ -102,6 +98,11 @@ class Environment(Model):
                         ("filesystems", name, "path"),
                     )
             seen[filesystem.path] = name
+        return self
+
+    @model_validator(mode="after")
+    def _filesystems_fit(self) -> Self:
+        check_filesystems(self.filesystems, self.clusters, self.storage, self.network)
         return self
 
     @model_validator(mode="after")

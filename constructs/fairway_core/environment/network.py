@@ -114,7 +114,11 @@ class ExistingSubnets(Model, defer_build=True):
     management: ExistingSubnet | None = None
     """Where machines stand from which nodes are reached over SSH."""
     endpoints: ExistingSubnet | None = None
-    """Where private endpoints stand; nodes reach them on port 443."""
+    """Where private endpoints stand; nodes reach them on port 443, and file shares on 2049."""
+    netapp: ExistingSubnet | None = None
+    """Where NetApp volumes stand, delegated to Microsoft.NetApp/volumes; nodes reach port 2049."""
+    lustre: ExistingSubnet | None = None
+    """Where Managed Lustre stands; it and nodes reach each other on ports 988 and 1019 to 1023."""
 
     @property
     def by_role(self) -> dict[str, ExistingSubnet]:

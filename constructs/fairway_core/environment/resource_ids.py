@@ -15,21 +15,19 @@ _GROUP = "/subscriptions/{subscription}/resourceGroups/{resource_group}/provider
 _KINDS = {
     "virtual network": (
         "Microsoft.Network/virtualNetworks/{name}",
-        "az network vnet show --query id --output tsv --resource-group GROUP --name NAME",
+        "az network vnet show -o tsv --query id -g GROUP -n NAME",
     ),
     "subnet": (
         "Microsoft.Network/virtualNetworks/{network}/subnets/{name}",
-        "az network vnet subnet show --query id --output tsv --resource-group GROUP "
-        "--vnet-name NETWORK --name NAME",
+        "az network vnet subnet show -o tsv --query id -g GROUP --vnet-name NETWORK -n NAME",
     ),
     "version of a gallery image": (
         "Microsoft.Compute/galleries/{gallery}/images/{name}/versions/{version}",
-        "az sig image-version show --query id --output tsv --resource-group GROUP "
-        "--gallery-name GALLERY --gallery-image-definition NAME --gallery-image-version VERSION",
+        "az sig image-version show -o tsv --query id -g GROUP -r GALLERY -i NAME -e VERSION",
     ),
     "proximity placement group": (
         "Microsoft.Compute/proximityPlacementGroups/{name}",
-        "az ppg show --query id --output tsv --resource-group GROUP --name NAME",
+        "az ppg show -o tsv --query id -g GROUP -n NAME",
     ),
 }
 _GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -41,8 +39,11 @@ def parts_of(kind: str, text: str) -> dict[str, str]:
     Raises FieldError for the id of anything else.
 
     >>> group = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub"
-    >>> parts_of("virtual network", f"{group}/providers/Microsoft.Network/virtualNetworks/v")["name"]
-    'v'
+    >>> parts = parts_of(
+    ...     "virtual network", f"{group}/providers/Microsoft.Network/virtualNetworks/v"
+    ... )
+    >>> parts["resource_group"], parts["name"]
+    ('hub', 'v')
     """
     form, command = _KINDS[kind]
     match = re.fullmatch(_pattern(form), text)

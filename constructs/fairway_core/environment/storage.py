@@ -31,6 +31,8 @@ class Storage(Model, defer_build=True):
     regions.
     """
     customer_managed_key: bool = False
+    account_keys: bool = False
+    """Whether the account's keys open it too: only where Lustre imports from it."""
     containers: dict[str, Container] = Field(
         default_factory=lambda: {name: Container() for name in ("datasets", "outputs", "code")}
     )

@@ -22,7 +22,7 @@ _LOCATION = re.compile(r"[a-z][a-z0-9]+")
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
 # A mount over one of these would hide the system, the login keys or the local disks.
 _SYSTEM_FOLDERS = frozenset(
-    {"bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt"}
+    {"bin", "boot", "dev", "etc", "lib", "lib64", "opt"}
     | {"proc", "root", "run", "sbin", "sys", "tmp", "usr", "var"}
 )
 _LOCAL_DISKS = ("/mnt", "/mnt/resource", "/mnt/resource_nvme", "/mnt/batch")
@@ -67,7 +67,9 @@ def _mount_path(path: str) -> str:
     if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
         mend = "letters, digits, dots, hyphens and underscores between slashes: /data"
         raise FieldError(f"`{path}` is not an absolute, plain path", mend)
-    if path.split("/")[1] in _SYSTEM_FOLDERS or path in _LOCAL_DISKS:
+    # /home itself may be shared: the login user of nodes then has its home elsewhere.
+    hides = path.split("/")[1] in _SYSTEM_FOLDERS or path in _LOCAL_DISKS
+    if hides or path.startswith("/home/"):
         raise FieldError(f"a mount on `{path}` would hide a part of the system", "try /data")
     return path
 

@@ -244,7 +244,9 @@ def test_findings_stand_at_their_lines(tmp_path: Path, repository: Path) -> None
     file = tmp_path / "lab.yaml"
     file.write_text(text.replace("isr_H100", "is_H100").replace("tags:", "# tags:"))
     loaded = read_environment(file)
-    findings = check_environment(loaded.environment, loaded.document, ignore=["no-budget"])
+    findings = check_environment(
+        loaded.environment, loaded.document, ignore=["no-budget", "no-way-in"]
+    )
     by_id = {finding.id: finding for finding in findings}
     assert set(by_id) == {"no-infiniband", "no-owner"}
     place = by_id["no-infiniband"].location
@@ -288,3 +290,15 @@ def test_who_reaches_a_batch_account(
         resources["azurerm_private_endpoint"] = ENDPOINT
     findings = check_stack({"resource": resources}, Asked(protect=False, private_endpoints=private))
     assert [finding.message.split()[0] for finding in findings] == ([says] if says else [])
+
+
+def test_gpus_read_from_the_fastest_of_what_they_mount(repository: Path, tmp_path: Path) -> None:
+    text = (repository / "stacks/environments/demo.yaml").read_text()
+    slow = "  home: {kind: nfs_server, disks: {count: 1}, path: /scratch}\nclusters:\n"
+    file = tmp_path / "lab.yaml"
+    for mounts, found in (("[home, data]", []), ("[data, home]", []), ("[home]", ["starved-gpus"])):
+        file.write_text(text.replace("clusters:\n", slow).replace("[data]", mounts))
+        loaded = read_environment(file)
+        ignore = loaded.environment.checks.ignore
+        findings = check_environment(loaded.environment, loaded.document, ignore=ignore)
+        assert [finding.id for finding in findings] == found

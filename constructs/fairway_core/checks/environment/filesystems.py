@@ -14,42 +14,32 @@ if TYPE_CHECKING:
 
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import EnvironmentSubject
-    from fairway_core.environment import Environment
 
 
-def _nfs_servers(subject: EnvironmentSubject) -> Iterator[Place]:
-    for name, filesystem in subject.environment.filesystems.items():
-        if filesystem.kind != "nfs_server":
-            continue
-        size, disks = vm_size(filesystem.size), filesystem.disks
-        limits = {
-            "its disks": disks.count * disks.mbps,
-            "the disk limit of its VM size": size.remote_disk_mbps,
-            "its network interface": size.network_gbps and size.network_gbps * 1000 / 8,
-        }
-        yield (
-            ("filesystems", name),
-            {
-                "limits_mbps": {what: mbps for what, mbps in limits.items() if mbps},
-                "gpus": _gpus_that_mount(name, subject.environment),
-            },
-        )
+def _filesystems(subject: EnvironmentSubject) -> Iterator[Place]:
+    """Each file system with the GPUs that read from it: from the fastest that they mount."""
+    environment = subject.environment
+    readers = dict.fromkeys(environment.filesystems, 0)
+    for cluster in environment.clusters.values():
+        gpu = vm_size(cluster.size).gpu
+        if gpu and cluster.mounts:
+            speeds = {
+                name: environment.filesystems[name].throughput_mbps for name in cluster.mounts
+            }
+            readers[max(speeds, key=lambda name: speeds[name])] += gpu.count * most_nodes(cluster)
+    for name, filesystem in environment.filesystems.items():
+        limits = filesystem.limits_mbps
+        yield ("filesystems", name), {"limits_mbps": limits, "gpus": readers[name]}
 
 
-def _gpus_that_mount(filesystem: str, environment: Environment) -> int:
-    return sum(
-        gpu.count * most_nodes(cluster)
-        for cluster in environment.clusters.values()
-        if filesystem in cluster.mounts and (gpu := vm_size(cluster.size).gpu)
-    )
-
-
-@check("starved-gpus", Severity.WARNING, Subject.ENVIRONMENT, at=_nfs_servers)
+@check("starved-gpus", Severity.WARNING, Subject.ENVIRONMENT, at=_filesystems)
 def starved_gpus(limits_mbps: Mapping[str, float], gpus: int) -> Iterator[Fault]:
-    """A file server that cannot feed the GPUs of all the clusters that mount it.
+    """A file system that cannot feed the GPUs of all the clusters that read from it.
 
-    What a server gives is the least of its disks together, the disk limit of its VM size and
-    its network interface; what a GPU reads is in the catalogue as `gpu_read_mbps`.
+    A cluster is taken to read from the fastest of the file systems that it mounts.
+    What an NFS server gives is the least of its disks together, the disk limit of its VM size
+    and its network interface; what others give comes with their size. What a GPU reads is in
+    the catalogue as `gpu_read_mbps`.
 
     Wrong:
         clusters:

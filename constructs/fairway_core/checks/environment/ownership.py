@@ -10,7 +10,7 @@ from fairway_core.checks.environment.places import most_nodes
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import EnvironmentSubject
@@ -56,3 +56,38 @@ def no_budget(gpus: int, has_budget: bool) -> Iterator[Fault]:
     if gpus and not has_budget:
         mend = "add `budget: {monthly: 50000, emails: [you@example.com]}`"
         yield Fault(f"{gpus} GPUs, and nobody is told what they cost", mend)
+
+
+def _ways_in(subject: EnvironmentSubject) -> Iterator[Place]:
+    environment = subject.environment
+    access, network = environment.access, environment.network
+    yield (
+        ("access",),
+        {
+            "engines": [cluster.engine for cluster in environment.clusters.values()],
+            "has_way_in": bool(access.bastion or access.allowed or network.existing),
+        },
+    )
+
+
+_OVER_SSH = frozenset({"ssh", "slurm"})
+
+
+@check("no-way-in", Severity.WARNING, Subject.ENVIRONMENT, at=_ways_in)
+def no_way_in(engines: Collection[str], has_way_in: bool) -> Iterator[Fault]:
+    """Clusters that take their jobs over SSH, and nobody who is let in.
+
+    Nodes have no public address. A range under `allowed` needs a private way to the network
+    as well, for example a peering with a VPN gateway.
+
+    Wrong:
+        access: {allowed: []}
+
+    Right:
+        access: {allowed: [], bastion: true}
+    """
+    if not has_way_in and _OVER_SSH & set(engines):
+        yield Fault(
+            "jobs reach these clusters over SSH, and it lets nobody in",
+            "add `bastion: true`, or the ranges that you work from as `allowed: [...]`",
+        )

@@ -44,4 +44,6 @@ def clusters(subject: EnvironmentSubject) -> Iterator[Place]:
 def images(subject: EnvironmentSubject) -> Iterator[Place]:
     """Every image that a cluster gets: `image`."""
     for name, cluster in subject.environment.clusters.items():
-        yield ("clusters", name, "image"), {"image": cluster.chosen_image}
+        # An image of one's own has its version in its id.
+        if not getattr(cluster, "image_id", None):
+            yield ("clusters", name, "image"), {"image": cluster.chosen_image}

@@ -1,0 +1,118 @@
+"""The way out of a virtual network: a NAT gateway of its own, or a firewall elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+
+
+class NatEgress:
+    """A NAT gateway with one public address, by which the internet knows all subnets.
+
+    It lets nothing in.
+
+    >>> egress = NatEgress(stack, place=place)  # doctest: +SKIP
+    >>> egress.attach("compute", subnet.id)  # doctest: +SKIP
+    """
+
+    def __init__(self, scope: Construct, *, place: Placement) -> None:
+        from fairway_constructs.azurerm.nat_gateway import NatGateway
+        from fairway_constructs.azurerm.nat_gateway_public_ip_association import (
+            NatGatewayPublicIpAssociation,
+        )
+        from fairway_constructs.azurerm.public_ip import PublicIp
+
+        self._scope = scope
+        address = PublicIp(
+            scope,
+            "nat-address",
+            name=place.name("public_ip", "nat"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            allocation_method="Static",
+            sku="Standard",
+            zones=place.zones,
+            tags=place.tags,
+        )
+        gateway = NatGateway(
+            scope,
+            "nat",
+            name=place.name("nat_gateway"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            sku_name="Standard",
+            zones=place.zones,
+            tags=place.tags,
+        )
+        self._gateway_id = gateway.id
+        self.address = address.ip_address
+        NatGatewayPublicIpAssociation(
+            scope,
+            "nat-address-of-gateway",
+            nat_gateway_id=self._gateway_id,
+            public_ip_address_id=address.id,
+        )
+
+    def attach(self, role: str, subnet_id: str) -> None:
+        """Gives the subnet with that role this way out."""
+        from fairway_constructs.azurerm.subnet_nat_gateway_association import (
+            SubnetNatGatewayAssociation,
+        )
+
+        SubnetNatGatewayAssociation(
+            self._scope,
+            f"{role}-has-nat",
+            subnet_id=subnet_id,
+            nat_gateway_id=self._gateway_id,
+        )
+
+
+class FirewallEgress:
+    """A route that sends whatever is for the internet to a firewall in a connected network.
+
+    How services on the internet then see the subnets is the firewall's matter.
+
+    >>> egress = FirewallEgress(stack, place=place, next_hop=IPv4Address("10.0.0.4"))
+    ... # doctest: +SKIP
+    """
+
+    address = ""
+
+    def __init__(self, scope: Construct, *, place: Placement, next_hop: IPv4Address) -> None:
+        from fairway_constructs.azurerm.route_table import Route, RouteTable
+
+        self._scope = scope
+        self._table_id = RouteTable(
+            scope,
+            "firewall-routes",
+            name=place.name("route_table"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            route=[
+                Route(
+                    name="internet",
+                    address_prefix="0.0.0.0/0",
+                    next_hop_type="VirtualAppliance",
+                    next_hop_in_ip_address=str(next_hop),
+                )
+            ],
+            tags=place.tags,
+        ).id
+
+    def attach(self, role: str, subnet_id: str) -> None:
+        """Gives the subnet with that role this way out."""
+        from fairway_constructs.azurerm.subnet_route_table_association import (
+            SubnetRouteTableAssociation,
+        )
+
+        SubnetRouteTableAssociation(
+            self._scope,
+            f"{role}-has-routes",
+            subnet_id=subnet_id,
+            route_table_id=self._table_id,
+        )

@@ -1,0 +1,79 @@
+"""Peerings: connections between a virtual network and others that are there already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.provider import AzurermProvider
+from fairway_constructs.azurerm.virtual_network_peering import VirtualNetworkPeering
+from fairway_core.environment.resource_ids import parts_of
+
+if TYPE_CHECKING:
+    from fairway_constructs.azurerm.virtual_network import VirtualNetwork
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+    from fairway_core.environment import Peering as PeeringSpec
+
+
+class Peering:
+    """Both halves of a connection, the other one in the other network's subscription.
+
+    With `both_ways: false` in `spec` its owner makes the other half; until then nothing
+    passes. What may come in over it is for the security rules to say.
+
+    >>> Peering(stack, "hub", place=place, virtual_network=network.virtual_network, spec=spec)
+    ... # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        place: Placement,
+        virtual_network: VirtualNetwork,
+        spec: PeeringSpec,
+        forwarded: bool = False,
+    ) -> None:
+        back = _other_half(scope, name, place, virtual_network, spec) if spec.both_ways else None
+        VirtualNetworkPeering(
+            scope,
+            f"peering-to-{name}",
+            name=place.name("virtual_network_peering", name),
+            resource_group_name=place.resource_group,
+            virtual_network_name=virtual_network.name,
+            remote_virtual_network_id=spec.network,
+            allow_virtual_network_access=True,
+            # Answers from the internet that a firewall there passes on.
+            allow_forwarded_traffic=forwarded,
+            allow_gateway_transit=False,
+            use_remote_gateways=spec.gateway,
+            # The other half must offer its gateway before this one takes it.
+            depends_on=[back] if back else (),
+        )
+
+
+def _other_half(
+    scope: Construct,
+    name: str,
+    place: Placement,
+    virtual_network: VirtualNetwork,
+    spec: PeeringSpec,
+) -> VirtualNetworkPeering:
+    other = parts_of("virtual network", spec.network)
+    provider = AzurermProvider(
+        scope, f"subscription-of-{name}", alias=name, subscription_id=other["subscription"]
+    )
+    return VirtualNetworkPeering(
+        scope,
+        f"peering-from-{name}",
+        name=place.name("virtual_network_peering", name),
+        resource_group_name=other["resource_group"],
+        virtual_network_name=other["name"],
+        remote_virtual_network_id=virtual_network.id,
+        allow_virtual_network_access=True,
+        allow_forwarded_traffic=False,
+        allow_gateway_transit=spec.gateway,
+        use_remote_gateways=False,
+        provider=provider,
+    )

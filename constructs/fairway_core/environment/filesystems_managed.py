@@ -1,0 +1,161 @@
+"""File systems that Azure runs: Azure Files, NetApp Files and Managed Lustre."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from fairway_core.catalog import limit
+from fairway_core.catalog.lustre import lustre_level
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.filesystem_base import FileSystem, mbps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# "HPC Cache Resource Provider" in every directory of Entra ID, as which Managed Lustre reads
+# Blob storage. Source: Azure documentation, Azure Managed Lustre prerequisites.
+LUSTRE_APPLICATION_ID = "4392ab71-2ce2-4b0d-8770-b352745c73f5"
+
+# MiB/s for each TiB of a volume. Source: Azure documentation, service levels for Azure NetApp
+# Files.
+_NETAPP_LEVELS = {"Standard": 16, "Premium": 64, "Ultra": 128}
+
+_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+
+class AzureFiles(FileSystem, defer_build=True):
+    """A Premium Azure file share over NFS 4.1; the larger it is, the faster."""
+
+    kind: Literal["azure_files"]
+    """`azure_files`: a file share that Azure runs."""
+    gib: int = Field(
+        default=1024, ge=limit("azure_files_least_gib"), le=limit("azure_files_most_gib")
+    )
+    """GiB that are paid for; they may grow, and shrink again after a day."""
+    replication: Literal["LRS", "ZRS"] = "ZRS"
+    """Whether it is kept in one zone or in three."""
+
+    @property
+    def limits_mbps(self) -> Mapping[str, int]:
+        """MB/s that come with its size, bursts not counted."""
+        # Source: Azure documentation, understand Azure Files billing, provisioned v1 model.
+        mibps = 100 + math.ceil(0.04 * self.gib) + math.ceil(0.06 * self.gib)
+        return {"its size": mbps(min(mibps, limit("azure_files_most_mibps")))}
+
+
+class NetApp(FileSystem, defer_build=True):
+    """An Azure NetApp Files volume over NFS 4.1, in a pool of its own.
+
+    A level gives 16 (`Standard`), 64 (`Premium`) or 128 (`Ultra`) MiB/s for each TiB; with
+    `Flexible` the throughput is chosen by `mibps`.
+    """
+
+    kind: Literal["netapp"]
+    """`netapp`: a volume that Azure NetApp Files runs."""
+    service_level: Literal["Standard", "Premium", "Ultra", "Flexible"] = "Premium"
+    """How fast each TiB is."""
+    tib: int = Field(default=4, ge=1, le=limit("netapp_volume_tib"))
+    """TiB of the volume; it may grow."""
+    mibps: int | None = None
+    """MiB/s of a `Flexible` volume."""
+
+    @model_validator(mode="after")
+    def _throughput_is_offered(self) -> Self:
+        if self.service_level != "Flexible":
+            if self.mibps is not None:
+                raise FieldError(
+                    f"with level `{self.service_level}` the throughput comes with the size",
+                    "leave it out, or take `service_level: Flexible`",
+                    path=("mibps",),
+                )
+            return self
+        least = limit("netapp_flexible_least_mibps")
+        most = min(
+            limit("netapp_volume_mibps"), limit("netapp_flexible_mibps_per_tib") * self.tib
+        )
+        if self.mibps is None:
+            raise FieldError("a `Flexible` volume needs `mibps:`", f"{least} to {most} here")
+        if not least <= self.mibps <= most:
+            raise FieldError(
+                f"a `Flexible` volume of {self.tib} TiB has {least} to {most} MiB/s, "
+                f"not {self.mibps}",
+                path=("mibps",),
+            )
+        return self
+
+    @property
+    def limits_mbps(self) -> Mapping[str, int]:
+        """MB/s that come with its size and level, and what one volume can reach at all."""
+        mibps = self.mibps or _NETAPP_LEVELS[self.service_level] * self.tib
+        return {
+            "its service level and size": mbps(mibps),
+            "one NetApp volume": mbps(limit("netapp_volume_mibps")),
+        }
+
+
+class Maintenance(Model, defer_build=True):
+    """The half hour of each week in which Azure may update a file system; `at` is in UTC."""
+
+    day: Literal[
+        "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"
+    ] = "Sunday"
+    at: Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "22:00"
+
+
+class Lustre(FileSystem, defer_build=True):
+    """An Azure Managed Lustre file system, which may be filled from Blob storage.
+
+    With `import` it shows the blobs of a container as files from the start, and reads each
+    when it is first opened. Azure does that in the name of `service_principal`.
+    """
+
+    kind: Literal["lustre"]
+    """`lustre`: a parallel file system that Azure runs."""
+    tib: int = Field(ge=1)
+    """TiB, in steps of 48, 16, 8 or 4 by `mbps_per_tib`; it never grows."""
+    mbps_per_tib: Literal[40, 125, 250, 500] = 250
+    """MB/s for each TiB."""
+    maintenance: Maintenance = Field(default_factory=Maintenance)
+    """When Azure may update it."""
+    import_: str | None = Field(default=None, alias="import")
+    """The container, under `storage.containers:`, whose blobs it shows as files."""
+    service_principal: Annotated[str, StringConstraints(pattern=_UUID)] | None = None
+    """The object id of "HPC Cache Resource Provider" in your directory."""
+
+    @model_validator(mode="after")
+    def _size_is_offered(self) -> Self:
+        level = lustre_level(self.mbps_per_tib)
+        if self.tib > level.most_tib or self.tib % level.least_tib:
+            step = level.least_tib
+            near = min(level.most_tib, max(step, math.ceil(self.tib / step) * step))
+            raise FieldError(
+                f"with {self.mbps_per_tib} MB/s a TiB there are {step} to {level.most_tib} TiB "
+                f"in steps of {step}, not {self.tib}",
+                f"the nearest is `tib: {near}`",
+                path=("tib",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reader_is_known(self) -> Self:
+        if self.import_ is not None and self.service_principal is None:
+            raise FieldError(
+                "`import:` needs the `service_principal:` that reads the blobs",
+                f"az ad sp show --id {LUSTRE_APPLICATION_ID} --query id --output tsv",
+                path=("import",),
+            )
+        if self.import_ is None and self.service_principal is not None:
+            raise FieldError(
+                "`service_principal:` has no effect without `import:`",
+                "leave it out",
+                path=("service_principal",),
+            )
+        return self
+
+    @property
+    def limits_mbps(self) -> Mapping[str, int]:
+        """MB/s that come with its size and level."""
+        return {"its size": self.tib * self.mbps_per_tib}

@@ -1,0 +1,206 @@
+"""An NFS server of one's own: a VM, its disks, and how they are backed up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
+
+from fairway_core.catalog import vm_size, vm_sizes
+from fairway_core.catalog.disks import disk_kind
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.filesystem_base import FileSystem
+from fairway_core.environment.values import offered_size
+from fairway_core.spans import Days
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_core.catalog.disks import Provisioned
+    from fairway_core.catalog.sizes import VmSize
+
+# What a VM passes on of these is told apart from the rest.
+_FAST_KINDS = ("premium_v2", "ultra")
+
+# Azure Backup's own range for daily recovery points.
+_KEPT_DAYS = (7, 9999)
+
+HalfHour = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):(00|30)$")]
+
+_NFS_VERSIONS = (3, 4.1)
+
+
+def _nfs_version(version: float) -> float:
+    if version not in _NFS_VERSIONS:
+        raise FieldError(f"no NFS version {version:g} here", "take 4.1, or 3 for what is older")
+    return version
+
+
+NfsVersion = Annotated[
+    float, AfterValidator(_nfs_version), WithJsonSchema({"enum": list(_NFS_VERSIONS)})
+]
+
+
+class Disks(Model, defer_build=True):
+    """The data disks of a server, over all of which data is striped.
+
+    With `premium_v2` and `ultra` the IOPS and MB/s of each disk are chosen; with `premium`
+    and `standard_ssd` they come with its size.
+    """
+
+    kind: Literal["premium_v2", "ultra", "premium", "standard_ssd"] = "premium_v2"
+    """Azure's kind of managed disk."""
+    count: int = Field(default=4, ge=1)
+    """How many there are; more may be added at any time, and none taken away."""
+    gib: int = Field(default=1024, ge=1)
+    """GiB of each; it may grow, and never shrink."""
+    iops: int | None = None
+    """IOPS of each; 3000 for `premium_v2` where nothing is said."""
+    mbps: int | None = None
+    """MB/s of each; 125 for `premium_v2` where nothing is said."""
+
+    @model_validator(mode="after")
+    def _within_a_disk(self) -> Self:
+        kind = disk_kind(self.kind)
+        if not kind.least_gib <= self.gib <= kind.most_gib:
+            raise FieldError(
+                f"a disk of kind `{self.kind}` has {kind.least_gib} to {kind.most_gib} GiB, "
+                f"not {self.gib}",
+                path=("gib",),
+            )
+        if kind.provisioned is None:
+            self._nothing_is_chosen()
+        else:
+            self._is_offered(kind.provisioned)
+        return self
+
+    def _nothing_is_chosen(self) -> None:
+        for field, value in (("iops", self.iops), ("mbps", self.mbps)):
+            if value is not None:
+                tier = disk_kind(self.kind).tier(self.gib)
+                raise FieldError(
+                    f"a `{self.kind}` disk of {self.gib} GiB has {tier.iops} IOPS and "
+                    f"{tier.mbps} MB/s, and no other",
+                    "leave it out, or take `kind: premium_v2`",
+                    path=(field,),
+                )
+
+    def _is_offered(self, limits: Provisioned) -> None:
+        if self.kind == "ultra":
+            for field, value in (("iops", self.iops), ("mbps", self.mbps)):
+                if value is None:
+                    raise FieldError(f"an `ultra` disk needs `{field}:`", path=(field,))
+        least, most = limits.iops_range(self.gib)
+        if not least <= self.disk_iops <= most:
+            raise FieldError(
+                f"a disk of {self.gib} GiB has {least} to {most} IOPS, not {self.iops}",
+                path=("iops",),
+            )
+        least, most = limits.mbps_range(self.disk_iops)
+        if not least <= self.disk_mbps <= most:
+            raise FieldError(
+                f"a disk of {self.disk_iops} IOPS has {least} to {most} MB/s, not {self.mbps}",
+                "raise `iops:`, four for each MB/s" if self.disk_mbps > most else "",
+                path=("mbps",),
+            )
+
+    @property
+    def disk_iops(self) -> int:
+        """IOPS of each disk: those chosen, the least that one has, or those of its tier."""
+        kind = disk_kind(self.kind)
+        if kind.provisioned is None:
+            return kind.tier(self.gib).iops
+        return kind.provisioned.least_iops if self.iops is None else self.iops
+
+    @property
+    def disk_mbps(self) -> int:
+        """MB/s of each disk, by the same rule."""
+        kind = disk_kind(self.kind)
+        if kind.provisioned is None:
+            return kind.tier(self.gib).mbps
+        return kind.provisioned.least_mbps if self.mbps is None else self.mbps
+
+
+def _kept(days: int) -> int:
+    least, most = _KEPT_DAYS
+    if not least <= days <= most:
+        raise FieldError(f"backups are kept for {least}d to {most}d, not {days}d")
+    return days
+
+
+class Backup(Model, defer_build=True):
+    """A daily backup of the VM with all its disks, in a vault of the environment."""
+
+    keep: Annotated[Days, AfterValidator(_kept)] = 30
+    """For how long each is kept."""
+    at: HalfHour = "02:00"
+    """When it starts, in UTC, on the hour or half past."""
+
+
+def _versions(versions: tuple[float, ...]) -> tuple[float, ...]:
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            raise FieldError(f"version {version:g} is named twice", "name it once", (index,))
+    return versions
+
+
+class NfsServer(FileSystem, defer_build=True):
+    """A VM that exports striped disks over NFS; nodes mount it with the newest of `versions`."""
+
+    kind: Literal["nfs_server"]
+    """`nfs_server`: a VM of one's own."""
+    size: str = "Standard_D16s_v6"
+    """The VM size of the server."""
+    disks: Disks = Field(default_factory=Disks)
+    """The disks that hold the data."""
+    versions: Annotated[tuple[NfsVersion, ...], AfterValidator(_versions)] = Field(
+        default=(4.1,), min_length=1
+    )
+    """NFS versions that it speaks; version 3 opens five ports more, for what else uses it."""
+    backup: Backup | None = None
+    """Whether the disks are backed up, and how long backups are kept."""
+
+    @model_validator(mode="after")
+    def _size_carries_the_disks(self) -> Self:
+        try:
+            size = offered_size(self.size)
+        except FieldError as error:
+            raise FieldError(str(error), error.mend, path=("size",)) from None
+        if size.max_data_disks is None or self._vm_mbps(size) is None or not size.network_gbps:
+            fit = ", ".join(s.name for s in vm_sizes().values() if self._vm_mbps(s) is not None)
+            raise FieldError(
+                f"what `{self.size}` does with `{self.disks.kind}` disks is not known",
+                f"known are: {fit}",
+                path=("size",),
+            )
+        if self.disks.count > size.max_data_disks:
+            raise FieldError(
+                f"`{self.size}` takes at most {size.max_data_disks} disks, not {self.disks.count}",
+                path=("disks", "count"),
+            )
+        return self
+
+    def _vm_mbps(self, size: VmSize) -> int | None:
+        """What a VM of that size passes on of such disks; None where it is not known."""
+        if not size.premium_ssd_v2:
+            return None
+        fast = self.disks.kind in _FAST_KINDS
+        return size.remote_disk_mbps if fast else size.premium_ssd_mbps
+
+    @property
+    def newest_version(self) -> float:
+        """The NFS version that nodes use."""
+        return max(self.versions)
+
+    @property
+    def limits_mbps(self) -> Mapping[str, int]:
+        """MB/s that the disks together, the VM and its network interface pass on."""
+        size = vm_size(self.size)
+        of_vm = self._vm_mbps(size)
+        assert of_vm is not None
+        assert size.network_gbps is not None
+        return {
+            "its disks": self.disks.count * self.disks.disk_mbps,
+            "the disk limit of its VM size": of_vm,
+            "its network interface": int(size.network_gbps * 1000 / 8),
+        }
