@@ -74,15 +74,19 @@ def _verify(scope: Construct, role: str, subnet_id: str, range_: str) -> None:
         resource_group_name=parts["resource_group"],
     )
     prefixes = subnet.reference("address_prefixes").removeprefix("${").removesuffix("}")
-    Output(
+    output = Output(
         scope,
         f"subnet_{role}",
         value=subnet_id,
         description=f"Where {role} stands",
-        precondition={
+        static_id=True,
+    )
+    # An override: cdktf takes a precondition of an output, and does not write it.
+    output.add_override(
+        "precondition",
+        {
             "condition": f'${{contains({prefixes}, "{range_}")}}',
             "error_message": f"{parts['name']} does not have the range {range_}: correct `range:` "
             f"of `{role}` under `network.existing.subnets`",
         },
-        static_id=True,
     )

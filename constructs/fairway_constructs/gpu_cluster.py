@@ -9,6 +9,7 @@ from fairway_constructs.azurerm.data_virtual_machine_scale_set import (
 )
 from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
     AdminSshKey,
+    AutomaticInstanceRepair,
     BootDiagnostics,
     Extension,
     Identity,
@@ -19,15 +20,22 @@ from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
     OsDiskDiffDiskSettings,
     Plan,
     SourceImageReference,
+    SpotRestore,
     TerminationNotification,
 )
-from fairway_constructs.cloud_init import (
-    ADMIN_USERNAME,
-    Mount,
-    custom_data,
-    node_cloud_init,
+from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.cloud_init import ADMIN_USERNAME, Mount, custom_data
+from fairway_constructs.nodes import (
+    TERMINATION_NOTICE,
+    check_image,
+    check_local_disk,
+    cloud_init_of,
+    os_disk_gib,
+    spot_arguments,
+    terms,
 )
 from fairway_core.catalog import limit
+from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -37,9 +45,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
     from fairway_core.catalog import Image, VmSize
-
-# Time for a job to write a checkpoint before Azure deletes its node.
-_TERMINATION_NOTICE = "PT5M"
+    from fairway_core.environment import Repair, Spot
 
 
 class GpuCluster:
@@ -49,15 +55,19 @@ class GpuCluster:
     partition key of its own: so there is no argument for any of it. Nodes have no public
     address. What they do when they boot is in `cloud_init/node.sh`.
 
-    With `monitored` each node has the Azure Monitor agent, and says how busy its GPUs are.
+    `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of
+    the Marketplace. The system disk is on the node itself where that has room, unless
+    `local_os_disk` says otherwise. With `repair` Azure mends nodes that say that they are
+    unwell; with `resized` something else changes their number, and Terraform leaves it alone.
+    With `monitored` each has the Azure Monitor agent, and says how busy its GPUs are.
 
-    Raises UserError for more nodes than a placement group holds, and for an image that does
-    not fit the size.
+    Raises UserError for more nodes than a placement group holds, for an image that does not
+    fit the size, and for a system disk that does not fit the node.
 
     >>> GpuCluster(stack, "pair", place=place, size=vm_size("Standard_ND96isr_H100_v5"),
     ...            nodes=2, image=image("ubuntu-hpc-2404"), subnet=network.subnets["compute"],
     ...            identity_id=identity.id, ssh_keys=["ssh-ed25519 AAAA…"],
-    ...            mounts=[server.mount])  # doctest: +SKIP
+    ...            mounts=[server.mount], spot=Spot(restore="1h"))  # doctest: +SKIP
     """
 
     def __init__(
@@ -73,17 +83,20 @@ class GpuCluster:
         identity_id: str,
         ssh_keys: Sequence[str],
         mounts: Sequence[Mount] = (),
+        spot: Spot | None = None,
+        repair: Repair | None = None,
+        image_id: str | None = None,
+        accept_terms: bool = False,
+        local_os_disk: bool | None = None,
+        os_gib: int | None = None,
+        proximity_placement_group_id: str | None = None,
+        resized: bool = False,
         monitored: bool = False,
     ) -> None:
-        _check(name, size, nodes, image)
+        _check_number(name, nodes, least=0 if resized else 1)
+        check_image(name, size, image)
+        disk = _os_disk(name, size, os_disk_gib(name, image, os_gib), spot, local_os_disk)
         host_prefix = place.name("computer_name_prefix", name)
-        cloud_init = node_cloud_init(
-            cluster=name,
-            mounts=mounts,
-            nfs_client_package=image.nfs_client_package,
-            host_patterns=[f"{host_prefix}*", subnet.address_pattern],
-            gpu_metrics=monitored and sends_gpu_metrics(size),
-        )
         self.scale_set = LinuxVirtualMachineScaleSet(
             scope,
             f"cluster-{name}",
@@ -99,14 +112,11 @@ class GpuCluster:
             upgrade_mode="Manual",
             computer_name_prefix=host_prefix,
             network_interface=[_interface(subnet, size)],
-            source_image_reference=SourceImageReference(
-                publisher=image.publisher,
-                offer=image.offer,
-                sku=image.sku,
-                version=image.version,
-            ),
+            proximity_placement_group_id=proximity_placement_group_id,
+            source_image_id=image_id,
+            source_image_reference=None if image_id else _image(image),
             plan=_plan(image),
-            os_disk=_os_disk(size, image),
+            os_disk=disk,
             identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
             admin_username=ADMIN_USERNAME,
             admin_ssh_key=[
@@ -115,24 +125,57 @@ class GpuCluster:
             disable_password_authentication=True,
             boot_diagnostics=BootDiagnostics(),
             termination_notification=TerminationNotification(
-                enabled=True, timeout=_TERMINATION_NOTICE
+                enabled=True, timeout=TERMINATION_NOTICE
             ),
-            custom_data=custom_data(cloud_init),
-            extension=_agent(identity_id) if monitored else None,
+            custom_data=custom_data(
+                cloud_init_of(
+                    name,
+                    host_patterns=[f"{host_prefix}*"],
+                    subnet=subnet,
+                    size=size,
+                    image=image,
+                    mounts=mounts,
+                    monitored=monitored,
+                    watched=repair is not None,
+                )
+            ),
+            **spot_arguments(spot),
+            spot_restore=_restore(spot),
+            extension=_extensions(identity_id, monitored=monitored, watched=repair is not None),
+            automatic_instance_repair=_repair(repair) if repair else None,
             tags=place.tags,
+            lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
+            depends_on=terms(scope, image, accept_terms),
         )
+        self.id = self.scale_set.id
         self.main_host = _first_address(scope, name, place, self.scale_set)
 
 
-def _agent(identity_id: str) -> list[Extension]:
-    from fairway_constructs.monitoring_agent import agent_on_scale_set
+def _extensions(identity_id: str, *, monitored: bool, watched: bool) -> list[Extension] | None:
+    extensions = []
+    if monitored:
+        from fairway_constructs.monitoring_agent import agent_on_scale_set
 
-    return [agent_on_scale_set(identity_id)]
+        extensions.append(agent_on_scale_set(identity_id))
+    if watched:
+        from fairway_constructs.node_health import health_on_scale_set
+
+        extensions.append(health_on_scale_set())
+    return extensions or None
 
 
-def sends_gpu_metrics(size: VmSize) -> bool:
-    """Whether nodes of that size say how busy their GPUs are: those of NVIDIA do."""
-    return size.gpu is not None and size.gpu.vendor == "nvidia"
+def _repair(repair: Repair) -> AutomaticInstanceRepair:
+    from fairway_constructs.node_health import automatic_repair
+
+    return automatic_repair(repair)
+
+
+def _restore(spot: Spot | None) -> SpotRestore | None:
+    if spot is None or spot.restore is None:
+        return None
+    from fairway_core.autoscale import iso_duration
+
+    return SpotRestore(enabled=True, timeout=iso_duration(spot.restore))
 
 
 def _first_address(
@@ -154,17 +197,13 @@ def _first_address(
     return f'${{try({address}, "")}}'
 
 
-def _check(name: str, size: VmSize, nodes: int, image: Image) -> None:
+def _check_number(name: str, nodes: int, *, least: int) -> None:
     most = limit("placement_group_vms")
-    if not 1 <= nodes <= most:
+    if not least <= nodes <= most:
         raise UserError.of(
             "too-many-nodes",
-            f"cluster `{name}`: a placement group holds 1 to {most} nodes, not {nodes}",
+            f"cluster `{name}`: a placement group holds {least} to {most} nodes, not {nodes}",
             "InfiniBand does not cross scale sets: make several clusters for separate jobs",
-        )
-    if not image.fits(size):
-        raise UserError.of(
-            "image-does-not-fit", f"cluster `{name}`: image {image.alias} does not fit {size.name}"
         )
 
 
@@ -179,17 +218,25 @@ def _interface(subnet: PlacedSubnet, size: VmSize) -> NetworkInterface:
     )
 
 
-def _os_disk(size: VmSize, image: Image) -> OsDisk:
+def _os_disk(name: str, size: VmSize, gib: int, spot: Spot | None, local: bool | None) -> OsDisk:
     """On the node's own disk where that has the room: faster, and nothing to pay or keep."""
-    if size.ephemeral_os and size.temp_disk_gib > image.os_disk_gib:
+    if local is None:
+        kept = spot is not None and spot.eviction == "deallocate"
+        local = not kept and fits_local_disk(size.name, gib)
+    if local:
+        check_local_disk(name, size, gib, spot)
         return OsDisk(
             caching="ReadOnly",
             storage_account_type="Standard_LRS",
-            disk_size_gb=image.os_disk_gib,
+            disk_size_gb=gib,
             diff_disk_settings=OsDiskDiffDiskSettings(option="Local", placement="ResourceDisk"),
         )
-    return OsDisk(
-        caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=image.os_disk_gib
+    return OsDisk(caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=gib)
+
+
+def _image(image: Image) -> SourceImageReference:
+    return SourceImageReference(
+        publisher=image.publisher, offer=image.offer, sku=image.sku, version=image.version
     )
 
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup
-from fairway_constructs.azurerm.subnet import ServiceEndpoint, Subnet
+from fairway_constructs.azurerm.subnet import (
+    Delegation,
+    DelegationServiceDelegation,
+    ServiceEndpoint,
+    Subnet,
+)
 from fairway_constructs.azurerm.subnet_network_security_group_association import (
     SubnetNetworkSecurityGroupAssociation,
 )
@@ -16,7 +21,7 @@ from fairway_constructs.network_rules import security_rules
 from fairway_core.environment.addresses import subnet_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from ipaddress import IPv4Network
 
     from fairway_constructs.bastion import Bastion
@@ -29,7 +34,10 @@ if TYPE_CHECKING:
 _ALWAYS = ["compute", "storage", "management"]
 
 # Who reads and writes Blob storage and secrets.
-_USES_SERVICES = frozenset({"compute"})
+_USES_SERVICES = frozenset({"compute", "lustre"})
+
+# Who makes what stands in a subnet, and needs no way out of it.
+_DELEGATED = {"netapp": "Microsoft.Netapp/volumes"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,9 @@ class Network:
     Nodes reach the internet by a NAT gateway, which alone has a public address; with another
     `egress` by a firewall in a connected network, or not at all. Nothing comes in but what
     `network_rules` says. `allowed` are ranges that may use SSH, for example those of a VPN.
-    With `bastion` there is one, through which the `admins` come: see `Bastion`.
+    With `bastion` there is one, through which the `admins` come: see `Bastion`. `filesystems`
+    are those that need a subnet of their own, `netapp` and `lustre`; with `nfs_3` servers in
+    the storage subnet speak that too.
 
     >>> network = Network(stack, place=place, address_space=IPv4Network("10.40.0.0/16"),
     ...                   allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
@@ -78,9 +88,13 @@ class Network:
         service_endpoints: Sequence[str] = ("Microsoft.Storage",),
         bastion: bool = False,
         admins: Sequence[str] = (),
+        filesystems: Collection[str] = (),
+        nfs_3: bool = False,
     ) -> None:
         self._scope = scope
         self._place = place
+        self._filesystems = filesystems
+        self._nfs_3 = nfs_3
         self.virtual_network = VirtualNetwork(
             scope,
             "vnet",
@@ -96,7 +110,7 @@ class Network:
         self._has_bastion = bastion
         plan = subnet_plan(address_space)
         vnet_name = self.virtual_network.name
-        roles = [*_ALWAYS, "endpoints"] if private_endpoints else _ALWAYS
+        roles = [*_ALWAYS, *(["endpoints"] if private_endpoints else []), *sorted(filesystems)]
         self.subnets: Mapping[str, PlacedSubnet] = {
             role: self._subnet(role, plan, allowed, vnet_name) for role in roles
         }
@@ -150,7 +164,14 @@ class Network:
             name=place.name("network_security_group", role),
             resource_group_name=place.resource_group,
             location=place.location,
-            security_rule=security_rules(role, plan, allowed, bastion=self._has_bastion),
+            security_rule=security_rules(
+                role,
+                plan,
+                allowed,
+                bastion=self._has_bastion,
+                lustre="lustre" in self._filesystems,
+                nfs_3=self._nfs_3,
+            ),
             tags=place.tags,
         )
         subnet = Subnet(
@@ -170,6 +191,7 @@ class Network:
                 if role in _USES_SERVICES
                 else None
             ),
+            delegation=_delegation(_DELEGATED[role]) if role in _DELEGATED else None,
         )
         subnet_id = subnet.id
         SubnetNetworkSecurityGroupAssociation(
@@ -178,6 +200,12 @@ class Network:
             subnet_id=subnet_id,
             network_security_group_id=group.id,
         )
-        if self._egress:
+        if self._egress and role not in _DELEGATED:
             self._egress.attach(role, subnet_id)
         return PlacedSubnet(subnet_id, plan[role])
+
+
+def _delegation(service: str) -> list[Delegation]:
+    return [
+        Delegation(name="service", service_delegation=DelegationServiceDelegation(name=service))
+    ]

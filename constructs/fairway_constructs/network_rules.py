@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_constructs import nfs_ports
 from fairway_constructs.azurerm.network_security_group import SecurityRule
 
 if TYPE_CHECKING:
@@ -11,8 +12,17 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
 _SSH = "22"
-_NFS = "2049"
+_NFS = str(nfs_ports.NFS)
 _HTTPS = "443"
+
+# Source: Azure documentation, configure a network security group for Azure Managed Lustre.
+_LUSTRE = ("988", "1019-1023")
+
+# What stands in these subnets is Azure's: nobody logs in there.
+_MANAGED = frozenset({"endpoints", "netapp", "lustre"})
+
+_SERVER_NFS_3 = tuple(map(str, nfs_ports.SERVER_NFS_3))
+_CLIENT_NFS_3 = tuple(map(str, nfs_ports.CLIENT_NFS_3))
 _LAST_PRIORITY = 4096
 
 
@@ -22,6 +32,8 @@ def security_rules(
     allowed: Sequence[IPv4Network],
     *,
     bastion: bool = False,
+    lustre: bool = False,
+    nfs_3: bool = False,
 ) -> list[SecurityRule]:
     """The inbound rules of the subnet with that role; `allowed` are ranges that may use SSH.
 
@@ -29,45 +41,68 @@ def security_rules(
     servers are reached over NFS from there alone. Private endpoints are reached from all
     subnets, over HTTPS, and over NFS where they lead to a file share. With `bastion` SSH is
     let in from the subnet of that too.
+
+    With `lustre` there is Managed Lustre, whose servers and clients reach each other; with
+    `nfs_3` there are file servers that speak this old version, and call their clients back.
     """
     own, compute = [subnets[role]], [subnets["compute"]]
     rules = []
     if role == "compute":
         rules.append(_allow("ComputeToCompute", compute, own, port="*", protocol="*"))
-    if role == "storage":
+    if role in ("storage", "netapp"):
         rules.append(_allow("NfsFromCompute", compute, own, port=_NFS))
     if role == "endpoints":
-        inside = [subnets[each] for each in ("compute", "storage", "management")]
+        readers = ("compute", "storage", "management", *(("lustre",) if lustre else ()))
+        inside = [subnets[each] for each in readers]
         rules.append(_allow("HttpsFromInside", inside, own, port=_HTTPS))
         rules.append(_allow("NfsFromCompute", compute, own, port=_NFS))
-    if role not in ("management", "endpoints"):
+    if role == "lustre":
+        rules.append(_allow("LustreToLustre", own, own, port="*", protocol="*"))
+        rules.append(_allow("LustreFromCompute", compute, own, port=_LUSTRE))
+        # Azure watches the servers from there, and makes none that it cannot watch.
+        rules.append(_allow("AzureMonitor", "AzureMonitor", own, port="*"))
+    if role != "management" and role not in _MANAGED:
         rules.append(_allow("SshFromManagement", [subnets["management"]], own, port=_SSH))
-    if bastion and role != "endpoints":
+    if bastion and role not in _MANAGED:
         rules.append(_allow("SshFromBastion", [subnets["bastion"]], own, port=_SSH))
-    if allowed and role != "endpoints":
+    if allowed and role not in _MANAGED:
         rules.append(_allow("SshFromNamedRanges", allowed, own, port=_SSH))
+    # At the end, so that those before keep their priorities.
+    if nfs_3 and role == "storage":
+        rules.append(_allow("Nfs3FromCompute", compute, own, port=_SERVER_NFS_3, protocol="*"))
+    if nfs_3 and role == "compute":
+        storage = [subnets["storage"]]
+        rules.append(_allow("Nfs3FromStorage", storage, own, port=_CLIENT_NFS_3, protocol="*"))
+    if lustre and role == "compute":
+        rules.append(_allow("LustreToCompute", [subnets["lustre"]], own, port=_LUSTRE))
     numbered = [{**rule, "priority": 100 + 10 * index} for index, rule in enumerate(rules)]
     return [*(SecurityRule(**rule) for rule in numbered), DENY_THE_REST]
 
 
 def _allow(
     name: str,
-    sources: Sequence[IPv4Network],
+    sources: Sequence[IPv4Network] | str,
     destination: Sequence[IPv4Network],
     *,
-    port: str,
+    port: str | Sequence[str],
     protocol: str = "Tcp",
 ) -> dict[str, Any]:
-    """A rule without its priority, which its place in the list gives."""
+    """A rule without its priority, which its place in the list gives.
+
+    `sources` are ranges, or one service tag of Azure's.
+    """
+    one_source, one_port = isinstance(sources, str), isinstance(port, str)
     return {
         "name": f"Allow{name}",
         "direction": "Inbound",
         "access": "Allow",
         "protocol": protocol,
-        "source_address_prefixes": [str(source) for source in sources],
+        "source_address_prefix": sources if one_source else None,
+        "source_address_prefixes": None if one_source else [str(source) for source in sources],
         "source_port_range": "*",
         "destination_address_prefixes": [str(network) for network in destination],
-        "destination_port_range": port,
+        "destination_port_range": port if one_port else None,
+        "destination_port_ranges": None if one_port else list(port),
     }
 
 

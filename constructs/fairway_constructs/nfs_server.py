@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.linux_virtual_machine import (
+    AdditionalCapabilities,
     AdminSshKey,
     BootDiagnostics,
     Identity,
@@ -22,13 +23,14 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
 )
 from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
-    Mount,
     custom_data,
     export_path,
+    nfs_mount,
     nfs_server_cloud_init,
 )
 from fairway_constructs.protection import kept, lock
 from fairway_core.catalog import image, vm_size
+from fairway_core.catalog.disks import disk_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,11 +47,11 @@ _THREADS_A_CORE = 4
 
 
 class NfsServer:
-    """A VM that stripes Premium SSD v2 disks and exports them over NFS 4.1 to `clients` only.
+    """A VM that stripes data disks and exports them over NFS to `clients` only.
 
-    Disks and network interface are resources of their own: the VM may be replaced, and what
-    it holds and its address stay. With `protect` neither Terraform nor Azure deletes a disk;
-    with `monitored` the VM has the Azure Monitor agent.
+    Disks and network interface are resources of their own: the VM may be replaced, as it is
+    for each further disk, and what it holds and its address stay. With `protect` neither
+    Terraform nor Azure deletes a disk; with `monitored` the VM has the Azure Monitor agent.
 
     >>> server = NfsServer(stack, "data", place=place, spec=spec, subnet_id=storage.id,
     ...                    clients=[compute.range], ssh_keys=["ssh-ed25519 AAAA…"])
@@ -87,14 +89,33 @@ class NfsServer:
                 identity_id=identity_id,
                 tags=place.tags,
             )
-        self.disks = self._disks(protect)
+        self.disks, attachments = self._disks(protect)
+        if spec.backup:
+            from fairway_constructs.vm_backup import back_up
+
+            back_up(
+                scope,
+                f"nfs-{name}",
+                place=place,
+                machine_name=self._machine_name,
+                keep_days=spec.backup.keep,
+                at=spec.backup.at,
+                protect=protect,
+                depends_on=[self.virtual_machine, *attachments],
+            )
         self.throughput_mbps = spec.throughput_mbps
-        self.mount = Mount(
+        self.limited_by = spec.limited_by
+        self.mount = nfs_mount(
             name=name,
             server=interface.private_ip_address,
             export=export_path(name),
             path=spec.path,
+            version=spec.newest_version,
         )
+
+    @property
+    def _machine_name(self) -> str:
+        return self._place.name("linux_virtual_machine", self._name)
 
     def _interface(self, subnet_id: str) -> NetworkInterface:
         return NetworkInterface(
@@ -132,16 +153,22 @@ class NfsServer:
             disks=self._spec.disks.count,
             threads=_THREADS_A_CORE * size.cores,
             clients=clients,
+            versions=self._spec.versions,
         )
         return LinuxVirtualMachine(
             self._scope,
             f"nfs-{self._name}-server",
-            name=place.name("linux_virtual_machine", self._name),
+            name=self._machine_name,
             resource_group_name=place.resource_group,
             location=place.location,
             zone=None if place.zone is None else str(place.zone),
             size=size.name,
             disk_controller_type=size.disk_controller or None,
+            additional_capabilities=(
+                AdditionalCapabilities(ultra_ssd_enabled=True)
+                if self._spec.disks.kind == "ultra"
+                else None
+            ),
             network_interface_ids=[interface_id],
             source_image_reference=SourceImageReference(
                 publisher=system.publisher,
@@ -169,29 +196,35 @@ class NfsServer:
             tags=place.tags,
         )
 
-    def _disks(self, protect: bool) -> list[ManagedDisk]:
-        """The data disks, each attached at the LUN of its number."""
+    def _disks(
+        self, protect: bool
+    ) -> tuple[list[ManagedDisk], list[VirtualMachineDataDiskAttachment]]:
+        """The data disks, and how each is attached at the LUN of its number."""
         machine_id = self.virtual_machine.id
-        disks = []
+        disks, attachments = [], []
         for lun in range(self._spec.disks.count):
             disk = self._disk(lun, protect)
             disk_id = disk.id
-            VirtualMachineDataDiskAttachment(
-                self._scope,
-                f"nfs-{self._name}-attachment-{lun}",
-                managed_disk_id=disk_id,
-                virtual_machine_id=machine_id,
-                lun=lun,
-                caching="None",  # Premium SSD v2 takes no other
+            attachments.append(
+                VirtualMachineDataDiskAttachment(
+                    self._scope,
+                    f"nfs-{self._name}-attachment-{lun}",
+                    managed_disk_id=disk_id,
+                    virtual_machine_id=machine_id,
+                    lun=lun,
+                    # Premium SSD v2 and Ultra take no other; the server caches in its memory.
+                    caching="None",
+                )
             )
             if protect:
                 id = f"nfs-{self._name}-disk-{lun}"  # noqa: A001
                 lock(self._scope, place=self._place, id=id, resource_id=disk_id)
             disks.append(disk)
-        return disks
+        return disks, attachments
 
     def _disk(self, lun: int, protect: bool) -> ManagedDisk:
         place, spec = self._place, self._spec.disks
+        kind = disk_kind(spec.kind)
         return ManagedDisk(
             self._scope,
             f"nfs-{self._name}-disk-{lun}",
@@ -199,11 +232,11 @@ class NfsServer:
             resource_group_name=place.resource_group,
             location=place.location,
             zone=None if place.zone is None else str(place.zone),
-            storage_account_type="PremiumV2_LRS",
+            storage_account_type=kind.sku,
             create_option="Empty",
             disk_size_gb=spec.gib,
-            disk_iops_read_write=spec.iops,
-            disk_mbps_read_write=spec.mbps,
+            disk_iops_read_write=spec.disk_iops if kind.provisioned else None,
+            disk_mbps_read_write=spec.disk_mbps if kind.provisioned else None,
             network_access_policy="DenyAll",
             public_network_access_enabled=False,
             tags=place.tags,

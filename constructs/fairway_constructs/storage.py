@@ -33,7 +33,7 @@ _KEPT_DAYS = 14
 
 
 class Storage:
-    """A storage account that only Entra ID identities can use.
+    """A storage account that only Entra ID identities can use, unless `account_keys` is set.
 
     It is reached by private endpoints, from `subnet_ids` and from the public ones of the
     ranges `allowed`; with none of them it has no public side at all, and only with `public`
@@ -60,6 +60,7 @@ class Storage:
         account: str | None = None,
         expire_days: Mapping[str, int] | None = None,
         customer_key: CustomerKey | None = None,
+        account_keys: bool = False,
         protect: bool = True,
     ) -> None:
         addresses = public_addresses(allowed)
@@ -71,7 +72,7 @@ class Storage:
             location=place.location,
             account_tier="Standard",
             account_replication_type=replication,
-            shared_access_key_enabled=False,
+            shared_access_key_enabled=account_keys,
             default_to_oauth_authentication=True,
             local_user_enabled=False,
             allow_nested_items_to_be_public=False,

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
-from fairway_constructs.gpu_cluster import GpuCluster, sends_gpu_metrics
+from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_core.catalog import vm_size
-from fairway_core.target import BatchAccess, NodeRange, SshAccess, StorageAccount, Target
+from fairway_core.target import BatchAccess, SshAccess, StorageAccount, Target
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.existing_network import ExistingNetwork
+    from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.network import Network
+    from fairway_constructs.single_vm import SingleVm
     from fairway_core.environment import BatchCluster, Cluster, Environment
     from fairway_stacks.data import DataStack
     from fairway_stacks.stack import Project
 
+    AnyNetwork = Network | ExistingNetwork
+
 
 class ComputeStack(EnvironmentStack):
-    """One scale set or pool a cluster, and the output `targets`: a list of Target records."""
+    """One scale set, VM or pool a cluster, and the output `targets`: a list of Target records."""
 
     def __init__(
-        self, project: Project, environment: Environment, network: Network, data: DataStack
+        self, project: Project, environment: Environment, network: AnyNetwork, data: DataStack
     ) -> None:
         super().__init__(project, environment, "compute")
         self._environment = environment
@@ -44,6 +52,8 @@ class ComputeStack(EnvironmentStack):
             from fairway_stacks.watching import alert_on_idle_gpus
 
             alert_on_idle_gpus(self, data.monitoring, place=self.place)
+        if environment.access.admins:
+            self._let_admins_in()
         Output(
             self,
             "targets",
@@ -52,31 +62,18 @@ class ComputeStack(EnvironmentStack):
             static_id=True,
         )
 
-    def _cluster(self, name: str, spec: Cluster, network: Network) -> Target:
+    def _cluster(self, name: str, spec: Cluster, network: AnyNetwork) -> Target:
         mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
-        cluster = GpuCluster(
-            self,
-            name,
-            place=self.place,
-            size=vm_size(spec.size),
-            nodes=spec.nodes,
-            image=spec.chosen_image,
-            subnet=network.subnets["compute"],
-            identity_id=self._identity_id,
-            ssh_keys=self._environment.access.ssh_keys or (),
-            mounts=mounts,
-            monitored=self._data.monitoring is not None,
-        )
+        cluster = self._nodes(name, spec, network, mounts)
         if self._data.monitoring is not None:
-            self._data.monitoring.watch(
-                self, name, place=self.place, resource_id=cluster.scale_set.id
-            )
+            self._data.monitoring.watch(self, name, place=self.place, resource_id=cluster.id)
         return Target(
             name=name,
             environment=self._environment.name,
             engine=spec.engine,
             vm_size=spec.size,
-            nodes=NodeRange(min=spec.nodes, max=spec.nodes),
+            nodes=spec.node_range,
+            spot=bool(spec.spot),
             mounts={mount.name: mount.path for mount in mounts},
             storage=self._storage,
             ssh=SshAccess(
@@ -86,7 +83,51 @@ class ComputeStack(EnvironmentStack):
             ),
         )
 
-    def _pool(self, name: str, spec: BatchCluster, network: Network) -> Target:
+    def _nodes(
+        self, name: str, spec: Cluster, network: AnyNetwork, mounts: Sequence[Mount]
+    ) -> GpuCluster | SingleVm:
+        """A scale set, or a VM where one node is all there is."""
+        common: dict[str, Any] = {
+            "place": self.place,
+            "size": vm_size(spec.size),
+            "image": spec.chosen_image,
+            "image_id": spec.image_id,
+            "accept_terms": spec.accept_terms,
+            "os_gib": spec.os_disk_gib,
+            "spot": spec.spot_options,
+            "subnet": network.subnets["compute"],
+            "proximity_placement_group_id": spec.proximity_placement_group,
+            "identity_id": self._identity_id,
+            "ssh_keys": self._environment.access.ssh_keys or (),
+            "mounts": mounts,
+            "monitored": self._data.monitoring is not None,
+        }
+        if spec.nodes == 1:
+            from fairway_constructs.single_vm import SingleVm
+
+            return SingleVm(self, name, local_os_disk=spec.os_disk == "local", **common)
+        from fairway_constructs.gpu_cluster import GpuCluster
+
+        return GpuCluster(
+            self,
+            name,
+            nodes=spec.nodes,
+            repair=spec.repair,
+            local_os_disk=None if spec.os_disk is None else spec.os_disk == "local",
+            **common,
+        )
+
+    def _let_admins_in(self) -> None:
+        """Azure shows them the nodes; the bastion itself is in the stack of the network."""
+        from fairway_constructs.azurerm.resource_group import ResourceGroup
+        from fairway_constructs.bastion import let_in
+
+        group = self.node.find_child("group")
+        assert isinstance(group, ResourceGroup)
+        for admin in self._environment.access.admins:
+            let_in(self, "nodes", admin, resource_id=group.id, what="the nodes")
+
+    def _pool(self, name: str, spec: BatchCluster, network: AnyNetwork) -> Target:
         from fairway_constructs.batch_pool import BatchPool
 
         account = self._data.batch

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
 from fairway_constructs.identity import Grant, Identity
-from fairway_constructs.nfs_server import NfsServer
 from fairway_constructs.storage import Storage
 from fairway_core.naming import resource_name
+from fairway_stacks.filesystems import make_filesystem
 from fairway_stacks.stack import ROLES, EnvironmentStack
 
 if TYPE_CHECKING:
@@ -43,19 +43,8 @@ class DataStack(EnvironmentStack):
         self.storage = self._storage()
         self.registry = self._registry() if environment.registry else None
         self.identity = Identity(self, "nodes", place=self.place, grants=self._grants())
-        compute, servers = network.subnets["compute"], network.subnets["storage"]
         self.filesystems = {
-            name: NfsServer(
-                self,
-                name,
-                place=self.place,
-                spec=spec,
-                subnet_id=servers.id,
-                clients=[compute.range],
-                ssh_keys=environment.access.ssh_keys or (),
-                protect=environment.protect,
-                monitored=environment.monitoring is not None,
-            )
+            name: make_filesystem(self, name, spec, environment=environment, network=network)
             for name, spec in environment.filesystems.items()
         }
         self.batch = self._batch() if environment.has_pools else None
@@ -65,8 +54,15 @@ class DataStack(EnvironmentStack):
         Output(
             self,
             "filesystem_throughput_mbps",
-            value={name: server.throughput_mbps for name, server in self.filesystems.items()},
+            value={name: each.throughput_mbps for name, each in self.filesystems.items()},
             description="MB/s that each file system can reach: disks, VM and network set against",
+            static_id=True,
+        )
+        Output(
+            self,
+            "filesystem_limited_by",
+            value={name: each.limited_by for name, each in self.filesystems.items()},
+            description="What keeps each file system from being faster",
             static_id=True,
         )
 
@@ -80,7 +76,7 @@ class DataStack(EnvironmentStack):
             replication=spec.replication,
             account=spec.account,
             # Without an endpoint of its own the network is let in by its subnet.
-            subnet_ids=[] if network.endpoints else [network.subnets["compute"].id],
+            subnet_ids=[] if network.endpoints else self._readers_of_blobs(),
             allowed=environment.access.allowed,
             expire_days={
                 name: container.expire
@@ -88,10 +84,17 @@ class DataStack(EnvironmentStack):
                 if container.expire
             },
             customer_key=self._storage_key() if spec.customer_managed_key else None,
+            account_keys=spec.account_keys,
             protect=environment.protect,
         )
         self._connect("storage", "blob", storage.account.id)
         return storage
+
+    def _readers_of_blobs(self) -> list[str]:
+        """The subnets that read and write Blob storage: of the nodes, and of what imports it."""
+        subnets = self._network.subnets
+        roles = ["compute", "lustre"] if self._environment.storage.account_keys else ["compute"]
+        return [subnets[role].id for role in roles]
 
     def _storage_key(self) -> CustomerKey:
         from fairway_constructs.encryption import customer_key

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
+from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class NetworkStack(EnvironmentStack):
             service_endpoints=spec.service_endpoints,
             bastion=access.bastion,
             admins=access.admins,
+            filesystems=optional_roles(environment.filesystems),
+            nfs_3=speaks_nfs_3(environment.filesystems),
         )
         if spec.peerings:
             self._peer(environment, network)

@@ -9,6 +9,7 @@ from fairway_constructs.azurerm.provider import (
     AzurermProvider,
     Features,
     FeaturesKeyVault,
+    FeaturesNetapp,
     FeaturesStorage,
     FeaturesTemplateDeployment,
     FeaturesVirtualMachineScaleSet,
@@ -31,6 +32,8 @@ _FEATURES = Features(
     storage=FeaturesStorage(data_plane_available=False),
     # What was deleted can be brought back until its time is over.
     key_vault=FeaturesKeyVault(purge_soft_delete_on_destroy=False),
+    # Whether a volume may be destroyed is told by `protect`, as for all that holds data.
+    netapp=FeaturesNetapp(prevent_volume_destruction=False),
     # A key goes with its vault: Azure deletes no key through the management plane.
     template_deployment=FeaturesTemplateDeployment(delete_nested_items_during_deletion=False),
     # A change of the model must never restart nodes in the middle of a job.

@@ -13,7 +13,7 @@ import pytest
 from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.batch_user_subscription import UserSubscription
-from fairway_constructs.cloud_init import Mount
+from fairway_constructs.cloud_init import nfs_mount
 from fairway_constructs.network import PlacedSubnet
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
 from fairway_core.catalog import image, limit, vm_size, vm_sizes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 A100, CPU = "Standard_ND96asr_v4", "Standard_D16s_v6"
-MOUNT = Mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
+MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
 WITH_INFINIBAND = [s.name for s in vm_sizes().values() if s.rdma and s.status != "retired"]
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_constructs.cloud_init import (
-    Mount,
     custom_data,
+    nfs_mount,
     nfs_server_cloud_init,
     node_cloud_init,
     shared_folder,
@@ -28,7 +28,7 @@ CHANGES = ("vgcreate", "vgextend", "lvcreate", "lvextend", "pvresize", "mkfs.xfs
 
 
 def _node(**values: Any) -> str:
-    mounts = [Mount(name="data", server=TOKEN, export="/srv/fairway/data", path="/data")]
+    mounts = [nfs_mount(name="data", server=TOKEN, export="/srv/fairway/data", path="/data")]
     return node_cloud_init(
         **{
             "cluster": "pair",
@@ -76,7 +76,7 @@ def test_templates_are_valid_with_several_mounts_and_clients(
     check_cloud_config: Callable[[str], None],
 ) -> None:
     mounts = [
-        Mount(name=name, server="10.0.0.4", export=f"/srv/fairway/{name}", path=f"/{name}")
+        nfs_mount(name=name, server="10.0.0.4", export=f"/srv/fairway/{name}", path=f"/{name}")
         for name in ("data", "home")
     ]
     check_cloud_config(_node(mounts=mounts))
@@ -85,8 +85,8 @@ def test_templates_are_valid_with_several_mounts_and_clients(
 
 
 def test_the_first_mount_is_where_nodes_share() -> None:
-    one = Mount(name="a", server="s", export="/e", path="/data")
-    two = Mount(name="b", server="s", export="/e", path="/home2")
+    one = nfs_mount(name="a", server="s", export="/e", path="/data")
+    two = nfs_mount(name="b", server="s", export="/e", path="/home2")
     assert shared_folder([one, two]) == "/data/fairway"
     assert shared_folder([]) == ""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_constructs.cloud_init import Mount
+from fairway_constructs.cloud_init import nfs_mount
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.network import PlacedSubnet
 from fairway_core.catalog import default_image, image, vm_size, vm_sizes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 H100 = "Standard_ND96isr_H100_v5"
-MOUNT = Mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
+MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
 ON_OFFER = [size.name for size in vm_sizes().values() if size.rdma and size.status != "retired"]
 
 

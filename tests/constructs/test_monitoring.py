@@ -11,10 +11,11 @@ import pytest
 
 from fairway_constructs.alerts import Alerts
 from fairway_constructs.budget import Budget
-from fairway_constructs.cloud_init import Mount, node_cloud_init
-from fairway_constructs.gpu_cluster import GpuCluster, sends_gpu_metrics
+from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
+from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.monitoring import Monitoring
 from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_core.catalog import default_image, vm_size
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ class TestGpuMetrics:
     ) -> None:
         text = node_cloud_init(
             cluster="pair",
-            mounts=[Mount(name="data", server="10.0.0.4", export="/e", path="/data")],
+            mounts=[nfs_mount(name="data", server="10.0.0.4", export="/e", path="/data")],
             nfs_client_package="nfs-common",
             host_patterns=["10.0.*"],
             gpu_metrics=True,

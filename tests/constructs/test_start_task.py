@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_constructs.cloud_init import Mount, node_cloud_init
+from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command, start_task_script
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ TOKEN = "${TfToken[TOKEN.7]}"
 
 
 def _config(server: str = "10.40.128.4", **values: Any) -> str:
-    mounts = [Mount(name="data", server=server, export="/srv/fairway/data", path="/data")]
+    mounts = [nfs_mount(name="data", server=server, export="/srv/fairway/data", path="/data")]
     return node_cloud_init(
         **{
             "cluster": "spot",

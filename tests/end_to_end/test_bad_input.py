@@ -267,7 +267,7 @@ def test_a_job_file_that_may_not_be_read(fairway: Fairway) -> None:
 
 
 def test_a_file_without_end_is_refused(fairway: Fairway) -> None:
-    check_refused(fairway("submit", "/dev/zero"), fairway.folder, "larger than 16 MiB")
+    check_refused(fairway("submit", "/dev/zero"), fairway.folder, "larger than 1 MiB")
 
 
 def test_a_job_file_may_be_a_pipe(fairway: Fairway) -> None:

@@ -26,5 +26,5 @@ def test_every_field_of_the_environment_has_its_row() -> None:
     page = PAGES["environment.md"]()
     for name, model in models_in(Environment).items():
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-        for field in model.model_fields:
-            assert f"\n| `{field}` |" in section, f"{name}.{field}"
+        for field, info in model.model_fields.items():
+            assert f"\n| `{info.alias or field}` |" in section, f"{name}.{field}"

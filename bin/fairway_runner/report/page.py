@@ -88,7 +88,7 @@ def _provenance(report: Report, facts: dict[str, Any]) -> list[tuple[str, str]]:
     dirty = " and changes that were not committed" if git.get("dirty") else ""
     rows = [
         ("Job file", record.job_file),
-        ("Command", str(job.get("command", ""))),
+        ("Command" if len(report.rows) == 1 else "Command of task 0", str(job.get("command", ""))),
         ("Template", str(job.get("template", ""))),
         ("Submitted", iso(record.created) or ""),
         ("Ended", facts["ended"] or ""),

@@ -15,13 +15,17 @@ _FEW = 5  # labels that an axis has room for
 
 @dataclass(frozen=True)
 class Scale:
-    """Values from `low` to `high` lie from the pixel `start` to `end`; `log` says how."""
+    """Values from `low` to `high` lie from the pixel `start` to `end`; `log` says how.
+
+    `step` is that between two round values; 0 finds one that fits.
+    """
 
     low: float
     high: float
     start: float
     end: float
     log: bool = False
+    step: float = 0.0
 
     def __call__(self, value: float) -> float:
         """The pixel of a value."""
@@ -34,7 +38,7 @@ class Scale:
         """A few round values between low and high."""
         if self.log:
             return _log_ticks(self.low, self.high)
-        step = _step(self.high - self.low)
+        step = self.step or _step(self.high - self.low)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [number * step + 0.0 for number in range(first, last + 1)]
 
@@ -57,7 +61,8 @@ def scale_of(
     if log:
         return Scale(low * 0.95, high * 1.05, start, end, log=True)
     step = _step(high - low)
-    return Scale(math.floor(low / step) * step, math.ceil(high / step) * step, start, end)
+    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    return Scale(low, high, start, end, step=step)
 
 
 def _step(span: float) -> float:

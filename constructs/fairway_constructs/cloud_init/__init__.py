@@ -10,10 +10,13 @@ from __future__ import annotations
 import base64
 import re
 import shlex
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fairway_constructs import nfs_ports
+from fairway_constructs.cloud_init.health import HEALTH_PORT, NodeHealth
+from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,21 +24,27 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment as Templates
 
+__all__ = [
+    "ADMIN_USERNAME",
+    "Mount",
+    "NodeHealth",
+    "custom_data",
+    "export_path",
+    "nfs_mount",
+    "nfs_server_cloud_init",
+    "node_cloud_init",
+    "shared_folder",
+    "terraform_text",
+]
+
 # The login user of every VM; Azure gives it the user id 1000 on each of them.
 ADMIN_USERNAME = "azureuser"
 
+# The home of the login user where /home is a shared file system.
+_LOCAL_HOME = f"/var/lib/{ADMIN_USERNAME}"
+
 # A reference in a Python string, whose value only Terraform will know.
 _REFERENCE = re.compile(r"\$\{TfToken\[[^]]+\]\}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mount:
-    """An exported file system: `server` (an address or a reference), `export`, and `path`."""
-
-    name: str
-    server: str
-    export: str
-    path: str
 
 
 def node_cloud_init(
@@ -45,29 +54,51 @@ def node_cloud_init(
     nfs_client_package: str,
     host_patterns: Sequence[str],
     gpu_metrics: bool = False,
+    health: NodeHealth | None = None,
     peers: bool = True,
 ) -> str:
     """The cloud-config of a compute node; `host_patterns` match its peers for OpenSSH.
 
-    With `gpu_metrics` it tells syslog each minute how busy its NVIDIA GPUs are. Without
-    `peers` it shares no keys and tells nobody its address: a scheduler does both.
+    With `gpu_metrics` it tells syslog each minute how busy its NVIDIA GPUs are; with `health`
+    it answers on HEALTH_PORT whether it still has all of that. Without `peers` it shares no
+    keys and tells nobody its address: a scheduler does both.
+
+    Where a file system is mounted on /home, the login user has its home elsewhere: so it gets
+    in with its keys whether the file system is there or not.
     """
     shared = shared_folder(mounts) if peers else ""
+    settings = {"ADMIN": ADMIN_USERNAME, "CLUSTER": cluster, "SHARED": shared}
+    if health:
+        settings |= {"GPUS": str(health.gpus), "ADAPTERS": str(health.adapters)}
     return _render(
         "node.yaml.j2",
         script="node.sh",
-        settings={"ADMIN": ADMIN_USERNAME, "CLUSTER": cluster, "SHARED": shared},
+        settings=settings,
         mounts=mounts,
+        local_home=_LOCAL_HOME if any(mount.path == "/home" for mount in mounts) else "",
+        login_user=ADMIN_USERNAME,
+        nfs_3=any(mount.nfs_3 for mount in mounts),
+        ports=nfs_ports,
         nfs_client_package=nfs_client_package,
         host_patterns=host_patterns,
         gpu_metrics=_script("gpu_metrics.sh") if gpu_metrics else "",
+        health=_script("health.sh") if health else "",
+        health_port=HEALTH_PORT,
     )
 
 
 def nfs_server_cloud_init(
-    *, name: str, disks: int, threads: int, clients: Sequence[IPv4Network]
+    *,
+    name: str,
+    disks: int,
+    threads: int,
+    clients: Sequence[IPv4Network],
+    versions: Sequence[float] = (4.1,),
 ) -> str:
-    """The cloud-config of an NFS server that stripes `disks` disks and serves `clients`."""
+    """The cloud-config of an NFS server that stripes `disks` disks and serves `clients`.
+
+    `versions` are those of NFS that it speaks, of 3 and 4.1.
+    """
     return _render(
         "nfs_server.yaml.j2",
         script="nfs_server.sh",
@@ -75,6 +106,9 @@ def nfs_server_cloud_init(
         export=export_path(name),
         threads=threads,
         clients=clients,
+        nfs_3=3 in versions,
+        nfs_4=any(version >= 4 for version in versions),  # noqa: PLR2004
+        ports=nfs_ports,
     )
 
 

@@ -3,10 +3,9 @@
 # Runs at each boot; may be run by hand at any time, and changes nothing that is right.
 set -euo pipefail
 
-# NFS 4.1 needs no port but 2049; nconnect spreads one mount over eight connections.
 # Source: Azure's NFS guidance for HPC clients.
-nfs_options=rw,hard,vers=4.1,proto=tcp,rsize=262144,wsize=262144,nconnect=8,_netdev,noatime
 nfs_read_ahead_kb=15380
+mounts=/etc/fairway/mounts
 scratch=/mnt/resource_nvme
 
 say() { printf 'fairway-node: %s\n' "$*" >&2; }
@@ -38,16 +37,27 @@ mount_scratch() {
 }
 
 mount_shared() {
-    local server folder path device
+    local type options source path root device
     modprobe sunrpc
     sysctl -q --system
-    while read -r server folder path; do
-        [[ -n $server ]] || continue
+    while read -r type options source path root; do
+        [[ -n $type ]] || continue
         mkdir -p "$path"
-        mountpoint -q "$path" || mount -t nfs -o "$nfs_options" "$server:$folder" "$path"
-        device=$(mountpoint -d "$path")
-        echo "$nfs_read_ahead_kb" >"/sys/class/bdi/$device/read_ahead_kb"
-    done </etc/fairway/mounts
+        mountpoint -q "$path" || mount -t "$type" -o "$options" "$source" "$path"
+        if [[ $type == nfs ]]; then
+            device=$(mountpoint -d "$path")
+            echo "$nfs_read_ahead_kb" >"/sys/class/bdi/$device/read_ahead_kb"
+        fi
+        [[ $root != root ]] || open_to_users "$path"
+    done <"$mounts"
+}
+
+# As in /tmp every user may make a folder, and only its owner removes it. Done once in the life
+# of a file system: what people change later stays.
+open_to_users() {
+    [[ ! -e $1/.fairway ]] || return 0
+    chmod 1777 "$1"
+    mkdir -p "$1/.fairway"
 }
 
 # As the login user: the exports refuse root. Its id is the same on every node.

@@ -186,14 +186,6 @@ class Cluster(Model, defer_build=True):
         return self.os_disk_gib or self.chosen_image.os_disk_gib
 
     @property
-    def has_local_os_disk(self) -> bool:
-        """Whether the system disk is on the node itself: for nodes that are never stopped."""
-        if self.os_disk is not None:
-            return self.os_disk == "local"
-        kept = self.spot_options is not None and self.spot_options.eviction == "deallocate"
-        return self.nodes > 1 and not kept and fits_local_disk(self.size, self.os_gib)
-
-    @property
     def node_range(self) -> NodeRange:
         """The least and the largest number of nodes."""
         return NodeRange(min=self.nodes, max=self.nodes)

@@ -37,9 +37,7 @@ def optional_roles(filesystems: Mapping[str, AnyFileSystem]) -> frozenset[str]:
 
 def speaks_nfs_3(filesystems: Mapping[str, AnyFileSystem]) -> bool:
     """Whether a server speaks NFS 3, which needs more ports than one."""
-    return any(
-        isinstance(each, NfsServer) and 3 in each.versions for each in filesystems.values()
-    )
+    return any(isinstance(each, NfsServer) and 3 in each.versions for each in filesystems.values())
 
 
 def check_filesystems(
@@ -131,8 +129,7 @@ def _check_subnets(filesystems: Mapping[str, AnyFileSystem], network: Network) -
     subnet = existing["lustre"].range if existing else subnet_plan(network.address_space)["lustre"]
     if needed > subnet.num_addresses:
         raise FieldError(
-            f"Lustre needs a subnet of {needed} addresses, and {subnet} has "
-            f"{subnet.num_addresses}",
+            f"Lustre needs a subnet of {needed} addresses, and {subnet} has {subnet.num_addresses}",
             "take a larger subnet" if existing else "take a larger `address_space:`",
             ("network", "existing" if existing else "address_space"),
         )

@@ -73,9 +73,7 @@ class NetApp(FileSystem, defer_build=True):
                 )
             return self
         least = limit("netapp_flexible_least_mibps")
-        most = min(
-            limit("netapp_volume_mibps"), limit("netapp_flexible_mibps_per_tib") * self.tib
-        )
+        most = min(limit("netapp_volume_mibps"), limit("netapp_flexible_mibps_per_tib") * self.tib)
         if self.mibps is None:
             raise FieldError("a `Flexible` volume needs `mibps:`", f"{least} to {most} here")
         if not least <= self.mibps <= most:
@@ -99,9 +97,11 @@ class NetApp(FileSystem, defer_build=True):
 class Maintenance(Model, defer_build=True):
     """The half hour of each week in which Azure may update a file system; `at` is in UTC."""
 
-    day: Literal[
-        "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"
-    ] = "Sunday"
+    day: Literal["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] = (
+        "Sunday"
+    )
+    """The day of the week."""
+
     at: Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "22:00"
 
 

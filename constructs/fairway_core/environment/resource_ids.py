@@ -30,6 +30,8 @@ _KINDS = {
         "az ppg show -o tsv --query id -g GROUP -n NAME",
     ),
 }
+# No slash, and nothing that Terraform would evaluate.
+_WORD = r"[^/\s${%}]+"
 _GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
@@ -58,9 +60,13 @@ def network_of(subnet_id: str) -> str:
 
 
 def _pattern(form: str) -> str:
+    """A regular expression of the form, with a group for each of its names."""
+
+    def group(match: re.Match[str]) -> str:
+        return f"(?P<{match[1]}>{_GUID if match[1] == 'subscription' else _WORD})"
+
     text = re.escape(f"{_GROUP}/{form}").replace(r"\{", "{").replace(r"\}", "}")
-    text = text.replace("{subscription}", f"(?P<subscription>{_GUID})")
-    return re.sub(r"\{(\w+)\}", r"(?P<\1>[^/\\s${%]+)", text)
+    return re.sub(r"\{(\w+)\}", group, text)
 
 
 def _id_of(kind: str) -> AfterValidator:

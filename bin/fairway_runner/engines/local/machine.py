@@ -18,10 +18,14 @@ def search_path() -> str:
     return f"{path}:{own}" if activated else f"{own}:{path}"
 
 
+# What a run, an MPI program or a batch system around this process was told about itself.
+_OUTER = ("FAIRWAY_", "OMPI_COMM_WORLD_", "PMIX_", "PRTE_", "PMI_", "SLURM_")
+
+
 def inherited_environment() -> dict[str, str]:
-    """This process's environment, without what a run around it was told."""
-    outer = {name: v for name, v in os.environ.items() if not name.startswith("FAIRWAY_")}
-    return {**outer, "PATH": search_path()}
+    """This process's environment, without what would make a job here take itself for another."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OUTER)}
+    return {**kept, "PATH": search_path()}
 
 
 def run_environment() -> dict[str, str]:
@@ -46,9 +50,10 @@ def run_environment() -> dict[str, str]:
 
 def task_environment(ranks: int) -> dict[str, str]:
     """What a task of so many ranks is told beyond that."""
-    if ranks <= len(os.sched_getaffinity(0)) or "OMPI_MCA_mpi_yield_when_idle" in os.environ:
+    if ranks == 1 or "OMPI_MCA_mpi_yield_when_idle" in os.environ:
         return {}
-    # Ranks that share cores must let others run while they wait: 100 times faster.
+    # Ranks that share cores must let others run while they wait: 100 times faster. Few ranks
+    # share them too, with whatever else runs here: 13 times with two ranks on two busy cores.
     return {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
 

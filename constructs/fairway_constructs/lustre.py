@@ -1,0 +1,136 @@
+"""An Azure Managed Lustre file system, which may show the blobs of a container as files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.managed_lustre_file_system import (
+    HsmSetting,
+    MaintenanceWindow,
+    ManagedLustreFileSystem,
+)
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.azurerm.storage_container import StorageContainer
+from fairway_constructs.cdk import Timeouts
+from fairway_constructs.cloud_init.mounts import Mount
+from fairway_constructs.protection import kept, lock
+from fairway_core.environment.filesystems import lustre_log_container
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.placement import Placement
+    from fairway_core.environment import Lustre as LustreSpec
+
+_OPTIONS = "noatime,flock,_netdev"
+
+# Large ones take longer than the provider waits by itself.
+_LONG = Timeouts(create="2h", delete="1h")
+
+# Both on the whole account, as Azure asks for it: Lustre makes tokens with the account's keys.
+# Source: Azure documentation, Azure Managed Lustre prerequisites, access roles.
+_ROLES = {"account": "Storage Account Contributor", "blobs": "Storage Blob Data Contributor"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlobImport:
+    """The container whose blobs become files, by id, and its account, whose keys are on.
+
+    Azure reads them as `service_principal`, an object id, once all of `ready` is made.
+    """
+
+    account_id: str
+    container_id: str
+    service_principal: str
+    ready: Sequence[ITerraformDependable] = ()
+
+
+class Lustre:
+    """A parallel file system in a subnet of its kind; `place` must name a zone.
+
+    With `blob_import` a file for each blob is there from the start, and is read when it is
+    first opened; what it imported is logged in a container of its own. Files that are written
+    go back only when somebody asks for it: `az amlfs archive`. With `protect` neither
+    Terraform nor Azure deletes the file system.
+
+    >>> lustre = Lustre(stack, "fast", place=place, spec=spec, subnet_id=subnet.id)
+    ... # doctest: +SKIP
+    >>> lustre.mount, lustre.throughput_mbps  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        place: Placement,
+        spec: LustreSpec,
+        subnet_id: str,
+        blob_import: BlobImport | None = None,
+        protect: bool = True,
+    ) -> None:
+        if place.zones is None:
+            raise ValueError(f"Lustre file system `{name}`: the placement names no zone")
+        id = f"lustre-{name}"  # noqa: A001
+        hsm, ready = _hsm(scope, name, blob_import, protect) if blob_import else (None, ())
+        self.file_system = ManagedLustreFileSystem(
+            scope,
+            id,
+            name=place.name("managed_lustre_file_system", name),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            zones=place.zones,
+            sku_name=f"AMLFS-Durable-Premium-{spec.mbps_per_tib}",
+            storage_capacity_in_tb=spec.tib,
+            subnet_id=subnet_id,
+            maintenance_window=MaintenanceWindow(
+                day_of_week=spec.maintenance.day, time_of_day_in_utc=spec.maintenance.at
+            ),
+            hsm_setting=hsm,
+            tags=place.tags,
+            timeouts=_LONG,
+            lifecycle=kept(protect),
+            depends_on=ready,
+        )
+        if protect:
+            lock(scope, place=place, id=id, resource_id=self.file_system.id)
+        self.throughput_mbps = spec.throughput_mbps
+        self.limited_by = spec.limited_by
+        self.mount = Mount(
+            name=name,
+            type="lustre",
+            options=_OPTIONS,
+            source=f"{self.file_system.mgs_address}@tcp0:/lustrefs",
+            path=spec.path,
+            root=True,
+        )
+
+
+def _hsm(
+    scope: Construct, name: str, source: BlobImport, protect: bool
+) -> tuple[HsmSetting, Sequence[ITerraformDependable]]:
+    """Where blobs come from and what is logged, and what must be there before."""
+    logs = StorageContainer(
+        scope,
+        f"lustre-{name}-logs",
+        name=lustre_log_container(name),
+        storage_account_id=source.account_id,
+        container_access_type="private",
+        lifecycle=kept(protect),
+    )
+    assignments = [
+        RoleAssignment(
+            scope,
+            f"lustre-{name}-{key}",
+            scope_=source.account_id,
+            role_definition_name=role,
+            principal_id=source.service_principal,
+            principal_type="ServicePrincipal",
+            description=f"Managed Lustre imports blobs into {name}, and needs this role for it",
+        )
+        for key, role in _ROLES.items()
+    ]
+    hsm = HsmSetting(container_id=source.container_id, logging_container_id=logs.id)
+    return hsm, [*assignments, *source.ready]

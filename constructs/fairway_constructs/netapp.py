@@ -1,0 +1,124 @@
+"""An Azure NetApp Files volume over NFS 4.1, exported to named ranges only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.netapp_account import NetappAccount
+from fairway_constructs.azurerm.netapp_pool import NetappPool
+from fairway_constructs.azurerm.netapp_volume import ExportPolicyRule, NetappVolume
+from fairway_constructs.cloud_init.mounts import nfs_mount
+from fairway_constructs.protection import kept, lock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ipaddress import IPv4Network
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+    from fairway_core.environment import NetApp as NetAppSpec
+
+_ACCOUNT = "netapp-account"
+
+
+class NetApp:
+    """A volume that fills a capacity pool of its own, in the environment's NetApp account.
+
+    It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new
+    volume to root alone: so root of `clients` is root there, and opens it to every user when
+    it is first mounted. With `protect` neither Terraform nor Azure deletes the volume.
+
+    >>> volume = NetApp(stack, "data", place=place, spec=spec, subnet_id=netapp.id,
+    ...                 clients=[compute.range])  # doctest: +SKIP
+    >>> volume.mount, volume.throughput_mbps  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        place: Placement,
+        spec: NetAppSpec,
+        subnet_id: str,
+        clients: Sequence[IPv4Network],
+        protect: bool = True,
+    ) -> None:
+        account_name = _account(scope, place).name
+        pool = _pool(scope, name, place, spec, account_name)
+        path = f"{place.environment}-{name}"
+        self.volume = NetappVolume(
+            scope,
+            f"netapp-{name}",
+            name=place.name("netapp_volume", name),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            zone=None if place.zone is None else str(place.zone),
+            account_name=account_name,
+            pool_name=pool.name,
+            volume_path=path,
+            service_level=spec.service_level,
+            storage_quota_in_gb=spec.tib * 1024,
+            throughput_in_mibps=spec.mibps,
+            subnet_id=subnet_id,
+            # Only with these do security groups hold for it.
+            network_features="Standard",
+            protocols=["NFSv4.1"],
+            security_style="unix",
+            snapshot_directory_visible=False,
+            export_policy_rule=[
+                ExportPolicyRule(
+                    rule_index=1,
+                    allowed_clients=[str(network) for network in clients],
+                    protocol=["NFSv4.1"],
+                    unix_read_write=True,
+                    root_access_enabled=True,
+                )
+            ],
+            tags=place.tags,
+            lifecycle=kept(protect),
+        )
+        if protect:
+            lock(scope, place=place, id=f"netapp-{name}", resource_id=self.volume.id)
+        self.throughput_mbps = spec.throughput_mbps
+        self.limited_by = spec.limited_by
+        self.mount = nfs_mount(
+            name=name,
+            server=self.volume.reference("mount_target[0].ip_address"),
+            export=f"/{path}",
+            path=spec.path,
+            root=True,
+        )
+
+
+def _account(scope: Construct, place: Placement) -> NetappAccount:
+    """The account, made for the first volume: a region has room for few."""
+    existing = scope.node.try_find_child(_ACCOUNT)
+    if isinstance(existing, NetappAccount):
+        return existing
+    return NetappAccount(
+        scope,
+        _ACCOUNT,
+        name=place.name("netapp_account"),
+        resource_group_name=place.resource_group,
+        location=place.location,
+        tags=place.tags,
+    )
+
+
+def _pool(
+    scope: Construct, name: str, place: Placement, spec: NetAppSpec, account_name: str
+) -> NetappPool:
+    return NetappPool(
+        scope,
+        f"netapp-{name}-pool",
+        name=place.name("netapp_pool", name),
+        resource_group_name=place.resource_group,
+        location=place.location,
+        account_name=account_name,
+        service_level=spec.service_level,
+        size_in_tb=spec.tib,
+        qos_type="Manual" if spec.mibps else "Auto",
+        custom_throughput_mibps=spec.mibps,
+        tags=place.tags,
+    )

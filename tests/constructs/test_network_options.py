@@ -1,0 +1,319 @@
+"""The network's options: bastion, ways out, peerings, and a network that is there already."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.existing_network import ExistingNetwork
+from fairway_constructs.network import Network
+from fairway_constructs.peering import Peering
+from fairway_core.checks import Asked, check_stack
+from fairway_core.environment import Existing, Firewall
+from fairway_core.environment import Peering as PeeringSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_constructs.cdk import Stack
+    from fairway_constructs.placement import Placement
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+SPACE = IPv4Network("10.40.0.0/16")
+ADMIN = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
+HUB = (
+    f"/subscriptions/{SUBSCRIPTION}/resourceGroups/hub-rg/providers"
+    "/Microsoft.Network/virtualNetworks/hub"
+)
+
+# What Azure asks of the subnet of a bastion: direction, source, destination, ports.
+# Source: Azure documentation, configure NSG rules for Azure Bastion.
+REQUIRED = {
+    ("Inbound", "Internet", "*", "443"),
+    ("Inbound", "GatewayManager", "*", "443"),
+    ("Inbound", "AzureLoadBalancer", "*", "443"),
+    ("Inbound", "VirtualNetwork", "VirtualNetwork", "5701"),
+    ("Inbound", "VirtualNetwork", "VirtualNetwork", "8080"),
+    ("Outbound", "*", "VirtualNetwork", "22"),
+    ("Outbound", "*", "VirtualNetwork", "3389"),
+    ("Outbound", "*", "AzureCloud", "443"),
+    ("Outbound", "VirtualNetwork", "VirtualNetwork", "5701"),
+    ("Outbound", "VirtualNetwork", "VirtualNetwork", "8080"),
+    ("Outbound", "*", "Internet", "80"),
+}
+
+
+def _network(synthesize: Synthesize, place: Placement, **options: Any) -> dict[str, Any]:
+    def build(stack: Stack) -> Network:
+        return Network(stack, place=place, address_space=SPACE, **options)
+
+    return synthesize(build)
+
+
+def _values(rule: dict[str, Any], one: str, several: str) -> list[str]:
+    """Either argument of a rule; the other one is null."""
+    values: list[str] = [rule[one]] if rule[one] != "${null}" else rule[several]
+    return values
+
+
+def _openings(group: dict[str, Any]) -> set[tuple[str, str, str, str]]:
+    """What the rules of a group let through, a line for each source and port."""
+    found = set()
+    for rule in group["security_rule"]:
+        sources = _values(rule, "source_address_prefix", "source_address_prefixes")
+        targets = _values(rule, "destination_address_prefix", "destination_address_prefixes")
+        ports = _values(rule, "destination_port_range", "destination_port_ranges")
+        if rule["access"] == "Allow":
+            found |= {
+                (rule["direction"], source, target, port)
+                for source in sources
+                for target in targets
+                for port in ports
+            }
+    return found
+
+
+def _faults(stack: dict[str, Any], asked: Asked) -> set[str]:
+    """The checks that a stack does not pass, but for its tags, which are the fixture's."""
+    return {finding.id for finding in check_stack(stack, asked, ignore=["untagged"])}
+
+
+class TestBastion:
+    def test_there_is_none_unless_asked_for(self, synthesize: Synthesize, place: Placement) -> None:
+        resources = _network(synthesize, place)["resource"]
+        assert "azurerm_bastion_host" not in resources
+        assert "bastion" not in resources["azurerm_subnet"]
+        assert list(resources["azurerm_public_ip"]) == ["nat-address"]
+
+    def test_it_stands_in_the_subnet_that_azure_looks_for(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = _network(synthesize, place, bastion=True)["resource"]
+        subnet = resources["azurerm_subnet"]["bastion"]
+        assert subnet["name"] == "AzureBastionSubnet"
+        assert subnet["address_prefixes"] == ["10.40.152.0/21"]
+        host = resources["azurerm_bastion_host"]["bastion-host"]
+        assert host["sku"] == "Standard"
+        assert host["tunneling_enabled"] is True
+        assert host["ip_connect_enabled"] is True
+        assert host["ip_configuration"]["subnet_id"] == "${azurerm_subnet.bastion.id}"
+        assert host["depends_on"] == [
+            "azurerm_subnet_network_security_group_association.bastion-has-rules"
+        ]
+        assert "bastion-has-nat" not in resources["azurerm_subnet_nat_gateway_association"]
+
+    def test_its_rules_are_all_that_azure_requires_and_no_other(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        groups = _network(synthesize, place, bastion=True)["resource"]
+        rules = groups["azurerm_network_security_group"]["bastion-rules"]
+        assert _openings(rules) == REQUIRED
+        last = rules["security_rule"][-1]
+        assert (last["access"], last["direction"], last["priority"]) == ("Deny", "Inbound", 4096)
+        for direction in ("Inbound", "Outbound"):
+            numbers = [r["priority"] for r in rules["security_rule"] if r["direction"] == direction]
+            assert len(set(numbers)) == len(numbers)
+
+    def test_it_answers_to_named_ranges_alone_where_they_are_public(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        ranges = [IPv4Network("203.0.113.0/24"), IPv4Network("10.1.0.0/16")]
+        document = _network(synthesize, place, bastion=True, allowed=ranges)
+        group = document["resource"]["azurerm_network_security_group"]["bastion-rules"]
+        https = {line for line in _openings(group) if line[0] == "Inbound" and line[3] == "443"}
+        assert {line[1] for line in https} == {
+            "203.0.113.0/24",
+            "GatewayManager",
+            "AzureLoadBalancer",
+        }
+
+    def test_ssh_reaches_nodes_and_servers_from_it(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        groups = _network(synthesize, place, bastion=True)["resource"]
+        for role in ("compute", "storage", "management"):
+            opened = _openings(groups["azurerm_network_security_group"][f"{role}-rules"])
+            assert {line[3] for line in opened if line[1] == "10.40.152.0/21"} == {"22"}
+
+    def test_it_changes_no_subnet_and_passes_the_checks(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        before = _network(synthesize, place)["resource"]
+        after = _network(synthesize, place, bastion=True, admins=[ADMIN])["resource"]
+        for kind, instances in before.items():
+            if kind != "azurerm_network_security_group":
+                assert {name: after[kind][name] for name in instances} == instances
+        stack = {"resource": after}
+        assert not _faults(stack, Asked(bastion=True))
+        assert _faults(stack, Asked(bastion=False)) == {"open-to-internet", "public-address"}
+
+    def test_admins_may_see_it_and_no_more(self, synthesize: Synthesize, place: Placement) -> None:
+        resources = _network(synthesize, place, bastion=True, admins=[ADMIN])["resource"]
+        (grant,) = resources["azurerm_role_assignment"].values()
+        assert grant["role_definition_name"] == "Reader"
+        assert grant["scope"] == "${azurerm_bastion_host.bastion-host.id}"
+        assert grant["principal_id"] == ADMIN
+        assert grant["description"]
+
+
+class TestEgress:
+    def test_none_leaves_subnets_without_a_way_out(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = _network(synthesize, place, egress="none")["resource"]
+        assert not {kind for kind in resources if "nat" in kind or "public_ip" in kind}
+        assert "azurerm_route_table" not in resources
+        for subnet in resources["azurerm_subnet"].values():
+            assert subnet["default_outbound_access_enabled"] is False
+
+    def test_a_firewall_gets_all_that_is_for_the_internet(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        egress = Firewall(next_hop=IPv4Address("10.0.0.4"))
+        resources = _network(synthesize, place, egress=egress)["resource"]
+        assert "azurerm_public_ip" not in resources
+        (route,) = resources["azurerm_route_table"]["firewall-routes"]["route"]
+        assert route == {
+            "name": "internet",
+            "address_prefix": "0.0.0.0/0",
+            "next_hop_type": "VirtualAppliance",
+            "next_hop_in_ip_address": "10.0.0.4",
+        }
+        links = resources["azurerm_subnet_route_table_association"]
+        assert set(links) == {f"{role}-has-routes" for role in resources["azurerm_subnet"]}
+
+    def test_service_endpoints_are_those_of_compute(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        names = ["Microsoft.Storage", "Microsoft.KeyVault"]
+        subnets = _network(synthesize, place, service_endpoints=names)["resource"]["azurerm_subnet"]
+        assert subnets["compute"]["service_endpoint"] == [{"service": name} for name in names]
+        none = _network(synthesize, place, service_endpoints=[])["resource"]["azurerm_subnet"]
+        assert "service_endpoint" not in none["compute"]
+
+
+def _peered(synthesize: Synthesize, place: Placement, **values: Any) -> dict[str, Any]:
+    spec = PeeringSpec(network=HUB, **values)
+
+    def build(stack: Stack) -> None:
+        network = Network(stack, place=place, address_space=SPACE)
+        Peering(
+            stack,
+            "hub",
+            place=place,
+            virtual_network=network.virtual_network,
+            spec=spec,
+            forwarded=True,
+        )
+
+    return synthesize(build)
+
+
+class TestPeering:
+    def test_both_halves_are_made_each_in_its_subscription(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        document = _peered(synthesize, place)
+        halves = document["resource"]["azurerm_virtual_network_peering"]
+        near, far = halves["peering-to-hub"], halves["peering-from-hub"]
+        assert near["remote_virtual_network_id"] == HUB
+        assert near["allow_forwarded_traffic"] is True
+        assert far["remote_virtual_network_id"] == "${azurerm_virtual_network.vnet.id}"
+        assert (far["resource_group_name"], far["virtual_network_name"]) == ("hub-rg", "hub")
+        assert far["provider"] == "azurerm.hub"
+        providers = document["provider"]["azurerm"]
+        assert {p.get("alias"): p.get("subscription_id") for p in providers} == {
+            None: None,
+            "hub": SUBSCRIPTION,
+        }
+
+    def test_a_gateway_is_offered_before_it_is_taken(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        document = _peered(synthesize, place, gateway=True)
+        halves = document["resource"]["azurerm_virtual_network_peering"]
+        assert halves["peering-to-hub"]["use_remote_gateways"] is True
+        assert halves["peering-from-hub"]["allow_gateway_transit"] is True
+        assert halves["peering-to-hub"]["depends_on"] == [
+            "azurerm_virtual_network_peering.peering-from-hub"
+        ]
+
+    def test_the_other_half_may_be_its_owners(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        document = _peered(synthesize, place, both_ways=False)
+        assert list(document["resource"]["azurerm_virtual_network_peering"]) == ["peering-to-hub"]
+        assert len(document["provider"]["azurerm"]) == 1
+
+
+EXISTING = Existing.model_validate(
+    {
+        "subnets": {
+            role: {"id": f"{HUB}/subnets/{role}", "range": range_}
+            for role, range_ in (("compute", "10.1.0.0/20"), ("endpoints", "10.1.16.0/24"))
+        }
+    }
+)
+
+
+class TestExisting:
+    def test_nothing_of_the_network_is_made(self, synthesize: Synthesize, place: Placement) -> None:
+        networks: list[ExistingNetwork] = []
+
+        def build(stack: Stack) -> None:
+            networks.append(ExistingNetwork(stack, place=place, spec=EXISTING))
+
+        document = synthesize(build)
+        assert "resource" not in document
+        (network,) = networks
+        assert network.endpoints is None
+        assert network.egress_address == ""
+        assert network.subnets["compute"].id == f"{HUB}/subnets/compute"
+        assert network.subnets["compute"].address_pattern == "10.1.*"
+
+    def test_terraform_stops_where_a_range_is_wrong(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        document = synthesize(lambda stack: ExistingNetwork(stack, place=place, spec=EXISTING))
+        output = document["output"]["subnet_compute"]
+        assert output["precondition"]["condition"] == (
+            '${contains(data.azurerm_subnet.compute.address_prefixes, "10.1.0.0/20")}'
+        )
+        assert "correct `range:`" in output["precondition"]["error_message"]
+        assert document["data"]["azurerm_subnet"]["compute"] == {
+            "name": "compute",
+            "virtual_network_name": "hub",
+            "resource_group_name": "hub-rg",
+        }
+
+    def test_endpoints_find_their_names_in_it(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        def build(stack: Stack) -> None:
+            network = ExistingNetwork(stack, place=place, spec=EXISTING, private_endpoints=True)
+            assert network.endpoints is not None
+            network.endpoints.connect(
+                stack, "storage", place=place, service="blob", resource_id="/account"
+            )
+
+        resources = synthesize(build)["resource"]
+        (link,) = resources["azurerm_private_dns_zone_virtual_network_link"].values()
+        assert link["virtual_network_id"] == HUB
+        (endpoint,) = resources["azurerm_private_endpoint"].values()
+        assert endpoint["subnet_id"] == f"{HUB}/subnets/endpoints"
+
+
+@pytest.mark.parametrize("egress", ["nat", "none"])
+def test_a_way_out_never_moves_a_subnet(
+    synthesize: Synthesize, place: Placement, egress: str
+) -> None:
+    subnets = _network(synthesize, place, egress=egress)["resource"]["azurerm_subnet"]
+    assert {role: s["address_prefixes"][0] for role, s in subnets.items()} == {
+        "compute": "10.40.0.0/17",
+        "storage": "10.40.128.0/21",
+        "management": "10.40.136.0/21",
+    }

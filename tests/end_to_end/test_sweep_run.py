@@ -1,0 +1,418 @@
+"""What people do with runs of many tasks, through the program that they use.
+
+Nothing here waits for time to pass: programs say where they are through named pipes, and
+wait at named pipes until the test lets them go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Fairway, Gate, Pipe
+
+PLAIN: dict[str, Any] = {"template": "plain"}
+METRICS = {"loss": "loss=([0-9.]+)"}
+
+
+def sweep(*values: object, **more: Any) -> dict[str, Any]:
+    """Fields of a job with a task for each value of `x`."""
+    return {**PLAIN, "sweep": {"points": {"grid": {"x": list(values)}}, **more}}
+
+
+def ended(fairway: Fairway, job: Path, *arguments: str) -> str:
+    """Runs a job to its end, whatever that is; the run's id."""
+    run = fairway("submit", job, "--watch", "--quiet", "--json", *arguments)
+    run_id: str = json.loads(run.stdout)["run_id"]
+    return run_id
+
+
+def states(fairway: Fairway, run: str) -> list[str]:
+    return [task["state"] for task in fairway.show(run)["task_list"]]
+
+
+class TestWatching:
+    def test_a_line_a_task_where_there_is_no_terminal(self, fairway: Fairway) -> None:
+        job = fairway.job(
+            "echo loss={{ params.x }}; exit {{ 0 if params.x < 3 else 7 }}",
+            **sweep(1, 2, 3),
+            metrics=METRICS,
+            **{"finally": {"command": "echo over"}},
+        )
+        run = fairway("submit", job, "--watch")
+        assert run.returncode == 7, run.stderr
+        first, *lines, end = run.stdout.splitlines()
+        run_id = first.split()[0]
+        told = sorted(line.rpartition(" ")[0] for line in lines)
+        assert told == [
+            "[0] succeeded x=1 loss=1",
+            "[1] succeeded x=2 loss=2",
+            "[2] failed x=3 loss=3 exit code 7",
+            "[finally] succeeded",
+        ]
+        assert end.startswith(f"{run_id} failed after ")
+        shown = fairway.show(run_id)
+        assert shown["task_states"] == {"succeeded": 3, "failed": 1}
+        assert [task["params"] for task in shown["task_list"][:3]] == [{"x": x} for x in (1, 2, 3)]
+        assert [task["metrics"] for task in shown["task_list"]] == [
+            {"loss": x} for x in (1, 2, 3)
+        ] + [{}]
+        assert [task["last"] for task in shown["task_list"]] == [False] * 3 + [True]
+        best = fairway.within("best", run_id, "--max")
+        assert best.stdout == f"task 1 of {run_id}: loss 2\n  x: 2\n"
+
+    def test_quiet_says_no_more_than_the_id_or_the_end(self, fairway: Fairway) -> None:
+        job = fairway.job("echo noise", **sweep(1, 2))
+        run = fairway("submit", job, "--quiet")
+        [run_id] = run.stdout.split()
+        assert fairway("wait", run_id).returncode == 0
+        watched = fairway("submit", job, "--quiet", "--watch")
+        assert len(watched.stdout.splitlines()) == 1
+        assert "succeeded after" in watched.stdout
+
+    def test_a_bar_on_a_terminal_and_no_colours_where_none_are_wanted(
+        self, fairway: Fairway
+    ) -> None:
+        job = fairway.job("true", **sweep(1, 2))
+
+        def on_terminal(*arguments: object, **environment: str) -> str:
+            master, slave = pty.openpty()
+            program = subprocess.Popen(
+                fairway.command(*map(str, arguments)),
+                cwd=fairway.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=slave,
+                stderr=slave,
+                env={**os.environ, "TERM": "xterm-256color", **environment},
+            )
+            os.close(slave)
+            text = b""
+            while True:
+                try:
+                    text += os.read(master, 65536)
+                except OSError:  # the last of them has closed the terminal
+                    break
+            os.close(master)
+            assert program.wait(60) == 0
+            return text.decode()
+
+        shown = on_terminal("submit", job, "--watch")
+        assert "2/2" in shown
+        assert "\x1b[32msucceeded\x1b[0m" in shown
+        listed = on_terminal("list", "--watch")
+        assert "succeeded" in listed
+        assert "\x1b[32m" in on_terminal("list")
+        assert "\x1b[32m" not in on_terminal("list", NO_COLOR="1")
+        assert "\x1b" not in fairway("list").stdout
+
+    def test_list_watch_ends_when_all_have_ended(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        job = fairway.job(f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}", **PLAIN)
+        run = fairway.submit(job)
+        pipe.lines(1)
+        watching = fairway.start("list", "--watch", "--json")
+        gate.open()
+        out, err = watching.communicate(timeout=60)
+        assert [(each["run_id"], each["state"]) for each in json.loads(out)] == [
+            (run, "succeeded")
+        ], err
+
+
+class TestSeveralRuns:
+    def test_wait_and_cancel_take_several(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+        held = fairway.job(f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}", **PLAIN)
+        failing = fairway.job("exit 6", "failing.yaml", **PLAIN)
+        runs = [fairway.submit(held), fairway.submit(failing), fairway.submit(held)]
+        pipe.lines(2)
+        cancelled = fairway("cancel", *runs[::2])
+        assert cancelled.stdout == "".join(f"{run} cancelled\n" for run in runs[::2])
+        waited = fairway("wait", runs[1], runs[0])
+        assert waited.stdout == f"{runs[1]} failed\n{runs[0]} cancelled\n"
+        assert waited.returncode == 6
+        facts = json.loads(fairway("wait", runs[0], "--json").stdout)
+        assert facts == [{"run_id": runs[0], "state": "cancelled", "exit_code": 130}]
+        assert fairway("wait", runs[0], "none").returncode == 2
+
+
+class TestLogs:
+    def test_lines_of_several_tasks_are_whole_and_labelled(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        """Each task stops in the middle of a line until the other has, too."""
+        command = (
+            f"exec 9>{pipe.path}; printf 'begun {{{{ params.x }}}}, '; echo up >&9;"
+            f" read -r _ <{gate.path}; echo ended; seq 5000; printf last"
+        )
+        job = fairway.job(command, setup="echo set up", **sweep("a", "b"))
+        run = fairway.submit(job)
+        following = fairway.start("logs", run, "-f")
+        assert following.stdout is not None
+        assert following.stdout.readline() == "[setup] set up\n"
+        pipe.lines(2 if len(os.sched_getaffinity(0)) > 1 else 1)
+        gate.open(2)
+        out, err = following.communicate(timeout=60)
+        assert following.returncode == 0, err
+        lines = out.splitlines()
+        for index, name in enumerate("ab"):
+            own = [line[4:] for line in lines if line.startswith(f"[{index}] ")]
+            assert own == [f"begun {name}, ended", *map(str, range(1, 5001)), "last"]
+        assert len(lines) == 2 * 5002
+        assert sorted(fairway("logs", run).stdout.splitlines()) == sorted(
+            ["[setup] set up", *lines]
+        )
+        assert fairway("logs", run, "--task", "1").stdout.startswith("begun b, ended\n1\n")
+        missing = fairway("logs", run, "--task", "2")
+        assert missing.returncode == 2
+        assert "its tasks are 0 to 1" in missing.stderr
+
+    def test_ranks_and_nodes_where_the_log_names_them(self, fairway: Fairway) -> None:
+        job = fairway.job(
+            "echo loss=$OMPI_COMM_WORLD_RANK; echo error $OMPI_COMM_WORLD_RANK >&2",
+            nodes=2,
+            processes_per_node=2,
+            metrics={"loss": "^loss=([0-9])"},
+        )
+        run = ended(fairway, job, "-s", "options.label_ranks=true")
+        assert sorted(fairway("logs", run, "--rank", "3").stdout.splitlines()) == [
+            "error 3",
+            "loss=3",
+        ]
+        lines = fairway("logs", run, "--node", "1").stdout.splitlines()
+        assert sorted(lines) == ["error 2", "error 3", "loss=2", "loss=3"]
+        assert fairway("logs", run, "--node", "0", "--rank", "3").stdout == ""
+        assert set(fairway.show(run)["task_list"][0]["metrics"]) == {"loss"}
+        for option, says in (("--rank=4", "its ranks are 0 to 3"), ("--node=2", "0 to 1")):
+            refused = fairway("logs", run, option)
+            assert (refused.returncode, says in refused.stderr) == (2, True)
+
+    def test_ranks_where_the_log_does_not_name_them(self, fairway: Fairway) -> None:
+        run = ended(fairway, fairway.job("echo up", processes_per_node=2))
+        refused = fairway("logs", run, "--rank", "1")
+        assert refused.returncode == 2
+        assert "does not say which rank" in refused.stderr
+        assert "-s options.label_ranks=true" in refused.stderr
+
+
+# Fails in its first attempt only; its checkpoint says how often it was begun.
+FLAKY = """echo attempt $FAIRWAY_ATTEMPT
+echo more >>"$FAIRWAY_CHECKPOINT_DIR/n"
+[ {{ params.x }} = 1 ] || [ $(wc -l <"$FAIRWAY_CHECKPOINT_DIR/n") -gt 1 ]"""
+
+
+class TestAgain:
+    def test_retry_runs_what_failed_in_place(self, fairway: Fairway) -> None:
+        job = fairway.job(
+            FLAKY, setup="echo set up", **sweep(1, 2, 3), **{"finally": {"command": "echo over"}}
+        )
+        run = ended(fairway, job)
+        assert states(fairway, run) == ["succeeded", "failed", "failed", "succeeded"]
+        retried = fairway("retry", run)
+        assert (retried.returncode, retried.stdout.splitlines()[0]) == (
+            0,
+            f"{run} runs again: 2 tasks",
+        )
+        assert fairway("wait", run).returncode == 0
+        shown = fairway.show(run)
+        assert shown["state"] == "succeeded"
+        assert shown["task_states"] == {"succeeded": 4}
+        assert [task["attempts"] for task in shown["task_list"]] == [1, 2, 2, 2]
+        assert fairway("logs", run).stdout.splitlines() == [
+            "[setup] set up",
+            "[0] attempt 0",
+            *("[1] attempt 0", "[1] attempt 1"),
+            *("[2] attempt 0", "[2] attempt 1"),
+            *("[3] over", "[3] over"),
+        ]
+        nothing = fairway("retry", run)
+        assert nothing.returncode == 2
+        assert f"every task of {run} succeeded" in nothing.stderr
+        assert f"fairway rerun {run}" in nothing.stderr
+
+    def test_retry_has_as_many_retries_as_before(self, fairway: Fairway) -> None:
+        job = fairway.job("echo $FAIRWAY_ATTEMPT; exit 3", retries=1, **PLAIN)
+        run = ended(fairway, job)
+        assert fairway("retry", run).returncode == 0
+        assert fairway("wait", run).returncode == 3
+        assert fairway("logs", run).stdout.split() == ["0", "1", "2", "3"]
+        assert fairway.show(run)["task_list"][0]["attempts"] == 4
+
+    def test_retry_of_cancelled_and_lost_tasks(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        go = fairway.folder / "go"
+        command = f"[ -e {go} ] || {{ exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}; }}"
+        run = fairway.submit(fairway.job(command, **sweep(1, 2, max_parallel=1)))
+        pipe.lines(1)
+        early = fairway("retry", run)
+        assert early.returncode == 2
+        assert f"{run} has not ended" in early.stderr
+        os.kill(fairway.record(run)["supervisor"], signal.SIGKILL)
+        assert fairway("wait", run).returncode == 5
+        assert states(fairway, run) == ["lost", "lost"]
+        failed = fairway("retry", run, "--failed")
+        assert failed.returncode == 2
+        assert "leave out --failed" in failed.stderr
+        go.touch()
+        assert fairway("retry", run).returncode == 0
+        assert fairway("wait", run).stdout == f"{run} succeeded\n"
+        assert [task["attempts"] for task in fairway.show(run)["task_list"]] == [2, 1]
+
+    def test_retry_repeats_a_setup_that_failed(self, fairway: Fairway) -> None:
+        ready = fairway.folder / "ready"
+        job = fairway.job("echo up", setup=f"test -e {ready}", **PLAIN)
+        run = ended(fairway, job)
+        shown = fairway("show", run).stdout
+        assert "reason  the setup failed with exit code 1" in shown
+        assert "setup   failed, exit code 1" in shown
+        ready.touch()
+        assert fairway("retry", run).returncode == 0
+        assert fairway("wait", run).returncode == 0
+        assert fairway("logs", run, "--task", "0").stdout == "up\n"
+        assert fairway.show(run)["reason"] is None
+
+    def test_rerun_is_the_same_whatever_changed(self, fairway: Fairway) -> None:
+        (fairway.folder / "train.sh").write_text("echo version 1")
+        (fairway.folder / "data").mkdir()
+        job = fairway.job("bash train.sh {{ params.x }}", **sweep(1, 2))
+        first = ended(fairway, job)
+        (fairway.folder / "train.sh").write_text("echo version 2")
+        job.unlink()
+        again = fairway("rerun", first, "--json")
+        assert again.returncode == 0, again.stderr
+        second = json.loads(again.stdout)["run_id"]
+        assert second != first
+        assert fairway("wait", second).returncode == 0
+        assert fairway("logs", second).stdout == "[0] version 1\n[1] version 1\n"
+        folder = fairway.folder / ".fairway" / "runs" / second
+        assert json.loads((folder / "provenance.json").read_text())["rerun_of"] == first
+        shutil.rmtree(fairway.folder / ".fairway" / "code")
+        gone = fairway("rerun", first)
+        assert gone.returncode == 2
+        assert f"the code of {first} is there no more" in gone.stderr
+        assert len(json.loads(fairway("list", "--json").stdout)) == 2
+
+
+SECRET = "s3cr3t-\"'$value\nits second line"
+
+
+class TestSecrets:
+    @pytest.mark.parametrize("template", ["plain", "openmpi"])
+    def test_they_reach_the_program_and_no_file(self, fairway: Fairway, template: str) -> None:
+        check = "import os, sys; sys.exit(os.environ['TOKEN'] != os.environ['EXPECTED'])"
+        cut = "import os, sys, time; [(sys.stdout.write(c), sys.stdout.flush()) for c in os.environ['TOKEN']]"
+        python = shlex.quote(sys.executable)
+        script = fairway.folder / "check.sh"
+        # What it is compared with comes from outside, so that it stands in no file of the job.
+        script.write_text(
+            f"{python} -c {shlex.quote(check)} || exit 9\n"
+            f'echo "token: $TOKEN"; {python} -c {shlex.quote(cut)}; echo; echo end\n'
+        )
+        job = fairway.job(
+            "bash check.sh",
+            template=template,
+            setup='echo "setup: $TOKEN"',
+            secrets={"TOKEN": "env:MINE"},
+        )
+        run = fairway("submit", job, "--watch", MINE=SECRET, EXPECTED=SECRET)
+        assert run.returncode == 0, run.stdout + run.stderr
+        run_id = run.stdout.split()[0]
+        log = fairway("logs", run_id, "--task", "0").stdout
+        assert log.startswith("token: ***")
+        assert log.endswith("end\n")
+        assert "[setup] setup: ***" in run.stdout
+        text = b"".join(
+            p.read_bytes() for p in (fairway.folder / ".fairway").rglob("*") if p.is_file()
+        )
+        for part in (SECRET, *SECRET.splitlines()):
+            assert part.encode() not in text
+            assert part not in run.stdout + run.stderr
+        again = fairway("rerun", run_id)
+        assert again.returncode == 2
+        assert "the environment variable MINE is not set" in again.stderr
+
+    def test_too_short_to_be_kept_out(self, fairway: Fairway) -> None:
+        job = fairway.job("true", secrets={"TOKEN": "env:MINE"})
+        run = fairway("submit", job, MINE="abc")
+        assert run.returncode == 2
+        assert "too short to be masked" in run.stderr
+        assert "job.yaml:1:" in run.stderr
+        assert not (fairway.folder / ".fairway" / "runs").exists()
+
+    def test_a_job_whose_supervisor_is_killed_ends(self, fairway: Fairway, pipe: Pipe) -> None:
+        command = f"exec 9>{pipe.path}; echo up >&9; while :; do sleep 60; done"
+        job = fairway.job(command, secrets={"TOKEN": "env:MINE"}, **PLAIN)
+        run = fairway("submit", job, "--json", MINE="long enough")
+        pipe.lines(1)
+        os.kill(fairway.record(json.loads(run.stdout)["run_id"])["supervisor"], signal.SIGKILL)
+        assert pipe.rest() == "up\n"
+
+
+def test_fetch_report_and_clean(fairway: Fairway) -> None:
+    command = 'echo {{ params.x }} >"$FAIRWAY_OUTPUT_MODEL/x"; echo loss={{ params.x }}'
+    job = fairway.job(command, outputs={"model": {}}, metrics=METRICS, **sweep(1, 2))
+    run = ended(fairway, job)
+    fetched = fairway.within("fetch", run, "--to", "here")
+    assert fetched.returncode == 0, fetched.stderr
+    assert "4 files" in fetched.stdout
+    assert (fairway.folder / "here" / "1" / "model" / "x").read_text() == "2\n"
+    report = fairway.within("report", run)
+    assert "<svg" in (fairway.folder / report.stdout.strip()).read_text()
+    assert fairway("clean", run).returncode == 3
+    assert fairway("clean", run, "-y").stdout.startswith("removed 1 run, 1 unused copies of code")
+    assert fairway("show", run).returncode == 2
+
+
+def test_the_example(fairway: Fairway, repository: Path) -> None:
+    """The sweep in examples/, cut short."""
+    job = repository / "examples" / "digits" / "sweep.yaml"
+    run = ended(
+        fairway,
+        job,
+        "-s",
+        "params.epochs=2",
+        "-s",
+        "sweep.points=[{zip: {lr: [0.1, 1.0], momentum: [0.9, 0.0], ranks: [1, 2]}}]",
+    )
+    shown = fairway.show(run)
+    assert shown["state"] == "succeeded", fairway("logs", run).stdout
+    for task in shown["task_list"]:
+        assert set(task["metrics"]) == {"accuracy", "loss", "images_per_second"}
+    best = fairway.within("best", run, "--metric", "loss", "--min", "--json")
+    assert json.loads(best.stdout)["params"]["lr"] in (0.1, 1.0)
+    points = json.loads(fairway.within("sweep", job, "--json").stdout)
+    assert len(points) >= 12
+
+
+def test_the_package_imports_nothing_by_itself() -> None:
+    """A supervisor begins with it, and may have nothing but Python's own library."""
+    script = (
+        "import sys, fairway_runner\n"
+        "import fairway_runner.engines.local.supervisor\n"
+        "tops = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted(tops - set(sys.stdlib_module_names) - {'__main__', 'fairway_runner'}))"
+    )
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        f"import sys; sys.path.insert(0, {BIN!r})\n{script}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+BIN = os.path.dirname(os.path.dirname(__import__("fairway_runner").__file__))  # noqa: PTH120

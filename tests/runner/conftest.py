@@ -1,0 +1,100 @@
+"""Runs on disk as tests want them, without running anything."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_runner import cli
+from fairway_runner.runs import Run, RunRecord, RunStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MakeRun = Callable[..., Run]
+RunFairway = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / ".fairway")
+
+
+@pytest.fixture
+def make_run(store: RunStore) -> MakeRun:
+    """Makes a run that has ended: `make_run("job-a", [{"params": …, "log": …}, …])`.
+
+    A task's own keys are params, log, state, exit_code, attempt, nodes, processes_per_node.
+    """
+
+    def make(
+        run_id: str,
+        tasks: list[dict[str, Any]] | None = None,
+        state: str = "succeeded",
+        **facts: Any,
+    ) -> Run:
+        tasks = tasks if tasks is not None else [{}]
+        known = {"name": run_id.rpartition("-")[0], "target": "local", "created": 1e9}
+        known |= {"job_file": "job.yaml", "fairway": "0", "tasks": len(tasks), **facts}
+        files = {
+            "tasks.jsonl": "".join(_spec(index, task) for index, task in enumerate(tasks)),
+            "job.json": json.dumps({"name": known["name"], "command": "true"}),
+            "provenance.json": json.dumps({"code": "c" * 64}),
+        }
+        for index, task in enumerate(tasks):
+            if "log" in task:
+                files[f"tasks/{index}/log.txt"] = task["log"]
+            files[f"tasks/{index}/state.json"] = json.dumps(_state(task))
+        run, lock = store.create(RunRecord(id=run_id, **known), files)
+        counts = Counter(task.get("state", "succeeded") for task in tasks)
+        created = known["created"]
+        status = {"state": state, "started": created, "ended": created + 60, "tasks": counts}
+        (run.folder / "state.json").write_text(json.dumps({**status, "reason": None}))
+        os.close(lock)
+        return run
+
+    return make
+
+
+def _spec(index: int, task: dict[str, Any]) -> str:
+    spec = {"index": index, "params": task.get("params", {}), "script": "true\n" * 400}
+    spec["nodes"] = task.get("nodes", 1)
+    spec["processes_per_node"] = task.get("processes_per_node", 1)
+    return json.dumps(spec) + "\n"
+
+
+def _state(task: dict[str, Any]) -> dict[str, Any]:
+    state = task.get("state", "succeeded")
+    facts = {"state": state, "attempt": task.get("attempt", 0), "started": 1e9, "ended": 1e9 + 5}
+    return {**facts, "exit_code": task.get("exit_code", 0 if state == "succeeded" else 1)}
+
+
+@pytest.fixture
+def fairway() -> RunFairway:
+    """The program, in this process and in a folder: its exit code, output and errors."""
+
+    def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        code: Any = 0
+        with (
+            contextlib.chdir(folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(sys, "argv", ["fairway", *arguments])
+            try:
+                cli.main()
+            except SystemExit as exit_:
+                code = exit_.code or 0
+        return code, out.getvalue(), err.getvalue()
+
+    return run

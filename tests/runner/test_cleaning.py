@@ -1,0 +1,95 @@
+"""Removing runs: those that were meant, never one that goes on, and code that nobody uses."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.cleaning import removable, remove
+from fairway_runner.runs import RunRecord, RunStore
+
+if TYPE_CHECKING:
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs import Run
+
+
+def ids(runs: list[Run]) -> list[str]:
+    return [run.id for run in runs]
+
+
+def test_what_is_chosen(make_run: MakeRun, store: RunStore) -> None:
+    day = 86400
+    for name, age, state in (
+        ("old-a", 40, "failed"),
+        ("old-b", 40, "succeeded"),
+        ("new-a", 1, "failed"),
+    ):
+        make_run(name, state=state, created=time.time() - age * day)
+    assert ids(removable(store)) == ["new-a", "old-a", "old-b"]
+    assert ids(removable(store, older_than=30 * day)) == ["old-a", "old-b"]
+    assert ids(removable(store, states=["failed"])) == ["new-a", "old-a"]
+    assert ids(removable(store, ["new", "old-a"], 30 * day)) == ["old-a"]
+    with pytest.raises(UserError, match="no run `none`"):
+        removable(store, ["none"])
+
+
+def test_a_run_that_goes_on_is_left_alone(make_run: MakeRun, store: RunStore) -> None:
+    record = RunRecord("on-a", "on", "local", 1.0, 1, "job.yaml", "0")
+    run, lock = store.create(record, {})
+    assert ids(removable(store)) == []
+    with pytest.raises(UserError, match="on-a has not ended: queued"):
+        removable(store, ["on-a"])
+    # It was chosen when it had ended, and is being run again.
+    assert remove(store, [run]).runs == ()
+    os.close(lock)
+    assert ids(removable(store)) == ["on-a"]  # it is lost
+    assert remove(store, [run]).runs == ("on-a",)
+    assert list(store.folder.iterdir()) == []
+
+
+def test_a_damaged_run_can_be_removed(make_run: MakeRun, store: RunStore) -> None:
+    run = make_run("job-a")
+    (run.folder / "state.json").write_text("{")
+    assert ids(removable(store, ["job-a"])) == ["job-a"]
+    (run.folder / "lock").unlink()
+    assert remove(store, removable(store)).runs == ("job-a",)
+
+
+def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunStore) -> None:
+    for name, digest in (("one-a", "a" * 64), ("one-b", "a" * 64), ("two-a", "b" * 64)):
+        run = make_run(name)
+        (run.folder / "provenance.json").write_text(json.dumps({"code": digest}))
+        snapshot = store.base / "code" / digest[:16]
+        snapshot.mkdir(parents=True, exist_ok=True)
+        (snapshot / "train.py").write_text("print()")
+    left = lambda: sorted(path.name[0] for path in (store.base / "code").glob("[a-z]*"))  # noqa: E731
+    assert remove(store, removable(store, ["one-a"])).snapshots == 0
+    assert left() == ["a", "b"]
+    removed = remove(store, removable(store, ["one-b"]))
+    assert (removed.runs, removed.snapshots) == (("one-b",), 1)
+    assert removed.size > 0
+    assert left() == ["b"]
+
+
+def test_it_asks_first(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = store.base.parent
+    make_run("job-a")
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    code, _, err = fairway(folder, "clean")
+    assert code == 3
+    assert "this would remove 1 runs: job-a" in err
+    assert "add --yes" in err
+    assert fairway(folder, "clean", "--older-than", "soon", "--yes")[0] == 2
+    assert ids(list(store.unsorted())) == ["job-a"]
+    code, out, _ = fairway(folder, "clean", "--yes", "--json")
+    assert json.loads(out)["runs"] == ["job-a"]
+    assert fairway(folder, "clean")[:2] == (0, "removed 0 runs, 0 unused copies of code, 0 B\n")

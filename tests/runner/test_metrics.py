@@ -1,0 +1,147 @@
+"""Metrics in logs: what counts as a value, in what order, however the log is written."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_runner import metrics
+from fairway_runner.metrics import MetricLog, Series, compile_patterns, last_values, series
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOSS = compile_patterns({"loss": r"loss[ =]([0-9.]+)"})
+ANY = compile_patterns({"x": r"x=(\S+)"})
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log.txt"
+
+
+def values(line: bytes, patterns: metrics.Patterns = ANY) -> list[float]:
+    return [value for _, value in metrics.values_in(line, patterns)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x=3", [3.0]),
+        ("x=-1.5e-3", [-0.0015]),
+        ("x=1e-3.", [0.001]),
+        ("x=0.5, x=0.25;", [0.5, 0.25]),
+        ("x=nan", []),
+        ("x=-inf", []),
+        ("x=1e999", []),
+        ("x=abc", []),
+        ("x=", []),
+        ("", []),
+        ("y=1", []),
+        ("x=\ud83d", []),
+        ("épôque ☃ x=2", [2.0]),
+    ],
+)
+def test_what_is_a_value(text: str, expected: list[float]) -> None:
+    assert values(text.encode("utf-8", "surrogatepass")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("loss 1e-3", 1e-3), ("loss=2.5E+2", 250.0), ("loss 0.5.", 0.5), ("loss 7 epochs", 7.0)],
+)
+def test_a_pattern_of_digits_and_points_finds_whole_numbers(text: str, expected: float) -> None:
+    assert values(text.encode(), LOSS) == [expected]
+
+
+def test_a_branch_that_does_not_match_has_no_value() -> None:
+    assert values(b"done", compile_patterns({"x": "x=([0-9]+)|done"})) == []
+
+
+def test_the_label_of_a_rank_is_no_part_of_its_line() -> None:
+    patterns = compile_patterns({"loss": "^loss=([0-9.]+)"})
+    for line in (b"[1,0]<stdout>: loss=0.5", b"[1,0]<stdout>:loss=0.5", b"[3]<stderr>: loss=0.5"):
+        assert values(line, patterns) == [0.5]
+    # Only Open MPI's are: a line may begin with brackets of its own.
+    assert values(b"[12] x", compile_patterns({"x": r"^\[([0-9]+)\]"})) == [12.0]
+
+
+def test_a_growing_log_is_read_once(log: Path) -> None:
+    reader = MetricLog(log, LOSS)
+    assert list(reader.read(ended=False)) == []
+    with log.open("wb", buffering=0) as file:
+        file.write(b"loss 3\nloss ")
+        assert list(reader.read(ended=False)) == [("loss", 3.0)]
+        assert reader.offset == len(b"loss 3\n")
+        file.write(b"2")
+        assert list(reader.read(ended=False)) == []
+        file.write(b"5\rloss 1\r\nlos")
+        assert list(reader.read(ended=False)) == [("loss", 25.0), ("loss", 1.0)]
+        file.write(b"s 0")
+        assert list(reader.read(ended=True)) == [("loss", 0.0)]
+    assert list(reader.read()) == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_the_size_of_a_chunk_changes_nothing(
+    log: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    text = "".join(f"{'z' * (n % 50)} loss {n}\n" for n in range(200))
+    log.write_text(text)
+    whole = list(MetricLog(log, LOSS).read())
+    assert [value for _, value in whole] == list(range(200))
+    monkeypatch.setattr(metrics, "_CHUNK", 128 * size)
+    assert list(MetricLog(log, LOSS).read()) == whole
+
+
+def test_garbage_and_huge_lines_take_little_memory(log: Path) -> None:
+    with log.open("wb") as file:
+        file.write(bytes(range(256)) * 1000 + b"\nloss 1\n")
+        for _ in range(24):
+            file.write(b"\0" * 2**20)  # 24 MiB without the end of a line
+        file.write(b"\nloss 2\n")
+    tracemalloc.start()
+    found = list(MetricLog(log, LOSS).read())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [("loss", 1.0), ("loss", 2.0)]
+    assert peak < 12 * 2**20
+
+
+def test_last_values_are_found_from_the_end(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patterns = compile_patterns({"loss": "loss ([0-9]+)", "once": "once ([0-9]+)", "no": "no (1)"})
+    lines = ["once 5\n", *(f"loss {n} {'.' * 40}\n" for n in range(2000))]
+    log.write_text("".join(lines))
+    monkeypatch.setattr(metrics, "_TAIL", 1000)
+    assert last_values(log, patterns) == {"loss": 1999.0, "once": 5.0}
+    read: list[int] = []
+    original = MetricLog.read
+
+    def counting(self: MetricLog, *, ended: bool = True) -> object:
+        yield from original(self, ended=ended)
+        read.append(self.offset)
+
+    monkeypatch.setattr(MetricLog, "read", counting)
+    assert last_values(log, compile_patterns({"loss": "loss ([0-9]+)"})) == {"loss": 1999.0}
+    assert len(read) == 1
+    assert last_values(log.with_name("none"), patterns) == {}
+
+
+def test_a_series_is_thinned_out_evenly() -> None:
+    each = Series(most=10)
+    for number in range(1000):
+        each.add(float(number))
+    assert len(each.points) <= 10
+    assert each.count == 1000
+    assert all(at == value for at, value in each.drawn())
+    gaps = {b[0] - a[0] for a, b in zip(each.points, each.points[1:], strict=False)}
+    assert len(gaps) == 1
+    assert (each.drawn()[0], each.drawn()[-1]) == ((0, 0.0), (999, 999.0))
+
+
+def test_series_of_a_log(log: Path) -> None:
+    log.write_text("loss 3\nx=1\nloss 2\n")
+    found = series(log, compile_patterns({"loss": "loss ([0-9])", "no": "no (1)"}))
+    assert {name: each.drawn() for name, each in found.items()} == {"loss": [(0, 3.0), (1, 2.0)]}

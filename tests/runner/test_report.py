@@ -1,0 +1,222 @@
+"""The page about a run: whole by itself, readable by everyone, and free of what logs inject."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.report.data import MOST_CURVES, read
+from fairway_runner.report.page import page
+from fairway_runner.report.scales import label, scale_of
+from fairway_runner.report.scaling import points, throughput_metric
+from fairway_runner.report.svg import tag
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs import Run, RunStore
+
+EVIL = "<script>alert('x')</script>\"'&"
+METRICS = {
+    "loss": "loss=([0-9.]+)",
+    "images_per_second": "speed=([0-9.]+)",
+    "<b>": "bold=([0-9.]+)",
+}
+
+
+class _Structure(HTMLParser):
+    """Elements by name with their attributes, and whether each that is open is closed."""
+
+    _VOID = ("meta", "link", "br", "img", "input")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self._VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def named(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.elements if tag == name]
+
+
+def structure(text: str) -> _Structure:
+    parser = _Structure()
+    parser.feed(text)
+    assert parser.open == []
+    return parser
+
+
+def task(index: int, ranks: int = 1, **facts: Any) -> dict[str, Any]:
+    speed = {1: 100, 2: 150, 4: 200}[ranks]
+    log = "".join(f"loss={(10 - n) / (index + 1)} speed={speed}\n" for n in range(5))
+    return {
+        "params": {"lr": 10.0**-index, "optimizer": EVIL if index % 2 else "sgd", "fixed": EVIL},
+        "processes_per_node": ranks,
+        "log": log,
+        **facts,
+    }
+
+
+@pytest.fixture
+def sweep(make_run: MakeRun) -> Run:
+    ranks = (1, 1, 2, 4)
+    tasks = [task(index, ranks[index]) for index in range(4)]
+    return make_run("sweep-a", tasks, metrics=METRICS, job_file=f"{EVIL}.yaml")
+
+
+def test_the_page_is_whole_by_itself(sweep: Run) -> None:
+    text = page(sweep)
+    found = structure(text)
+    names = {name for name, _ in found.elements}
+    assert not names & {"script", "link", "iframe", "img", "object"}
+    for _, attributes in found.elements:
+        assert not {"src", "href", "xlink:href"} & set(attributes)
+        assert not any(name.startswith("on") for name in attributes)
+    assert not re.search(r"url\(|@import|https?:", text)
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_nothing_from_a_run_is_markup(sweep: Run) -> None:
+    text = page(sweep)
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;alert") >= 4  # table, curves, sweep, job file
+    for _, attributes in structure(text).elements:
+        assert not {"alert('x')", "'&"} & set(attributes)
+
+
+def test_images_have_titles_and_tables_have_headers(sweep: Run) -> None:
+    text = page(sweep)
+    images = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(images) == 4  # two metrics, the sweep, scaling
+    for image in images:
+        root = ElementTree.fromstring(image)  # so that it is XML, too
+        title, description = root.find("title"), root.find("desc")
+        assert title is not None
+        assert description is not None
+        assert title.text
+        assert description.text
+        assert root.attrib["role"] == "img"
+        assert root.attrib["aria-labelledby"] == f"{title.attrib['id']} {description.attrib['id']}"
+    found = structure(text)
+    assert all(header.get("scope") in ("col", "row") for header in found.named("th"))
+    ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert found.named("html")[0]["lang"] == "en"
+
+
+def test_scaling_is_measured_against_the_smallest_task(sweep: Run) -> None:
+    report = read(sweep)
+    assert throughput_metric(report, None) == "images_per_second"
+    found = [
+        (each.ranks, each.tasks, each.throughput, each.efficiency)
+        for each in points(report, "images_per_second")
+    ]
+    assert found == [(1, 2, 100.0, 1.0), (2, 1, 150.0, 0.75), (4, 1, 200.0, 0.5)]
+    text = page(sweep)
+    assert all(f">{shown}</td>" in text for shown in ("100.0%", "75.0%", "50.0%"))
+    assert "loss over ranks" in page(sweep, "loss")
+    with pytest.raises(UserError, match="no metric `speed`"):
+        page(sweep, "speed")
+
+
+def test_one_task_and_none_of_everything(make_run: MakeRun) -> None:
+    one = page(make_run("one-a", [task(0)], metrics=METRICS))
+    assert one.count("<svg") == 2
+    assert "Here they do not" in one
+    empty = page(make_run("empty-a", [{"state": "failed"}], state="failed"))
+    structure(empty)
+    assert "<svg" not in empty
+    lines = [{"log": "loss=3\n"}, {"log": "loss=3\n", "state": "failed"}]
+    equal = page(make_run("equal-a", lines, metrics=METRICS))
+    assert 'class="series c1"' in equal
+    assert "NaN" not in equal
+
+
+def test_very_many_tasks(make_run: MakeRun) -> None:
+    tasks = [{"params": {"n": n}, "log": f"loss={n}\n"} for n in range(1500)]
+    run = make_run("many-a", tasks, metrics=METRICS)
+    text = page(run)
+    assert f"{MOST_CURVES} of 1,500 tasks are drawn" in text
+    assert "… and 500 more." in text
+    assert len(text) < 2_000_000
+    drawn = [row.metrics["loss"] for row in read(run).drawn]
+    assert (len(drawn), min(drawn), max(drawn)) == (MOST_CURVES, 0, 1499)
+    shades = {row.shade for row in read(run).rows}
+    assert shades == {f"q{n}" for n in range(7)}
+
+
+def test_the_file_is_written_whole(sweep: Run, store: RunStore, fairway: RunFairway) -> None:
+    folder = store.base.parent
+    code, out, _ = fairway(folder, "report", "sweep-a", "-o", "page.html")
+    assert (code, out) == (0, "page.html\n")
+    assert (folder / "page.html").read_text().endswith("</html>")
+    assert fairway(folder, "report", "sweep-a")[1] == "report-sweep-a.html\n"
+    code, _, err = fairway(folder, "report", "sweep-a", "-o", "none/page.html")
+    assert code == 2
+    assert "cannot be written: No such file or directory" in err
+    assert [path.name for path in folder.glob(".page*")] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "ends", "ticks"),
+    [
+        ([0.13, 0.97], (0.0, 1.0), ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+        ([5, 5], (4.7, 5.3), ["4.7", "4.8", "4.9", "5", "5.1", "5.2", "5.3"]),
+        ([-3, 4], (-4.0, 4.0), ["-4", "-2", "0", "2", "4"]),
+        ([0, 0], (-0.6, 0.6), ["-0.6", "-0.4", "-0.2", "0", "0.2", "0.4", "0.6"]),
+        ([1, 1000], (0.95, 1050.0), ["1", "10", "100", "1000"]),
+    ],
+)
+def test_axes_are_round(values: list[float], ends: tuple[float, float], ticks: list[str]) -> None:
+    scale = scale_of(values, 0, 100)
+    assert (scale.low, scale.high) == pytest.approx(ends)
+    assert [label(tick) for tick in scale.ticks()] == ticks
+    assert all(-0.1 <= scale(value) <= 100.1 for value in [*values, *scale.ticks()])
+
+
+def test_svg_escapes() -> None:
+    written = tag("text", EVIL, tag("b", "1"), class_=EVIL, x=1.04)
+    assert str(written) == (
+        '<text class="&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&#34;&#39;&amp;" x="1">'
+        "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&#34;&#39;&amp;<b>1</b></text>"
+    )
+
+
+def test_a_browser_shows_it(sweep: Run, tmp_path: Path) -> None:
+    browser = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    if browser is None:
+        message = "no chromium; on Debian: sudo apt-get install --no-install-recommends chromium"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    file = tmp_path / "page.html"
+    file.write_text(page(sweep), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    options += ["--dump-dom", f"--user-data-dir={tmp_path / 'profile'}", file.as_uri()]
+    done = subprocess.run([browser, *options], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    dom = done.stdout
+    assert dom.count("<svg") == 4
+    assert dom.count("<tr>") == 1 + 4 + 1 + 3
+    assert "<script" not in dom
+    assert "<td class=\"n\">&lt;script&gt;alert('x')&lt;/script&gt;\"'&amp;</td>" in dom
+    assert "75.0%" in dom

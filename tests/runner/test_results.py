@@ -1,0 +1,227 @@
+"""Tasks and their results: which is the best, and how fast very many of them are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.results import best, metric_name
+from fairway_runner.runs import Run, RunStore
+
+if TYPE_CHECKING:
+    from conftest import MakeRun, RunFairway
+
+METRICS = {"loss": "loss=([0-9.]+)"}
+
+
+def task(loss: str, state: str = "succeeded", **facts: Any) -> dict[str, Any]:
+    return {"log": f"loss=9\nloss={loss}\n", "state": state, "params": {"lr": loss}, **facts}
+
+
+def test_the_last_value_of_tasks_that_count(make_run: MakeRun) -> None:
+    run = make_run(
+        "job-a",
+        [
+            task("0.5"),
+            task("0.1", "failed"),
+            task("0.2"),
+            task("0.2"),
+            task("0", "cancelled"),
+            task("7"),
+            {"log": ""},
+        ],
+        metrics=METRICS,
+        state="failed",
+    )
+    lowest, name, value = best(run, None, lowest=True)
+    assert (lowest.index, name, value, lowest.params) == (2, "loss", 0.2, {"lr": "0.2"})
+    assert best(run, "loss", lowest=False)[0].index == 5
+    assert lowest.metrics == {"loss": 0.2}
+
+
+def test_metrics_that_cannot_be_named(make_run: MakeRun) -> None:
+    none = make_run("none-a")
+    two = make_run("two-a", metrics={"loss": "l=(1)", "accuracy": "a=(1)"})
+    for run, metric, says in (
+        (none, None, "has no metrics"),
+        (none, "loss", "has no metrics"),
+        (two, None, "has 2 metrics"),
+        (two, "los", "no metric `los`"),
+    ):
+        with pytest.raises(UserError, match=says):
+            metric_name(run, metric)
+    with pytest.raises(UserError, match="has printed `loss`"):
+        best(two, "loss", lowest=True)
+
+
+def test_best_on_the_command_line(fairway: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+    make_run("job-a", [task("3"), task("2")], metrics=METRICS)
+    folder = store.base.parent
+    code, out, _ = fairway(folder, "best", "job-a", "--min")
+    assert (code, out) == (0, "task 1 of job-a: loss 2\n  lr: 2\n")
+    facts = json.loads(fairway(folder, "best", "job-a", "-m", "loss", "--max", "--json")[1])
+    assert (facts["task"], facts["value"], facts["params"]) == (0, 3.0, {"lr": "3"})
+    code, _, err = fairway(folder, "best", "job-a")
+    assert code == 2
+    assert "--min" in err
+
+
+def test_show_says_how_many_more_there_are(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
+    tasks = [task(str(n), "failed" if n % 10 == 0 else "succeeded", exit_code=3) for n in range(60)]
+    run = make_run("job-a", tasks, metrics=METRICS, state="failed")
+    folder = store.base.parent
+    _, out, _ = fairway(folder, "show", "job-a")
+    assert "54 succeeded, 6 failed" in out.replace(
+        "6 failed, 54 succeeded", "54 succeeded, 6 failed"
+    )
+    assert "… and 10 more; all of them: --limit 0" in out
+    lines = fairway(folder, "show", "job-a", "--failed")[1].splitlines()
+    assert [line.split()[0] for line in lines[-6:]] == ["0", "10", "20", "30", "40", "50"]
+    assert lines[-7].split() == ["TASK", "lr", "STATE", "EXIT", "TIME", "loss"]
+    assert lines[-1].split() == ["50", "50", "failed", "3", "5.0s", "50"]
+    facts = json.loads(fairway(folder, "show", "job-a", "--json", "--failed")[1])
+    assert [each["metrics"] for each in facts["task_list"]] == [
+        {"loss": n} for n in range(0, 60, 10)
+    ]
+    assert facts["folder"] == str(run.folder)
+
+
+def test_a_value_cannot_move_the_cursor(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
+    make_run("job-a", [{"params": {"x": "\x1b[31m"}}, {"params": {"x": "two\nlines"}}])
+    _, out, _ = fairway(store.base.parent, "show", "job-a")
+    assert "\x1b" not in out
+    assert '"two\\nlines"' in out
+
+
+@pytest.fixture
+def many(make_run: MakeRun, store: RunStore) -> Path:
+    for number in range(6):
+        make_run(
+            f"{'digits' if number % 2 else 'noise'}-{number}",
+            state="failed" if number > 3 else "succeeded",
+            created=1e9 + number,
+        )
+    return store.base.parent
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "012345"),
+        (["--state", "failed"], "45"),
+        (["--state", "failed", "--state", "succeeded"], "012345"),
+        (["--name", "digits"], "135"),
+        (["--name", "digits", "--limit", "2"], "35"),
+        (["--limit", "1", "--state", "succeeded"], "3"),
+        (["--target", "nd"], ""),
+    ],
+)
+def test_list_chooses(fairway: RunFairway, many: Path, arguments: list[str], expected: str) -> None:
+    listed = json.loads(fairway(many, "list", "--json", *arguments)[1])
+    assert "".join(run["run_id"][-1] for run in listed) == expected
+    shown = fairway(many, "list", *arguments)[1].splitlines()
+    assert len(shown) == len(expected) + 1
+
+
+def test_list_names_what_is_damaged_and_lists_the_rest(fairway: RunFairway, many: Path) -> None:
+    (many / ".fairway" / "runs" / "noise-0" / "run.json").write_text("{")
+    (many / ".fairway" / "runs" / "noise-2" / "state.json").write_text("[]")
+    code, out, err = fairway(many, "list", "--json")
+    assert code == 0
+    assert [run["run_id"][-1] for run in json.loads(out)] == list("1345")
+    assert err.count("[damaged-run]") == 2
+    assert "fairway clean" in err or "remove the run's folder" in err
+
+
+def test_a_state_that_is_none(fairway: RunFairway, many: Path) -> None:
+    code, _, err = fairway(many, "list", "--state", "fialed")
+    assert code == 2
+    assert "did you mean `failed`?" in err
+
+
+def test_list_of_a_thousand_runs_takes_no_longer_than_two_helps(
+    make_run: MakeRun, store: RunStore
+) -> None:
+    make_run("job-0")
+    text = {path.name: path.read_bytes() for path in Run(store.folder / "job-0").folder.glob("*.*")}
+    for number in range(1, 1000):
+        folder = store.folder / f"job-{number}"
+        folder.mkdir()
+        for name in ("run.json", "state.json"):
+            (folder / name).write_bytes(text[name].replace(b"job-0", folder.name.encode()))
+        (folder / "lock").touch()
+
+    def seconds(*arguments: str) -> float:
+        """Of the processor, the least of several: what else the machine does is left out."""
+        command = [str(Path(sys.executable).with_name("fairway")), *arguments]
+        times = []
+        for _ in range(5):
+            before = os.times()
+            subprocess.run(command, cwd=store.base.parent, stdout=subprocess.DEVNULL, check=True)
+            after = os.times()
+            user = after.children_user - before.children_user
+            times.append(user + after.children_system - before.children_system)
+        return min(times)
+
+    assert seconds("list") <= 2 * seconds("--help")
+
+
+def test_show_of_ten_thousand_tasks(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
+    make_run("job-a", [task(str(n)) for n in range(10_000)], metrics=METRICS)
+    began = time.process_time()
+    _, out, _ = fairway(store.base.parent, "show", "job-a")
+    assert time.process_time() - began < 3
+    assert "… and 9,950 more" in out
+
+
+def test_what_the_shell_completes(
+    many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from fairway_runner.commands import completion
+
+    monkeypatch.chdir(many)
+    assert sorted(completion.runs("dig")) == ["digits-1", "digits-3", "digits-5"]
+    assert "openmpi" in completion.templates("open")
+    assert completion.targets("lo") == ["local"]
+    (many / "fairway.yaml").write_text("[broken")
+    assert completion.targets("") == ["local"]
+    assert completion.metrics(object(), "") == []
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    assert completion.runs("") == []
+    empty.rmdir()
+    assert (completion.runs(""), completion.targets(""), completion.templates("")) == (
+        [],
+        ["local"],
+        [],
+    )
+
+
+def test_completion_reaches_the_shell(many: Path) -> None:
+    variables = {
+        "_FAIRWAY_COMPLETE": "complete_bash",
+        "COMP_WORDS": "fairway show dig",
+        "COMP_CWORD": "2",
+    }
+    command = [
+        "env",
+        *(f"{n}={v}" for n, v in variables.items()),
+        str(Path(sys.executable).with_name("fairway")),
+    ]
+    done = subprocess.run(command, cwd=many, capture_output=True, text=True)
+    assert sorted(done.stdout.split()) == ["digits-1", "digits-3", "digits-5"], done.stderr

@@ -1,0 +1,64 @@
+"""checkov, the linter of Terraform's security, finds nothing in any environment.
+
+What it is told to skip stands in `.checkov.yaml`, with a reason beside each.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_INSTALL = "python3 -m venv .venv/checkov && .venv/checkov/bin/pip install checkov==3.3.30"
+
+
+@pytest.fixture
+def checkov(repository: Path) -> Path:
+    """The program; where it is missing, CI fails and a developer is told what to type."""
+    program = repository / ".venv/checkov/bin/checkov"
+    if not program.exists():
+        message = f"checkov is not installed; bin/test does it, or: {_INSTALL}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return program
+
+
+def _run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(argument) for argument in arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_nothing_fails_in_any_environment(checkov: Path, repository: Path, tmp_path: Path) -> None:
+    environments = sorted((repository / "stacks/environments").glob("*.yaml"))
+    for file in environments:
+        done = _run(
+            sys.executable,
+            "-m",
+            "fairway_stacks.app",
+            FAIRWAY_ENVIRONMENT=str(file),
+            CDKTF_OUTDIR=str(tmp_path / file.stem),
+        )
+        assert done.returncode == 0, done.stderr
+    settings = repository / ".checkov.yaml"
+    done = _run(checkov, "--config-file", settings, "-d", tmp_path, "--compact", "--quiet")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_is_open_is_found(checkov: Path, repository: Path, tmp_path: Path) -> None:
+    """The settings do not make it blind."""
+    (tmp_path / "open.tf.json").write_text(
+        '{"resource": {"azurerm_network_security_rule": {"ssh": {"name": "ssh", "priority": 100,'
+        ' "direction": "Inbound", "access": "Allow", "protocol": "Tcp", "source_port_range": "*",'
+        ' "destination_port_range": "22", "source_address_prefix": "*",'
+        ' "destination_address_prefix": "*"}}}}'
+    )
+    done = _run(checkov, "--config-file", repository / ".checkov.yaml", "-d", tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert "CKV_AZURE_10" in done.stdout
