@@ -104,6 +104,7 @@ class Output(Model):
     """
 
     pattern: Annotated[str, AfterValidator(_output_pattern)] | None = None
+    """Which files, from the folder of outputs: `model/*.npz`; by default all of `<id>/`."""
     when: Literal["always", "success", "failure"] = "success"
     """After which end of a task they are kept."""
 
@@ -129,28 +130,28 @@ class Finally(Model):
 
 
 class Job(Model):
-    """One training job, its values all known.
-
-    `nodes` × `processes_per_node` is the number of ranks. `command` is a shell command
-    line, which each rank runs in a snapshot of the job's code; `setup` is one that runs there
-    once a node before. `retries` are further attempts after a failure; `timeout` bounds one.
-    `options` are the template's; `preflight` is what every node must pass before the launcher.
-    """
+    """One training job, its values all known."""
 
     name: JobName
     """Begins the run's id."""
     template: Annotated[str, Field(min_length=1)] = "openmpi"
     """The launcher: a name that `fairway templates` lists, or a file."""
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """How many nodes the job takes, all at once."""
     processes_per_node: Annotated[int, Field(ge=1, le=1024)] = 1
+    """How many ranks each node runs; `gpus` is one a GPU, or one a core where there are none."""
     command: ProgramText
+    """The shell command line that each rank runs, in a copy of the job's code."""
     params: dict[Identifier, ParamValue] = Field(default_factory=dict)
     """Values for the job's templates, each `{{ params.NAME }}`."""
     options: dict[str, Scalar] = Field(default_factory=dict)
+    """The template's options; `fairway templates NAME` lists them."""
     preflight: Literal["none", "gpus", "fabric"] = "none"
+    """What every node must pass before the launcher starts."""
     code: Code = Code()
     """The files that the job needs."""
     setup: ProgramText | None = None
+    """A shell command line that runs once a node, before the tasks."""
     inputs: dict[Identifier, MountedPath] = Field(default_factory=dict)
     """Directories that the job reads, each in FAIRWAY_INPUT_<ID>."""
     env: dict[VariableName, str] = Field(default_factory=dict)
@@ -162,7 +163,9 @@ class Job(Model):
     checkpoint: Checkpoint = Checkpoint()
     """Where a task keeps what it resumes from."""
     retries: Annotated[int, Field(ge=0, le=100)] = 0
+    """Further attempts after a failure; the checkpoint directory stays the same."""
     timeout: Span | None = None
+    """How long one attempt may take; longer ends it with exit code 124."""
     metrics: dict[Identifier, MetricPattern] = Field(default_factory=dict)
     """Figures to find in the log, each by a regular expression."""
     after: tuple[str, ...] = ()

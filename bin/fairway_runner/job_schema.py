@@ -13,4 +13,9 @@ _TEMPLATE = r"\{[{%#]"
 
 def job_schema() -> dict[str, Any]:
     """The schema of a job file; text with `{{ … }}` in it may stand for any single value."""
-    return schema_of(Job, title="Fairway job", reference=_TEMPLATE)
+    schema = schema_of(Job, title="Fairway job", reference=_TEMPLATE)
+    per_node = schema["properties"]["processes_per_node"]
+    # `job_file` puts a number in its place before the model sees it.
+    words = {key: per_node.pop(key) for key in ("description", "default") if key in per_node}
+    schema["properties"]["processes_per_node"] = {**words, "anyOf": [{"const": "gpus"}, per_node]}
+    return schema

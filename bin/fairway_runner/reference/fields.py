@@ -1,4 +1,4 @@
-"""The page that lists everything an environment file may hold."""
+"""The pages that list everything an environment file and a job file may hold."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.environment.model import Environment
 from fairway_core.schema import models_in, schema_of
+from fairway_runner.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic import BaseModel
 
-_HEAD = """# The environment file
+_ENVIRONMENT = """# The environment file
 
 <!-- Made by bin/docs from constructs/fairway_core/environment: change it there. -->
 
@@ -28,15 +29,47 @@ _HEAD = """# The environment file
 - A top-level key that begins with `x-` is not read: a place for YAML anchors.
 """
 
+_JOB = """# The job file
+
+<!-- Made by bin/docs from bin/fairway_runner/job.py: change it there. -->
+
+`fairway schema job` prints the same for editors. Any field can be set for one run with
+`-s dotted.path=value`, typed as the field is. Beyond the fields below:
+
+- Every text but those under `params` and `sweep` may use `{{ params.NAME }}`,
+  `{{ sweep.index }}`, `{{ target.name }}`, `{{ target.vm_size }}`, `{{ nodes }}` and
+  `{{ name }}`. A name that is not known is an error at its line.
+- What is substituted into `command`, `setup` and `finally.command` reaches the program as
+  that very text, whatever is in it; so put no quotes around it. `{{ params.x | raw }}` is
+  shell text instead.
+- `processes_per_node: gpus` is one process a GPU, and a core each where there is none.
+- The command runs in a copy of the job's code, with the variables FAIRWAY_RUN,
+  FAIRWAY_TASK, FAIRWAY_ATTEMPT, FAIRWAY_NODES, FAIRWAY_PROCESSES_PER_NODE,
+  FAIRWAY_WORLD_SIZE, FAIRWAY_HOSTS, FAIRWAY_MAIN_HOST, FAIRWAY_MAIN_PORT, and the
+  directories FAIRWAY_SHARED_DIR, FAIRWAY_CHECKPOINT_DIR, FAIRWAY_SCRATCH_DIR,
+  FAIRWAY_INPUT_<ID> and FAIRWAY_OUTPUT_<ID>.
+- `fairway templates` lists the launchers, and `fairway templates NAME` the options of one.
+"""
+
 
 def environment_page() -> str:
     """docs/environment.md."""
-    schema = schema_of(Environment, title="")
-    models = models_in(Environment)
-    parts = [_HEAD]
+    return _page(_ENVIRONMENT, Environment)
+
+
+def job_page() -> str:
+    """docs/job.md."""
+    return _page(_JOB, Job)
+
+
+def _page(head: str, root: type[BaseModel]) -> str:
+    schema = schema_of(root, title="")
+    models = models_in(root)
+    parts = [head]
     for name, model in models.items():
-        own = schema if name == Environment.__name__ else schema["$defs"][name]
-        parts.append(_section(name, model, own, models))
+        own = schema if name == root.__name__ else schema["$defs"].get(name)
+        if own is not None:
+            parts.append(_section(name, model, own, models))
     return "\n".join(parts)
 
 

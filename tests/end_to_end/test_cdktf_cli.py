@@ -1,0 +1,39 @@
+"""The cdktf command line works from the repository's root, as it does for any CDKTF project."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def cdktf(repository: Path) -> Path:
+    """The program; where it is missing, CI fails and a developer is told what to type."""
+    program = repository / ".venv/cdktf-cli/node_modules/.bin/cdktf"
+    if not program.exists():
+        install = "npm install --prefix .venv/cdktf-cli --no-save cdktf-cli@0.21"
+        message = f"the cdktf command line is not installed; bin/test does it, or: {install}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return program
+
+
+def test_cdktf_synth_writes_three_stacks(cdktf: Path, repository: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [cdktf, "synth", "--output", str(tmp_path / "out")],
+        cwd=repository,
+        env={**os.environ, "CI": "1", "CHECKPOINT_DISABLE": "1", "FAIRWAY_ENVIRONMENT": "demo"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Generated Terraform code for the stacks" in done.stdout
+    written = sorted(path.name for path in (tmp_path / "out/stacks").iterdir())
+    assert written == ["demo-compute", "demo-data", "demo-network"]
+    compute = json.loads((tmp_path / "out/stacks/demo-compute/cdk.tf.json").read_text())
+    assert "targets" in compute["output"]
