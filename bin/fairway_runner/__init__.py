@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairway_runner.api import runs, submit
     from fairway_runner.job import Job
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 __all__ = ["Job", "Run", "runs", "submit"]
 
-_PLACES = {"Job": "job", "Run": "runs", "submit": "api"}
+_PLACES = {"Job": "job", "Run": "run_store", "runs": "api", "submit": "api"}
 
 
 def __getattr__(name: str) -> Any:
@@ -25,9 +25,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    # The module `runs` is itself the function: it lists them when it is called.
-    module = import_module(f"{__name__}.{_PLACES.get(name, name)}")
-    return module if name == "runs" else getattr(module, name)
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
 
 
 def __dir__() -> list[str]:

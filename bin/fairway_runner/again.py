@@ -14,7 +14,7 @@ from fairway_core.findings import UserError
 from fairway_runner import code
 from fairway_runner.engines.local import engine, machine, processes, records
 from fairway_runner.results import task_results
-from fairway_runner.runs import RunStore
+from fairway_runner.run_store import RunStore
 from fairway_runner.secret_values import secret_values
 from fairway_runner.submission import launch
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_runner.results import TaskResult
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 _FILES = ("job.yaml", "job.json", "code.diff", "setup.jsonl", "tasks.jsonl", "finally.jsonl")
 

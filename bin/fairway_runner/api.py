@@ -10,14 +10,14 @@ from fairway_core.documents import Document
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.job import Job
 from fairway_runner.job_file import JobFile, load_job
-from fairway_runner.runs import RunStore
+from fairway_runner.run_store import RunStore
 from fairway_runner.submission import submit as _submit
 from fairway_runner.targets import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 
 def submit(

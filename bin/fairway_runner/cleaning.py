@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner import code
-from fairway_runner.runs import FINAL_STATES
+from fairway_runner.run_store import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from fairway_runner.runs import Run, RunStore
+    from fairway_runner.run_store import Run, RunStore
 
 DAMAGED = "damaged"
 

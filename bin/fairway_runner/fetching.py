@@ -14,7 +14,7 @@ from fairway_core.findings import UserError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from fairway_core.findings import Finding
-    from fairway_runner.runs import Run, RunStore
+    from fairway_runner.run_store import Run, RunStore
 
 
 @dataclass

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_runner.params import ParamValue
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 # What a task printed before it failed, or was ended, is no result.
 _COUNTED = ("succeeded", "running")

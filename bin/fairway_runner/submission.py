@@ -17,7 +17,7 @@ from fairway_runner.engines.local import engine
 from fairway_runner.engines.local.plan import Plan
 from fairway_runner.launcher import Launchers, render_setup
 from fairway_runner.provenance import provenance
-from fairway_runner.runs import RunRecord, RunStore
+from fairway_runner.run_store import RunRecord, RunStore
 from fairway_runner.secret_values import secret_values
 from fairway_runner.sweep.job_sweep import read_sweep
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.job import Job
     from fairway_runner.job_file import JobFile
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 
 def submit(job_file: JobFile, target: Target, store: RunStore) -> Run:

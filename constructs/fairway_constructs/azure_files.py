@@ -43,12 +43,12 @@ class AzureFiles:
         subnet_ids: Sequence[str] = (),
         protect: bool = True,
     ) -> None:
-        id = f"files-{name}"  # noqa: A001
+        id = f"files-{name}-account"  # noqa: A001
         self.account = self._account(scope, id, place, spec, subnet_ids, protect)
         account_id = self.account.id
         self.share = StorageShare(
             scope,
-            f"{id}-share",
+            f"files-{name}-share",
             name=place.name("storage_share", name),
             storage_account_id=account_id,
             enabled_protocol="NFS",

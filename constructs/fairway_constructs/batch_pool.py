@@ -118,7 +118,7 @@ class BatchPool:
             peers=False,
         )
         # The provider neither sends a change of these nor replaces the pool for it.
-        marker = TerraformData(scope, f"cluster-{name}-fixed", input=fixed)
+        marker = TerraformData(scope, f"fixed-{name}", input=fixed)
         self.name = place.name("batch_pool", name)
         self.pool = BatchPoolResource(
             scope,

@@ -73,7 +73,7 @@ def _verify(scope: Construct, role: str, subnet_id: str, range_: str) -> None:
         virtual_network_name=parts["network"],
         resource_group_name=parts["resource_group"],
     )
-    prefixes = subnet.reference("address_prefixes").removeprefix("${").removesuffix("}")
+    prefixes = subnet.reference("address_prefixes")
     output = Output(
         scope,
         f"subnet_{role}",

@@ -73,7 +73,7 @@ class Lustre:
     ) -> None:
         if place.zones is None:
             raise ValueError(f"Lustre file system `{name}`: the placement names no zone")
-        id = f"lustre-{name}"  # noqa: A001
+        id = f"lustre-{name}-system"  # noqa: A001
         hsm, ready = _hsm(scope, name, blob_import, protect) if blob_import else (None, ())
         self.file_system = ManagedLustreFileSystem(
             scope,

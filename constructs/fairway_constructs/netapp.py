@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from fairway_constructs.placement import Placement
     from fairway_core.environment import NetApp as NetAppSpec
 
-_ACCOUNT = "netapp-account"
+# No id of a volume or pool is this: theirs end in what they are.
+_ACCOUNT = "netapp"
 
 
 class NetApp:
@@ -49,7 +50,7 @@ class NetApp:
         path = f"{place.environment}-{name}"
         self.volume = NetappVolume(
             scope,
-            f"netapp-{name}",
+            f"netapp-{name}-volume",
             name=place.name("netapp_volume", name),
             resource_group_name=place.resource_group,
             location=place.location,
@@ -79,7 +80,7 @@ class NetApp:
             lifecycle=kept(protect),
         )
         if protect:
-            lock(scope, place=place, id=f"netapp-{name}", resource_id=self.volume.id)
+            lock(scope, place=place, id=f"netapp-{name}-volume", resource_id=self.volume.id)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = nfs_mount(

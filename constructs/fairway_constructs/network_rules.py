@@ -45,38 +45,72 @@ def security_rules(
     With `lustre` there is Managed Lustre, whose servers and clients reach each other; with
     `nfs_3` there are file servers that speak this old version, and call their clients back.
     """
+    rules = [
+        *_service_rules(role, subnets, lustre=lustre),
+        *(_ssh_rules(role, subnets, allowed, bastion=bastion) if role not in _MANAGED else ()),
+        # At the end, so that those before keep their priorities.
+        *_callback_rules(role, subnets, lustre=lustre, nfs_3=nfs_3),
+    ]
+    numbered = [{**rule, "priority": 100 + 10 * index} for index, rule in enumerate(rules)]
+    return [*(SecurityRule(**rule) for rule in numbered), DENY_THE_REST]
+
+
+def _service_rules(
+    role: str, subnets: Mapping[str, IPv4Network], *, lustre: bool
+) -> list[dict[str, Any]]:
+    """What the subnet is there for."""
     own, compute = [subnets[role]], [subnets["compute"]]
-    rules = []
-    if role == "compute":
-        rules.append(_allow("ComputeToCompute", compute, own, port="*", protocol="*"))
-    if role in ("storage", "netapp"):
-        rules.append(_allow("NfsFromCompute", compute, own, port=_NFS))
-    if role == "endpoints":
-        readers = ("compute", "storage", "management", *(("lustre",) if lustre else ()))
-        inside = [subnets[each] for each in readers]
-        rules.append(_allow("HttpsFromInside", inside, own, port=_HTTPS))
-        rules.append(_allow("NfsFromCompute", compute, own, port=_NFS))
-    if role == "lustre":
-        rules.append(_allow("LustreToLustre", own, own, port="*", protocol="*"))
-        rules.append(_allow("LustreFromCompute", compute, own, port=_LUSTRE))
-        # Azure watches the servers from there, and makes none that it cannot watch.
-        rules.append(_allow("AzureMonitor", "AzureMonitor", own, port="*"))
-    if role != "management" and role not in _MANAGED:
+    nfs = _allow("NfsFromCompute", compute, own, port=_NFS)
+    match role:
+        case "compute":
+            return [_allow("ComputeToCompute", compute, own, port="*", protocol="*")]
+        case "storage" | "netapp":
+            return [nfs]
+        case "endpoints":
+            readers = ("compute", "storage", "management", *(("lustre",) if lustre else ()))
+            inside = [subnets[each] for each in readers]
+            return [_allow("HttpsFromInside", inside, own, port=_HTTPS), nfs]
+        case "lustre":
+            return [
+                _allow("LustreToLustre", own, own, port="*", protocol="*"),
+                _allow("LustreFromCompute", compute, own, port=_LUSTRE),
+                # Azure watches the health of its servers from there.
+                _allow("AzureMonitor", "AzureMonitor", own, port="*"),
+            ]
+    return []
+
+
+def _ssh_rules(
+    role: str,
+    subnets: Mapping[str, IPv4Network],
+    allowed: Sequence[IPv4Network],
+    *,
+    bastion: bool,
+) -> list[dict[str, Any]]:
+    own, rules = [subnets[role]], []
+    if role != "management":
         rules.append(_allow("SshFromManagement", [subnets["management"]], own, port=_SSH))
-    if bastion and role not in _MANAGED:
+    if bastion:
         rules.append(_allow("SshFromBastion", [subnets["bastion"]], own, port=_SSH))
-    if allowed and role not in _MANAGED:
+    if allowed:
         rules.append(_allow("SshFromNamedRanges", allowed, own, port=_SSH))
-    # At the end, so that those before keep their priorities.
+    return rules
+
+
+def _callback_rules(
+    role: str, subnets: Mapping[str, IPv4Network], *, lustre: bool, nfs_3: bool
+) -> list[dict[str, Any]]:
+    """What file servers need beyond NFS 4, where clients open every connection."""
+    own, rules = [subnets[role]], []
     if nfs_3 and role == "storage":
+        compute = [subnets["compute"]]
         rules.append(_allow("Nfs3FromCompute", compute, own, port=_SERVER_NFS_3, protocol="*"))
     if nfs_3 and role == "compute":
         storage = [subnets["storage"]]
         rules.append(_allow("Nfs3FromStorage", storage, own, port=_CLIENT_NFS_3, protocol="*"))
     if lustre and role == "compute":
         rules.append(_allow("LustreToCompute", [subnets["lustre"]], own, port=_LUSTRE))
-    numbered = [{**rule, "priority": 100 + 10 * index} for index, rule in enumerate(rules)]
-    return [*(SecurityRule(**rule) for rule in numbered), DENY_THE_REST]
+    return rules
 
 
 def _allow(

@@ -11,6 +11,7 @@ from fairway_constructs.azurerm.storage_account import (
     CustomerManagedKey,
     Identity,
     NetworkRules,
+    SasPolicy,
     StorageAccount,
 )
 from fairway_constructs.azurerm.storage_container import StorageContainer
@@ -73,6 +74,12 @@ class Storage:
             account_tier="Standard",
             account_replication_type=replication,
             shared_access_key_enabled=account_keys,
+            # Tokens that keys sign cannot be taken back: longer ones are at least logged.
+            sas_policy=(
+                SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
+                if account_keys
+                else None
+            ),
             default_to_oauth_authentication=True,
             local_user_enabled=False,
             allow_nested_items_to_be_public=False,

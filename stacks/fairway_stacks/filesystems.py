@@ -108,7 +108,6 @@ def _netapp(
     network: Network | ExistingNetwork,
 ) -> NetApp:
     from fairway_constructs.netapp import NetApp
-    from fairway_constructs.network import Network
 
     subnets = network.subnets
     return NetApp(

@@ -57,7 +57,7 @@ class NetworkStack(EnvironmentStack):
         if network.bastion:
             Output(
                 self,
-                "bastion",
+                "bastion_host",
                 value={"id": network.bastion.id, "name": network.bastion.host.name},
                 description="By which SSH reaches every node: az network bastion ssh",
                 static_id=True,

@@ -152,8 +152,8 @@ def test_what_the_provider_does_not_send_replaces_the_pool(
     ):
         resources = _resources(synthesize, place, **arguments)
         pool = resources["azurerm_batch_pool"]["cluster-spot"]
-        assert pool["lifecycle"]["replace_triggered_by"] == ["terraform_data.cluster-spot-fixed"]
-        fixed = resources["terraform_data"]["cluster-spot-fixed"]["input"]
+        assert pool["lifecycle"]["replace_triggered_by"] == ["terraform_data.fixed-spot"]
+        fixed = resources["terraform_data"]["fixed-spot"]["input"]
         assert fixed["inter_node_communication"] == pool["inter_node_communication"]
         network = pool["network_configuration"]
         provisioning = network["public_address_provisioning_type"]
@@ -186,7 +186,7 @@ def test_the_start_task_runs_as_root_and_holds_the_node_back(
     match = re.search(r'base64decode\("([^"]+)"\)', task["command_line"])
     assert match
     script = base64.b64decode(match[1]).decode()
-    assert "10.40.128.4 /srv/fairway/data /data" in script
+    assert "10.40.128.4:/srv/fairway/data /data" in script
     assert "vers=4.1,proto=tcp,rsize=262144" in script
     assert "ssh-ed25519" not in script
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_constructs.cloud_init import (
+    Mount,
     custom_data,
     nfs_mount,
     nfs_server_cloud_init,
@@ -89,6 +90,124 @@ def test_the_first_mount_is_where_nodes_share() -> None:
     two = nfs_mount(name="b", server="s", export="/e", path="/home2")
     assert shared_folder([one, two]) == "/data/fairway"
     assert shared_folder([]) == ""
+
+
+LUSTRE = Mount(
+    name="fast",
+    type="lustre",
+    options="noatime,flock,_netdev",
+    source=f"{TOKEN}@tcp0:/lustrefs",
+    path="/lustre",
+    root=True,
+)
+
+
+def test_a_node_is_right_with_every_kind_of_mount(
+    check_cloud_config: Callable[[str], None],
+    cloud_config: Callable[[str], dict[str, Any]],
+) -> None:
+    mounts = [
+        nfs_mount(name="data", server="10.0.0.4", export="/srv/data", path="/data", version=3),
+        nfs_mount(name="home", server="10.0.0.5", export="/home", path="/home", root=True),
+        LUSTRE,
+    ]
+    text = _node(mounts=mounts).replace(TOKEN, "10.0.0.6")
+    check_cloud_config(text)
+    config = cloud_config(custom_data(text))
+    files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+    lines = files["/etc/fairway/mounts"].splitlines()
+    assert [len(line.split()) for line in lines] == [5, 5, 5]
+    assert lines[0].startswith("nfs rw,hard,vers=3,")
+    assert lines[1].endswith(" 10.0.0.5:/home /home root")
+    assert lines[2] == "lustre noatime,flock,_netdev 10.0.0.6@tcp0:/lustrefs /lustre root"
+    assert "nlm_tcpport=32803" in files["/etc/modprobe.d/fairway-nfs.conf"]
+
+
+def test_the_login_user_has_its_home_elsewhere_only_where_home_is_shared(
+    cloud_config: Callable[[str], dict[str, Any]],
+) -> None:
+    home = nfs_mount(name="home", server="s", export="/e", path="/home")
+    shared = cloud_config(custom_data(_node(mounts=[home])))
+    assert shared["user"] == {"name": "azureuser", "homedir": "/var/lib/azureuser"}
+    usual = cloud_config(custom_data(_node()))
+    assert "user" not in usual
+    assert "/etc/modprobe.d/fairway-nfs.conf" not in usual["text"]
+
+
+@pytest.mark.parametrize(
+    ("versions", "lines"),
+    [
+        ((4.1,), {"vers3=n", "vers4=y"}),
+        ((3, 4.1), {"vers3=y", "vers4=y", "[mountd]", "port=20048", "[statd]", "port=32765"}),
+        ((3,), {"vers3=y", "vers4=n", "[mountd]", "port=20048", "[statd]", "port=32765"}),
+    ],
+)
+def test_a_server_speaks_the_versions_that_were_asked_for(
+    versions: tuple[float, ...],
+    lines: set[str],
+    cloud_config: Callable[[str], dict[str, Any]],
+    check_cloud_config: Callable[[str], None],
+) -> None:
+    text = nfs_server_cloud_init(
+        name="d", disks=2, threads=8, clients=[IPv4Network("10.0.0.0/17")], versions=versions
+    )
+    check_cloud_config(text)
+    files = {e["path"]: e["content"] for e in cloud_config(custom_data(text))["write_files"]}
+    found = set(files["/etc/nfs.conf.d/fairway.conf"].split())
+    assert found == lines | {"[nfsd]", "threads=8"}
+    assert ("/etc/modprobe.d/fairway-nfs.conf" in files) is (3 in versions)
+
+
+class TestMounts:
+    """The node's script: shared file systems, with stand-ins for `mount` and its like."""
+
+    @pytest.fixture
+    def mount(self, repository: Path, tmp_path: Path) -> Callable[[str], list[str]]:
+        """Mounts what the lines say; answers with what was run."""
+        script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "node.sh"
+        log = tmp_path / "log"
+
+        def mount(lines: str) -> list[str]:
+            (tmp_path / "mounts").write_text(lines)
+            log.write_text("")
+            program = "\n".join(
+                [
+                    f"source {shlex.quote(str(script))}",
+                    'mount() { echo "mount $*" >>"$LOG"; }',
+                    'chmod() { echo "chmod $*" >>"$LOG"; command chmod "$@"; }',
+                    "modprobe() { :; }; sysctl() { :; }",
+                    "mountpoint() { [[ $1 == -d ]] && echo no-device; }",
+                    f"mounts={shlex.quote(str(tmp_path / 'mounts'))} LOG={shlex.quote(str(log))}",
+                    "mount_shared",
+                ]
+            )
+            subprocess.run(["bash", "-euc", program], check=True, capture_output=True, text=True)
+            return log.read_text().splitlines()
+
+        return mount
+
+    def test_each_kind_is_mounted_with_its_own_options(
+        self, mount: Callable[[str], list[str]], tmp_path: Path
+    ) -> None:
+        lustre = tmp_path / "lustre"
+        assert mount(f"lustre flock,_netdev 10.0.0.6@tcp0:/lustrefs {lustre} squashed\n") == [
+            f"mount -t lustre -o flock,_netdev 10.0.0.6@tcp0:/lustrefs {lustre}"
+        ]
+
+    def test_a_new_file_system_is_opened_to_users_once(
+        self, mount: Callable[[str], list[str]], tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "fast"
+        line = f"lustre flock source {folder} root\n"
+        assert mount(line)[1:] == [f"chmod 1777 {folder}"]
+        folder.chmod(0o755)
+        assert mount(line)[1:] == []
+        assert folder.stat().st_mode & 0o7777 == 0o755, "what people change stays"
+
+    def test_nothing_is_mounted_where_nothing_is_asked_for(
+        self, mount: Callable[[str], list[str]]
+    ) -> None:
+        assert mount("\n") == []
 
 
 class TestVolume:

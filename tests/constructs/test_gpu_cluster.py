@@ -158,7 +158,7 @@ def test_the_cloud_config_says_what_it_should(
 ) -> None:
     config = cloud_config(_cluster(synthesize, place)["custom_data"])
     files = {entry["path"]: entry["content"] for entry in config["write_files"]}
-    assert files["/etc/fairway/mounts"] == "10.40.128.4 /srv/fairway/data /data\n"
+    assert "10.40.128.4:/srv/fairway/data /data " in files["/etc/fairway/mounts"]
     assert "SHARED=/data/fairway\n" in files["/etc/fairway/settings"]
     assert "memlock  unlimited" in files["/etc/security/limits.d/90-fairway.conf"]
     assert "Host lab-pair* 10.40.*\n" in files["/etc/ssh/ssh_config.d/50-fairway.conf"]

@@ -284,11 +284,10 @@ class TestExisting:
             '${contains(data.azurerm_subnet.compute.address_prefixes, "10.1.0.0/20")}'
         )
         assert "correct `range:`" in output["precondition"]["error_message"]
-        assert document["data"]["azurerm_subnet"]["compute"] == {
-            "name": "compute",
-            "virtual_network_name": "hub",
-            "resource_group_name": "hub-rg",
-        }
+        subnet = document["data"]["azurerm_subnet"]["compute"]
+        assert subnet["name"] == "compute"
+        assert subnet["virtual_network_name"] == "hub"
+        assert subnet["resource_group_name"] == "hub-rg"
 
     def test_endpoints_find_their_names_in_it(
         self, synthesize: Synthesize, place: Placement

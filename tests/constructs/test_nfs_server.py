@@ -113,7 +113,11 @@ def test_what_others_need_is_exported(synthesize: Synthesize, place: Placement) 
 
     synthesize(build)
     assert made[0].throughput_mbps == 900
-    assert (made[0].mount.export, made[0].mount.path) == ("/srv/fairway/data", "/data")
+    assert made[0].limited_by == "its disks"
+    assert (made[0].mount.type, made[0].mount.path) == ("nfs", "/data")
+    assert made[0].mount.source.endswith(":/srv/fairway/data")
+    assert "vers=4.1" in made[0].mount.options.split(",")
+    assert not made[0].mount.root, "the server refuses root"
 
 
 def test_the_cloud_config_is_valid_and_says_what_it_should(

@@ -141,7 +141,11 @@ def test_it_does_what_cloud_init_does_in_the_same_order(run: Run, tmp_path: Path
         "docker",
     ]
     root = tmp_path / "root"
-    assert (root / "etc/fairway/mounts").read_text() == "10.40.128.4 /srv/fairway/data /data\n"
+    assert (
+        (root / "etc/fairway/mounts")
+        .read_text()
+        .endswith(" 10.40.128.4:/srv/fairway/data /data squashed\n")
+    )
     settings = (root / "etc/fairway/settings").read_text()
     # No keys are shared and nobody is told an address: tasks have a scheduler for that.
     assert "SHARED=''" in settings

@@ -196,12 +196,12 @@ def test_nodes_find_an_address_each(tmp_path: Path, home: Path) -> None:
 
 
 FILESYSTEMS = [
-    ("kind: lustre, path: /data", "kind", "expected"),
+    ("kind: gluster, path: /data", "kind", "expected"),
     ("kind: nfs_server, path: data", "path", "not an absolute, plain path"),
     ("kind: nfs_server, path: /data/../etc", "path", "not an absolute, plain path"),
     ("kind: nfs_server, path: '/da ta'", "path", "not an absolute, plain path"),
     ("kind: nfs_server, path: /etc/data", "path", "would hide a part of the system"),
-    ("kind: nfs_server, path: /home", "path", "would hide a part of the system"),
+    ("kind: nfs_server, path: /home/azureuser", "path", "would hide a part of the system"),
     ("kind: nfs_server, path: /mnt", "path", "would hide a part of the system"),
     ("kind: nfs_server, path: /data, size: Standard_HC44rs", "size", "is not known"),
     ("kind: nfs_server, path: /data, size: Standard_D2s", "size", "unknown vm size"),

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_core.environment import Cluster, Environment, Spot, load_environment
+from fairway_core.checks import check_environment
+from fairway_core.environment import (
+    Cluster,
+    Environment,
+    Spot,
+    load_environment,
+    read_environment,
+)
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.findings import Finding, UserError
 
@@ -63,7 +70,18 @@ def test_an_image_of_ones_own_has_the_properties_of_what_it_was_made_from(tmp_pa
     assert cluster.chosen_image.nfs_client_package == "nfs-utils"
 
 
-def test_a_size_known_by_its_urn_may_have_another_version(tmp_path: Path) -> None:
+def test_the_version_of_ones_own_image_is_the_one_that_counts(tmp_path: Path) -> None:
+    def floating(more: str) -> bool:
+        _load(tmp_path, f", image: almalinux-hpc-9{more}")
+        loaded = read_environment(tmp_path / "lab.yaml")
+        found = check_environment(loaded.environment, loaded.document)
+        return "floating-image" in {finding.id for finding in found}
+
+    assert floating("")
+    assert not floating(f", image_id: {IMAGE}")
+
+
+def test_an_image_known_by_its_urn_may_have_another_version(tmp_path: Path) -> None:
     cluster = _cluster(tmp_path, ", image: 'microsoft-dsvm:ubuntu-hpc:2404:24.4.1'")
     assert cluster.chosen_image.version == "24.4.1"
 

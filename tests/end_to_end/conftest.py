@@ -19,7 +19,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_runner import cli
 from fairway_runner.engines.local import processes
-from fairway_runner.runs import Run
+from fairway_runner.run_store import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

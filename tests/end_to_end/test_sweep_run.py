@@ -73,6 +73,11 @@ class TestWatching:
         best = fairway.within("best", run_id, "--max")
         assert best.stdout == f"task 1 of {run_id}: loss 2\n  x: 2\n"
 
+    def test_the_log_of_one_task_with_what_surrounds_it(self, fairway: Fairway) -> None:
+        around = {"setup": "echo before", "finally": {"command": "echo after"}}
+        run = fairway("submit", fairway.job("echo up", **PLAIN, **around), "--watch")
+        assert run.stdout.splitlines()[1:-1] == ["[setup] before", "[0] up", "[finally] after"]
+
     def test_quiet_says_no_more_than_the_id_or_the_end(self, fairway: Fairway) -> None:
         job = fairway.job("echo noise", **sweep(1, 2))
         run = fairway("submit", job, "--quiet")
@@ -234,7 +239,7 @@ class TestAgain:
             "[0] attempt 0",
             *("[1] attempt 0", "[1] attempt 1"),
             *("[2] attempt 0", "[2] attempt 1"),
-            *("[3] over", "[3] over"),
+            *("[finally] over", "[finally] over"),
         ]
         nothing = fairway("retry", run)
         assert nothing.returncode == 2
@@ -312,7 +317,8 @@ class TestSecrets:
     @pytest.mark.parametrize("template", ["plain", "openmpi"])
     def test_they_reach_the_program_and_no_file(self, fairway: Fairway, template: str) -> None:
         check = "import os, sys; sys.exit(os.environ['TOKEN'] != os.environ['EXPECTED'])"
-        cut = "import os, sys, time; [(sys.stdout.write(c), sys.stdout.flush()) for c in os.environ['TOKEN']]"
+        # Each character by itself, so that the secret arrives in pieces.
+        cut = "import os, sys; [os.write(1, c.encode()) for c in os.environ['TOKEN']]"
         python = shlex.quote(sys.executable)
         script = fairway.folder / "check.sh"
         # What it is compared with comes from outside, so that it stands in no file of the job.
@@ -396,7 +402,7 @@ def test_the_example(fairway: Fairway, repository: Path) -> None:
     assert len(points) >= 12
 
 
-def test_the_package_imports_nothing_by_itself() -> None:
+def test_the_package_imports_nothing_by_itself(repository: Path) -> None:
     """A supervisor begins with it, and may have nothing but Python's own library."""
     script = (
         "import sys, fairway_runner\n"
@@ -404,15 +410,7 @@ def test_the_package_imports_nothing_by_itself() -> None:
         "tops = {name.partition('.')[0] for name in sys.modules}\n"
         "print(sorted(tops - set(sys.stdlib_module_names) - {'__main__', 'fairway_runner'}))"
     )
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        f"import sys; sys.path.insert(0, {BIN!r})\n{script}",
-    ]
+    here = f"import sys; sys.path.insert(0, {str(repository / 'bin')!r})\n"
+    command = [sys.executable, "-I", "-S", "-c", here + script]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
-
-
-BIN = os.path.dirname(os.path.dirname(__import__("fairway_runner").__file__))  # noqa: PTH120

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_runner import cli
-from fairway_runner.runs import Run, RunRecord, RunStore
+from fairway_runner.run_store import Run, RunRecord, RunStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,12 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.cleaning import removable, remove
-from fairway_runner.runs import RunRecord, RunStore
+from fairway_runner.run_store import RunRecord, RunStore
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
 
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 
 def ids(runs: list[Run]) -> list[str]:

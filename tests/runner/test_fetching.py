@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun
 
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 
 @pytest.fixture

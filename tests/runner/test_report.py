@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun, RunFairway
 
-    from fairway_runner.runs import Run, RunStore
+    from fairway_runner.run_store import Run, RunStore
 
 EVIL = "<script>alert('x')</script>\"'&"
 METRICS = {

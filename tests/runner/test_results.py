@@ -14,7 +14,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.results import best, metric_name
-from fairway_runner.runs import Run, RunStore
+from fairway_runner.run_store import Run, RunStore
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway

@@ -167,14 +167,20 @@ def test_what_is_added_changes_nothing_that_is_there(
     assert added > 0
 
 
-@pytest.mark.parametrize("name", ["group", "backend", "azurerm", "targets", "instances-pair"])
-def test_no_name_of_a_cluster_collides_with_another_id(stacks: Synthesize, name: str) -> None:
-    cluster = f"  {name}: {{engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}\n"
+NAMES = ["group", "backend", "azurerm", "targets", "instances-pair", "interface-pair", "machine"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_no_name_of_a_cluster_collides_with_another_id(
+    stacks: Synthesize, name: str, nodes: int
+) -> None:
+    size = "Standard_ND96isr_H100_v5"
+    cluster = f"  {name}: {{engine: ssh, size: {size}, nodes: {nodes}, mounts: [data]}}\n"
     compute = stacks(_file(PAIR + cluster))["compute"]["resource"]
-    assert set(compute["azurerm_linux_virtual_machine_scale_set"]) == {
-        "cluster-pair",
-        f"cluster-{name}",
-    }
+    made = {*compute["azurerm_linux_virtual_machine_scale_set"]}
+    made |= {*compute.get("azurerm_linux_virtual_machine", {})}
+    assert made == {"cluster-pair", f"cluster-{name}"}
 
 
 @pytest.mark.parametrize("name", ["storage", "nodes", "backend", "azurerm", "group", "data-disk-0"])

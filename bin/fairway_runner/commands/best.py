@@ -32,7 +32,7 @@ def command(
     Tasks that failed or were cancelled do not count; those that still run do.
     """
     from fairway_runner.results import best
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
     from fairway_runner.ui.facts import task_facts
 
     found = RunStore.here().find(run)

@@ -7,7 +7,7 @@ from fairway_runner.commands.arguments import RunsArgument
 
 def command(runs: RunsArgument) -> None:
     """End runs early: their programs are told to, and killed when their grace is over."""
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
 
     store = RunStore.here()
     for run in [store.find(name) for name in runs]:

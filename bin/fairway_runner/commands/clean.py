@@ -34,7 +34,7 @@ def command(
     Code that no run is left to use goes with them.
     """
     from fairway_runner.cleaning import removable, remove
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
 
     store = RunStore.here()
     chosen = removable(store, runs or (), _span(older_than), states(state))
@@ -72,4 +72,5 @@ def _ask(ids: list[str]) -> None:
 
         message = f"this would remove {len(ids):,} runs: {shown}"
         raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
-    typer.confirm(f"Remove {shown}, with all outputs and checkpoints?", abort=True)
+    if not typer.confirm(f"Remove {shown}, with all outputs and checkpoints?"):
+        raise typer.Exit(130)

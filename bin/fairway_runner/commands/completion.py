@@ -46,7 +46,7 @@ def targets(incomplete: str) -> list[str]:
 def metrics(ctx: object, incomplete: str) -> list[str]:
     """The metrics of the run that the command line names."""
     try:
-        from fairway_runner.runs import RunStore
+        from fairway_runner.run_store import RunStore
 
         known = RunStore.here().find(getattr(ctx, "params")["run"]).record.metrics  # noqa: B009
     except Exception:  # noqa: BLE001 - as above

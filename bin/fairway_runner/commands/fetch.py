@@ -28,7 +28,7 @@ def command(
     Files that are there and differ are left alone, and nothing is copied, unless with --force.
     """
     from fairway_runner.fetching import fetch
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
 
     found = RunStore.here().find(run)
     fetched = fetch(found, to or Path(found.id), task, force=force)

@@ -35,7 +35,7 @@ def command(
     """List the runs submitted from this folder, the newest last."""
     from fairway_core.findings import format_finding
     from fairway_runner.listing import select
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
     from fairway_runner.ui.facts import run_facts
 
     store, wanted = RunStore.here(), states(state)

@@ -12,7 +12,7 @@ from fairway_runner.commands.arguments import RunArgument
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 
 def command(
@@ -32,7 +32,7 @@ def command(
 
     A log names its ranks where the job sets `options: {label_ranks: true}`.
     """
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
     from fairway_runner.ui.follow import Selection, copy_logs
 
     found = RunStore.here().find(run)

@@ -32,7 +32,7 @@ def command(
     It is one file that needs neither a network nor scripts; an earlier one is replaced.
     """
     from fairway_runner.report.file import write_page
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
 
     found = RunStore.here().find(run)
     print(write_page(found, output or Path(f"report-{found.id}.html"), throughput))

@@ -8,7 +8,7 @@ from fairway_runner.commands.arguments import JsonOption, RunArgument
 def command(run: RunArgument, json_: JsonOption = False) -> None:
     """Start a new run of what a run was: its resolved job and its code, whatever changed since."""
     from fairway_runner.again import rerun
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
     from fairway_runner.ui.started import print_started
 
     print_started(rerun(RunStore.here().find(run)), json_=json_)

@@ -21,7 +21,7 @@ def command(
     They go on from their checkpoints; their logs are continued and their attempts count on.
     """
     from fairway_runner.again import retry
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
 
     found = RunStore.here().find(run)
     count = len(retry(found, failed_only=failed))

@@ -21,7 +21,7 @@ def command(
     json_: JsonOption = False,
 ) -> None:
     """Show a run: where it stands, its tasks, where its files are."""
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
     from fairway_runner.ui.facts import run_facts, setup_facts, task_facts
 
     found = RunStore.here().find(run)

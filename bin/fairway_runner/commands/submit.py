@@ -10,7 +10,7 @@ import typer
 from fairway_runner.commands.arguments import JobArgument, JsonOption, SetOption, TargetOption
 
 if TYPE_CHECKING:
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 _DETACHED = 130
 
@@ -34,7 +34,7 @@ def command(
     its terminal ends.
     """
     from fairway_runner.job_file import load_job
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
     from fairway_runner.submission import submit
     from fairway_runner.targets import find_target
     from fairway_runner.ui.started import print_ended, print_started
@@ -53,7 +53,7 @@ def command(
 def _follow(run: Run, *, to_stderr: bool, quiet: bool) -> None:
     out = sys.stderr if to_stderr else sys.stdout
     try:
-        if not quiet and run.record.tasks > 1:
+        if not quiet and run.is_sweep:
             from fairway_runner.ui.progress import watch_tasks
 
             watch_tasks(run, out)

@@ -11,7 +11,7 @@ from fairway_runner.commands.arguments import JsonOption, RunsArgument
 
 def command(runs: RunsArgument, json_: JsonOption = False) -> None:
     """Wait until runs have ended, print their states, and exit with the first failing code."""
-    from fairway_runner.runs import RunStore
+    from fairway_runner.run_store import RunStore
 
     store, code, facts = RunStore.here(), 0, []
     for run in [store.find(name) for name in runs]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_runner.results import TaskResult
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 MOST_CURVES = 100  # tasks whose metrics are drawn
 _POINTS = 300  # of each curve

@@ -11,7 +11,7 @@ from fairway_runner.report.page import page
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 
 def write_page(run: Run, file: Path, throughput: str | None = None) -> Path:

@@ -16,7 +16,7 @@ from fairway_runner.ui.tables import duration, number
 from fairway_runner.ui.varying import shown
 
 if TYPE_CHECKING:
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 _MOST_ROWS = 1000
 

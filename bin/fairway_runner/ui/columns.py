@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,10 +25,13 @@ _COLOURS = {
 _BOLD = "1"
 
 
-def has_colours() -> bool:
-    """Whether standard output is a terminal that shows colours, and nobody asked for none."""
+def has_colours(out: TextIO | None = None) -> bool:
+    """Whether a stream is a terminal that shows colours, and nobody asked for none.
+
+    By default it is standard output.
+    """
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return wanted and sys.stdout.isatty()
+    return wanted and (out or sys.stdout).isatty()
 
 
 def columns(
@@ -53,9 +56,9 @@ def columns(
     return "\n".join(lines)
 
 
-def state(name: str) -> str:
-    """A state in its colour, where there are colours."""
-    return _coloured(name, _COLOURS.get(name, ""), has_colours())
+def state(name: str, out: TextIO | None = None) -> str:
+    """A state in its colour, where the stream shows colours."""
+    return _coloured(name, _COLOURS.get(name, ""), has_colours(out))
 
 
 def _coloured(text: str, style: str, coloured: bool) -> str:

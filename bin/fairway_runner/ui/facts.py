@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fairway_runner.results import TaskResult
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 
 def run_facts(run: Run, status: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fairway_core.findings import UserError
 from fairway_runner.ranks import split_label
-from fairway_runner.runs import FINAL_STATES
+from fairway_runner.run_store import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 _CHUNK = 1 << 20
 _PAUSE = 0.05  # seconds between two looks at files that have not grown
@@ -83,6 +83,8 @@ class Selection:
             raise UserError.of("unknown-task", message, f"its tasks are 0 to {count - 1}")
         indices: Sequence[int] = range(count) if task is None else [task]
         logs = [Log(str(index), run.log(index)) for index in indices]
+        if task is None and (run.folder / "finally.jsonl").exists():
+            logs[-1].label = "finally"
         if task is None and (run.folder / "setup.jsonl").exists():
             logs.insert(0, Log("setup", run.folder / "setup" / "log.txt"))
         if ranks is not None:

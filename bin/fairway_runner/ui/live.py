@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner.runs import FINAL_STATES
+from fairway_runner.run_store import FINAL_STATES
 from fairway_runner.ui.tables import run_table
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_runner.results import TaskResult
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 
 def print_overview(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_runner.metrics import compile_patterns, last_values
 from fairway_runner.results import task_results
-from fairway_runner.runs import FINAL_STATES
+from fairway_runner.run_store import FINAL_STATES
 from fairway_runner.ui.columns import state as coloured
 from fairway_runner.ui.tables import duration, number
 from fairway_runner.ui.varying import shown, varying
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fairway_runner.results import TaskResult
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 _PAUSE = 0.05  # seconds between two looks
 
@@ -28,7 +28,7 @@ def watch_tasks(run: Run, out: TextIO) -> None:
     names = varying([task.params for task in tasks if not task.is_last])
     with _reporter(run, len(tasks), out) as report:
         for task, status in _ends(run, tasks):
-            report(status["state"], _line(task, status, names))
+            report(status["state"], _line(task, status, names, out))
 
 
 def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, dict[str, Any]]]:
@@ -58,14 +58,14 @@ def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, dict[
         time.sleep(_PAUSE)
 
 
-def _line(task: TaskResult, status: dict[str, Any], names: list[str]) -> str:
+def _line(task: TaskResult, status: dict[str, Any], names: list[str], out: TextIO) -> str:
     name = "finally" if task.is_last else str(task.index)
     params = [] if task.is_last else [f"{n}={shown(task.params.get(n))}" for n in names]
     patterns = compile_patterns(task.run.record.metrics)
     values = last_values(task.run.log(task.index), patterns) if patterns else {}
     metrics = [f"{name}={number(value)}" for name, value in values.items()]
     code = status.get("exit_code")
-    words = [f"[{name}]", coloured(str(status["state"])), *params, *metrics]
+    words = [f"[{name}]", coloured(status["state"], out), *params, *metrics]
     if code:
         words.append(f"exit code {code}")
     if status.get("started") and status.get("ended"):

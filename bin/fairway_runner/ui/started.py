@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_runner.ui.facts import run_facts
 
 if TYPE_CHECKING:
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 _IN_JSON = ("run_id", "target", "tasks", "state")
 

@@ -107,7 +107,7 @@ def nfs_server_cloud_init(
         threads=threads,
         clients=clients,
         nfs_3=3 in versions,
-        nfs_4=any(version >= 4 for version in versions),  # noqa: PLR2004
+        nfs_4=any(version >= 4 for version in versions),
         ports=nfs_ports,
     )
 

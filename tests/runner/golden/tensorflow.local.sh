@@ -44,11 +44,14 @@ node() {
     done
     for _ in "${started[@]}"; do
         wait -n || status=$?
-        if ((status != 0)); then
-            kill "${started[@]}" 2>/dev/null || true
-            break
-        fi
+        ((status == 0)) || break
     done
+    # 127 may only say that a process ended before it was waited for; its own status is kept.
+    if ((status == 127)); then
+        status=0
+        for process in "${started[@]}"; do wait "$process" || status=$?; done
+    fi
+    kill "${started[@]}" 2>/dev/null || true
     wait
     return "$status"
 }

@@ -17,7 +17,7 @@ from fairway_runner.engines.local.machine import inherited_environment, search_p
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fairway_runner.runs import Run
+    from fairway_runner.run_store import Run
 
 _SUPERVISOR = "fairway_runner.engines.local.supervisor"
 CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL

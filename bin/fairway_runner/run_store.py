@@ -13,40 +13,25 @@ import json
 import os
 import secrets
 import shutil
-import sys
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
+from fairway_runner.run_records import FINAL_STATES, RunRecord, damaged, read_json, settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fairway_runner.results import TaskResult
 
-FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
+__all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
 
 # Letters and digits that cannot be taken for one another when read aloud.
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """What was submitted; `created` is in seconds since 1970."""
-
-    id: str
-    name: str
-    target: str
-    created: float
-    tasks: int
-    job_file: str
-    fairway: str
-    metrics: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,9 +50,9 @@ class Run:
         """What was submitted."""
         path = self.folder / "run.json"
         try:
-            return RunRecord(**_read_json(path))
+            return RunRecord(**read_json(path))
         except TypeError as error:
-            raise _damaged(path, str(error)) from None
+            raise damaged(path, str(error)) from None
 
     @property
     def status(self) -> dict[str, Any]:
@@ -100,7 +85,7 @@ class Run:
 
     def task_status(self, index: int, run_state: str = "running") -> dict[str, Any]:
         """A task's recorded state; in a run that has ended, none is still to come."""
-        return _settled(self._state_of(self.task_folder(index)), run_state)
+        return settled(self._state_of(self.task_folder(index)), run_state)
 
     @property
     def exit_code(self) -> int:
@@ -121,7 +106,12 @@ class Run:
         """The recorded state of the job's setup; None where it has none."""
         if not (self.folder / "setup.jsonl").exists():
             return None
-        return _settled(self._state_of(self.folder / "setup"), run_state)
+        return settled(self._state_of(self.folder / "setup"), run_state)
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it has several tasks, the one of `finally:` left out."""
+        return self.record.tasks - (self.folder / "finally.jsonl").exists() > 1
 
     @property
     def tasks(self) -> list[TaskResult]:
@@ -151,7 +141,7 @@ class Run:
     @staticmethod
     def _state_of(folder: Path) -> dict[str, Any]:
         try:
-            return _read_json(folder / "state.json")
+            return read_json(folder / "state.json")
         except FileNotFoundError:
             return {"state": "queued"}
 
@@ -172,7 +162,7 @@ class Run:
         return lock
 
     def _recorded(self) -> dict[str, Any]:
-        return _read_json(self.folder / "state.json")
+        return read_json(self.folder / "state.json")
 
     def _is_watched(self) -> bool:
         with (self.folder / "lock").open("rb") as lock:
@@ -181,12 +171,6 @@ class Run:
             except BlockingIOError:
                 return True
         return False
-
-
-def _settled(status: dict[str, Any], run_state: str) -> dict[str, Any]:
-    if run_state in FINAL_STATES and status["state"] not in FINAL_STATES:
-        status["state"] = "lost" if run_state == "lost" else "cancelled"
-    return status
 
 
 @dataclass(frozen=True)
@@ -285,30 +269,3 @@ class RunStore:
             # A folder without a record is what was left when a run was half removed.
             if not entry.name.startswith(".") and Path(entry.path, "run.json").is_file():
                 yield Run(Path(entry.path))
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise _damaged(path, str(error)) from None
-    if not isinstance(value, dict):
-        raise _damaged(path, "not a mapping")
-    return value
-
-
-def _damaged(path: Path, why: str) -> UserError:
-    mend = f"remove the run's folder if it is of no more use: {path.parent}"
-    return UserError.of("damaged-run", f"{path}: damaged: {why}", mend)
-
-
-class _CallableModule(ModuleType):
-    """This module, which `from fairway_runner import runs` also gives as a function."""
-
-    def __call__(self, folder: str | Path = ".") -> list[Run]:
-        from fairway_runner import api
-
-        return api.runs(folder)
-
-
-sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,45 @@
+"""Checkpoints: what a stopped training needs to go on as if it had not been stopped."""
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from errors import UserError
+
+State = dict[str, Any]
+"""settings (of the model), step (how many are done), model and optimizer (their states)."""
+
+
+def write(path: Path, state: State) -> None:
+    """Writes whole or not at all: nobody who opens `path` sees half of a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)  # atomic
+
+
+def read(path: Path, settings: dict[str, int]) -> State:
+    """Reads a checkpoint of a model with these settings; UserError says what else it is."""
+    try:
+        state: State = torch.load(path, map_location="cpu", weights_only=True)
+        found, _ = state["settings"], (state["step"], state["model"], state["optimizer"])
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError, EOFError) as error:
+        raise _unreadable(path, error) from error
+    except pickle.UnpicklingError as error:
+        raise _unreadable(path, error) from error
+    if found != settings:
+        raise UserError(
+            f"{path} is of another model ({found}; this one: {settings});"
+            " use the same settings, or another FAIRWAY_CHECKPOINT_DIR"
+        )
+    return state
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    lines = str(error).splitlines() or [type(error).__name__]
+    return UserError(f"{path} is no checkpoint ({lines[0]}); remove it to start afresh")

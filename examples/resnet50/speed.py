@@ -1,0 +1,45 @@
+"""How fast the training went: what is counted, and the lines that say it."""
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Speed:
+    """Images and seconds of the intervals that count: those after the warm-up."""
+
+    images: int = 0
+    seconds: float = 0.0
+    _since: float = field(default_factory=time.perf_counter)
+
+    def start(self) -> None:
+        """An interval begins now."""
+        self._since = time.perf_counter()
+
+    def stop(self, images: int, *, counts: bool) -> float:
+        """An interval of so many images ends now; images a second."""
+        seconds = time.perf_counter() - self._since
+        if counts:
+            self.images += images
+            self.seconds += seconds
+        return images / seconds
+
+    @property
+    def images_per_second(self) -> float | None:
+        """Of all that counted; None where nothing did."""
+        return self.images / self.seconds if self.seconds else None
+
+
+def summary(total: float, processes: int, single: float | None) -> str:
+    """The benchmark in a line: images a second in all, of each process, and against `single`.
+
+    >>> summary(123.4, 2, 71.0)
+    'total images/s: 123.4 on 2 processes, 61.7 each; scaling efficiency 87% against one process at 71.0'
+    """
+    plural = "" if processes == 1 else "es"
+    each = total / processes
+    line = f"total images/s: {total:.1f} on {processes} process{plural}, {each:.1f} each"
+    if single is None:
+        return line
+    efficiency = each / single
+    return f"{line}; scaling efficiency {efficiency:.0%} against one process at {single:.1f}"

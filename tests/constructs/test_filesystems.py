@@ -1,0 +1,374 @@
+"""File systems that Azure runs: reached from their own network alone, and well protected."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.azure_files import AzureFiles
+from fairway_constructs.lustre import BlobImport, Lustre
+from fairway_constructs.netapp import NetApp
+from fairway_constructs.network import Network
+from fairway_constructs.nfs_server import NfsServer
+from fairway_core.environment import AzureFiles as AzureFilesSpec
+from fairway_core.environment import Lustre as LustreSpec
+from fairway_core.environment import NetApp as NetAppSpec
+from fairway_core.environment import NfsServer as NfsServerSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_constructs.cdk import Stack
+    from fairway_constructs.placement import Placement
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+FILES = AzureFilesSpec(kind="azure_files", gib=1024, path="/home")
+NETAPP = NetAppSpec(kind="netapp", tib=4, path="/data")
+LUSTRE = LustreSpec(kind="lustre", tib=48, path="/lustre")
+PRINCIPAL = "11111111-2222-3333-4444-555555555555"
+COMPUTE = IPv4Network("10.40.0.0/17")
+
+
+def _resources(synthesize: Synthesize, build: Callable[[Stack], object]) -> dict[str, Any]:
+    resources: dict[str, Any] = synthesize(build)["resource"]
+    return resources
+
+
+def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
+    group = resources["azurerm_network_security_group"][f"{role}-rules"]
+    return {rule["name"]: rule for rule in group["security_rule"]}
+
+
+class TestAzureFiles:
+    @pytest.mark.parametrize("subnet_ids", [[], ["/subnets/compute"]], ids=["endpoint", "subnet"])
+    def test_nobody_but_the_network_reaches_it(
+        self, synthesize: Synthesize, place: Placement, subnet_ids: list[str]
+    ) -> None:
+        resources = _resources(
+            synthesize,
+            lambda stack: AzureFiles(stack, "home", place=place, spec=FILES, subnet_ids=subnet_ids),
+        )
+        account = resources["azurerm_storage_account"]["files-home-account"]
+        assert account["public_network_access_enabled"] is bool(subnet_ids)
+        assert account["network_rules"]["default_action"] == "Deny"
+        assert account["network_rules"].get("virtual_network_subnet_ids", []) == subnet_ids
+        assert account["shared_access_key_enabled"] is False
+        assert (account["account_kind"], account["account_tier"]) == ("FileStorage", "Premium")
+        assert account["https_traffic_only_enabled"] is False, "NFS is refused with it"
+        share = resources["azurerm_storage_share"]["files-home-share"]
+        assert (share["enabled_protocol"], share["quota"]) == ("NFS", 1024)
+
+    def test_two_shares_have_accounts_of_different_names(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        def build(stack: Stack) -> None:
+            for name in ("home", "data"):
+                AzureFiles(stack, name, place=place, spec=FILES)
+
+        accounts = _resources(synthesize, build)["azurerm_storage_account"].values()
+        assert len({account["name"] for account in accounts}) == 2
+
+    def test_it_is_mounted_as_azure_asks_for(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        made: list[AzureFiles] = []
+        synthesize(lambda s: made.append(AzureFiles(s, "home", place=place, spec=FILES)))
+        mount = made[0].mount
+        assert mount.type == "nfs"
+        assert mount.options.startswith("vers=4,minorversion=1,sec=sys,nconnect=4")
+        assert mount.root, "nobody else could open a new share to users"
+        assert (made[0].throughput_mbps, made[0].limited_by) == (212, "its size")
+
+
+class TestNetApp:
+    def test_it_is_exported_to_the_nodes_alone(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = _resources(
+            synthesize,
+            lambda s: NetApp(
+                s, "data", place=place, spec=NETAPP, subnet_id="/s", clients=[COMPUTE]
+            ),
+        )
+        volume = resources["azurerm_netapp_volume"]["netapp-data-volume"]
+        (rule,) = volume["export_policy_rule"]
+        assert (rule["allowed_clients"], rule["protocol"]) == (["10.40.0.0/17"], ["NFSv4.1"])
+        assert volume["protocols"] == ["NFSv4.1"]
+        assert (volume["storage_quota_in_gb"], volume["network_features"]) == (4096, "Standard")
+        assert volume["zone"] == "2"
+        assert "throughput_in_mibps" not in volume
+        pool = resources["azurerm_netapp_pool"]["netapp-data-pool"]
+        assert (pool["size_in_tb"], pool["qos_type"]) == (4, "Auto")
+
+    def test_a_flexible_pool_has_the_throughput_that_was_asked_for(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        spec = NetAppSpec(kind="netapp", tib=4, path="/d", service_level="Flexible", mibps=1000)
+        resources = _resources(
+            synthesize,
+            lambda s: NetApp(s, "data", place=place, spec=spec, subnet_id="/s", clients=[COMPUTE]),
+        )
+        pool = resources["azurerm_netapp_pool"]["netapp-data-pool"]
+        assert (pool["qos_type"], pool["custom_throughput_mibps"]) == ("Manual", 1000)
+        assert (
+            resources["azurerm_netapp_volume"]["netapp-data-volume"]["throughput_in_mibps"] == 1000
+        )
+
+    def test_volumes_share_one_account(self, synthesize: Synthesize, place: Placement) -> None:
+        def build(stack: Stack) -> None:
+            for name in ("data", "more"):
+                NetApp(stack, name, place=place, spec=NETAPP, subnet_id="/s", clients=[COMPUTE])
+
+        resources = _resources(synthesize, build)
+        assert list(resources["azurerm_netapp_account"]) == ["netapp"]
+        assert set(resources["azurerm_netapp_pool"]) == {"netapp-data-pool", "netapp-more-pool"}
+
+
+class TestLustre:
+    def _import(self) -> BlobImport:
+        return BlobImport(
+            account_id="/account", container_id="/container", service_principal=PRINCIPAL
+        )
+
+    def test_its_sku_is_what_was_asked_for(self, synthesize: Synthesize, place: Placement) -> None:
+        resources = _resources(
+            synthesize, lambda s: Lustre(s, "fast", place=place, spec=LUSTRE, subnet_id="/s")
+        )
+        lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
+        assert lustre["sku_name"] == "AMLFS-Durable-Premium-250"
+        assert (lustre["storage_capacity_in_tb"], lustre["zones"]) == (48, ["2"])
+        assert lustre["maintenance_window"] == {
+            "day_of_week": "Sunday",
+            "time_of_day_in_utc": "22:00",
+        }
+        assert "hsm_setting" not in lustre
+        assert "azurerm_role_assignment" not in resources
+
+    def test_blobs_are_imported_once_it_may_read_them(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = _resources(
+            synthesize,
+            lambda s: Lustre(
+                s,
+                "fast",
+                place=place,
+                spec=LUSTRE,
+                subnet_id="/s",
+                blob_import=self._import(),
+            ),
+        )
+        lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
+        assert lustre["hsm_setting"] == {
+            "container_id": "/container",
+            "logging_container_id": "${azurerm_storage_container.lustre-fast-logs.id}",
+        }
+        grants = resources["azurerm_role_assignment"]
+        assert {grant["role_definition_name"] for grant in grants.values()} == {
+            "Storage Account Contributor",
+            "Storage Blob Data Contributor",
+        }
+        assert all(grant["principal_id"] == PRINCIPAL for grant in grants.values())
+        assert all(grant["description"] for grant in grants.values())
+        assert {f"azurerm_role_assignment.{name}" for name in grants} <= set(lustre["depends_on"])
+
+    def test_its_mount_names_its_own_address(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        made: list[Lustre] = []
+        synthesize(
+            lambda s: made.append(Lustre(s, "fast", place=place, spec=LUSTRE, subnet_id="/s"))
+        )
+        mount = made[0].mount
+        assert (mount.type, mount.options) == ("lustre", "noatime,flock,_netdev")
+        assert mount.source.endswith("@tcp0:/lustrefs")
+        assert made[0].throughput_mbps == 12000
+
+
+@pytest.mark.parametrize("protect", [True, False])
+def test_what_holds_data_is_protected(
+    synthesize: Synthesize, place: Placement, protect: bool
+) -> None:
+    server = NfsServerSpec.model_validate({"kind": "nfs_server", "path": "/d", "backup": {}})
+
+    def build(stack: Stack) -> None:
+        AzureFiles(stack, "a", place=place, spec=FILES, protect=protect)
+        NetApp(stack, "b", place=place, spec=NETAPP, subnet_id="/s", clients=[], protect=protect)
+        Lustre(stack, "c", place=place, spec=LUSTRE, subnet_id="/s", protect=protect)
+        NfsServer(
+            stack,
+            "d",
+            place=place,
+            spec=server,
+            subnet_id="/s",
+            clients=[],
+            ssh_keys=["ssh-ed25519 AAAA me"],
+            protect=protect,
+        )
+
+    resources = _resources(synthesize, build)
+    holders = {
+        "azurerm_storage_account.files-a-account",
+        "azurerm_netapp_volume.netapp-b-volume",
+        "azurerm_managed_lustre_file_system.lustre-c-system",
+        "azurerm_recovery_services_vault.backup-vault",
+    }
+    locks = {lock["scope"] for lock in resources.get("azurerm_management_lock", {}).values()}
+    for holder in holders:
+        kind, name = holder.split(".")
+        kept = resources[kind][name].get("lifecycle", {}).get("prevent_destroy", False)
+        assert kept is protect
+        assert (f"${{{holder}.id}}" in locks) is protect
+    share = resources["azurerm_storage_share"]["files-a-share"]
+    assert ("lifecycle" in share) is protect
+
+
+class TestBackup:
+    @pytest.fixture
+    def resources(self, synthesize: Synthesize, place: Placement) -> dict[str, Any]:
+        spec = NfsServerSpec.model_validate(
+            {"kind": "nfs_server", "path": "/d", "backup": {"keep": 14, "at": "01:30"}}
+        )
+
+        def build(stack: Stack) -> None:
+            for name in ("one", "two"):
+                NfsServer(
+                    stack,
+                    name,
+                    place=place,
+                    spec=spec,
+                    subnet_id="/s",
+                    clients=[],
+                    ssh_keys=["ssh-ed25519 AAAA me"],
+                )
+
+        return _resources(synthesize, build)
+
+    def test_servers_share_a_vault_and_keep_what_each_asks_for(
+        self, resources: dict[str, Any]
+    ) -> None:
+        assert list(resources["azurerm_recovery_services_vault"]) == ["backup-vault"]
+        policy = resources["azurerm_backup_policy_vm"]["nfs-one-backup-policy"]
+        assert policy["policy_type"] == "V2", "the other takes no Premium SSD v2 disks"
+        assert policy["backup"] == {"frequency": "Daily", "time": "01:30"}
+        assert policy["retention_daily"] == {"count": 14}
+
+    def test_it_starts_when_every_disk_is_attached(self, resources: dict[str, Any]) -> None:
+        backup = resources["azurerm_backup_protected_vm"]["nfs-one-backup"]
+        attachments = resources["azurerm_virtual_machine_data_disk_attachment"]
+        own = {name for name in attachments if name.startswith("nfs-one-")}
+        assert {f"azurerm_virtual_machine_data_disk_attachment.{name}" for name in own} <= set(
+            backup["depends_on"]
+        )
+
+    def test_a_replaced_vm_keeps_its_backups(self, resources: dict[str, Any]) -> None:
+        # A reference to the VM is unknown while it is replaced, and would replace the backup.
+        backup = resources["azurerm_backup_protected_vm"]["nfs-one-backup"]
+        assert "azurerm_linux_virtual_machine." not in backup["source_vm_id"]
+        machine = resources["azurerm_linux_virtual_machine"]["nfs-one-server"]
+        assert backup["source_vm_id"].endswith(f"/virtualMachines/{machine['name']}")
+
+
+class TestDisks:
+    @pytest.mark.parametrize(
+        ("disks", "sku", "chosen"),
+        [
+            ({"kind": "premium", "gib": 2048}, "Premium_LRS", None),
+            ({"kind": "standard_ssd"}, "StandardSSD_LRS", None),
+            ({"kind": "ultra", "iops": 9000, "mbps": 900}, "UltraSSD_LRS", (9000, 900)),
+            ({}, "PremiumV2_LRS", (3000, 125)),
+        ],
+    )
+    def test_each_kind_is_made_as_azure_takes_it(
+        self,
+        synthesize: Synthesize,
+        place: Placement,
+        disks: dict[str, Any],
+        sku: str,
+        chosen: tuple[int, int] | None,
+    ) -> None:
+        spec = NfsServerSpec.model_validate({"kind": "nfs_server", "path": "/d", "disks": disks})
+        resources = _resources(
+            synthesize,
+            lambda s: NfsServer(
+                s,
+                "d",
+                place=place,
+                spec=spec,
+                subnet_id="/s",
+                clients=[],
+                ssh_keys=["ssh-ed25519 AAAA me"],
+            ),
+        )
+        disk = resources["azurerm_managed_disk"]["nfs-d-disk-0"]
+        assert disk["storage_account_type"] == sku
+        speed = (disk.get("disk_iops_read_write"), disk.get("disk_mbps_read_write"))
+        assert speed == (chosen or (None, None))
+        machine = resources["azurerm_linux_virtual_machine"]["nfs-d-server"]
+        assert ("additional_capabilities" in machine) is (sku == "UltraSSD_LRS")
+
+
+class TestNetwork:
+    SPACE = IPv4Network("10.40.0.0/16")
+
+    def _network(self, synthesize: Synthesize, place: Placement, **more: Any) -> dict[str, Any]:
+        return _resources(
+            synthesize,
+            lambda s: Network(
+                s, place=place, address_space=self.SPACE, private_endpoints=True, **more
+            ),
+        )
+
+    def test_subnets_for_them_move_no_other(self, synthesize: Synthesize, place: Placement) -> None:
+        before = self._network(synthesize, place)["azurerm_subnet"]
+        after = self._network(synthesize, place, filesystems={"netapp", "lustre"})
+        assert {name: after["azurerm_subnet"][name] for name in before} == before
+        assert set(after["azurerm_subnet"]) - set(before) == {"netapp", "lustre"}
+
+    def test_netapp_is_delegated_and_has_no_way_out(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = self._network(synthesize, place, filesystems={"netapp"})
+        (delegation,) = resources["azurerm_subnet"]["netapp"]["delegation"]
+        assert delegation["service_delegation"] == {"name": "Microsoft.Netapp/volumes"}
+        assert "netapp-has-nat" not in json.dumps(resources)
+        rules = _rules(resources, "netapp")
+        assert set(rules) == {"AllowNfsFromCompute", "DenyEverythingElse"}
+
+    def test_lustre_and_nodes_reach_each_other(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = self._network(
+            synthesize, place, filesystems={"lustre"}, allowed=[IPv4Network("203.0.113.0/24")]
+        )
+        rules = _rules(resources, "lustre")
+        assert set(rules) == {
+            "AllowLustreToLustre",
+            "AllowLustreFromCompute",
+            "AllowAzureMonitor",
+            "DenyEverythingElse",
+        }
+        ports = ["988", "1019-1023"]
+        assert rules["AllowLustreFromCompute"]["destination_port_ranges"] == ports
+        back = _rules(resources, "compute")["AllowLustreToCompute"]
+        assert back["destination_port_ranges"] == ports
+        assert back["source_address_prefixes"] == ["10.40.168.0/21"]
+        inside = _rules(resources, "endpoints")["AllowHttpsFromInside"]
+        assert "10.40.168.0/21" in inside["source_address_prefixes"], "it reads Blob storage"
+
+    def test_nfs_3_opens_its_fixed_ports_and_no_others(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        before, after = (self._network(synthesize, place, nfs_3=on) for on in (False, True))
+        for role, rule, ports in (
+            ("storage", "AllowNfs3FromCompute", ["111", "20048", "32765", "32803"]),
+            ("compute", "AllowNfs3FromStorage", ["111", "32765", "32803"]),
+        ):
+            old, new = _rules(before, role), _rules(after, role)
+            assert {name: new[name] for name in old} == old
+            assert set(new) - set(old) == {rule}
+            assert new[rule]["destination_port_ranges"] == ports

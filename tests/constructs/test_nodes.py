@@ -1,0 +1,384 @@
+"""Nodes: Spot, repair, images, disks; what scale sets and single VMs have in common and not."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import os
+import subprocess
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
+from fairway_constructs.cloud_init.health import HEALTH_PORT
+from fairway_constructs.gpu_cluster import GpuCluster
+from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.single_vm import SingleVm
+from fairway_core.catalog import default_image, image, vm_size
+from fairway_core.environment import Repair, Spot
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fairway_constructs.cdk import Stack
+    from fairway_constructs.placement import Placement
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+H100 = "Standard_ND96isr_H100_v5"
+A100 = "Standard_NC24ads_A100_v4"
+MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
+GALLERY = "/subscriptions/s/…/images/trained/versions/1.0.0"
+
+
+def _values(size: str, **arguments: Any) -> dict[str, Any]:
+    return {
+        "size": vm_size(size),
+        "image": default_image(vm_size(size)),
+        "subnet": PlacedSubnet("/subnets/compute", IPv4Network("10.40.0.0/17")),
+        "identity_id": "/identities/nodes",
+        "ssh_keys": ["ssh-ed25519 AAAA me"],
+        "mounts": [MOUNT],
+        **arguments,
+    }
+
+
+def _cluster(
+    synthesize: Synthesize, place: Placement, size: str = H100, **arguments: Any
+) -> dict[str, Any]:
+    values = _values(size, **{"nodes": 2, **arguments})
+
+    def build(stack: Stack) -> GpuCluster:
+        return GpuCluster(stack, "pair", place=place, **values)
+
+    document = synthesize(build)
+    cluster = document["resource"]["azurerm_linux_virtual_machine_scale_set"]["cluster-pair"]
+    return {**cluster, "document": document}
+
+
+def _box(
+    synthesize: Synthesize, place: Placement, size: str = A100, **arguments: Any
+) -> dict[str, Any]:
+    def build(stack: Stack) -> SingleVm:
+        return SingleVm(stack, "box", place=place, **_values(size, **arguments))
+
+    document = synthesize(build)
+    machine = document["resource"]["azurerm_linux_virtual_machine"]["cluster-box"]
+    return {**machine, "document": document}
+
+
+class TestSpot:
+    def test_dedicated_nodes_say_nothing_of_it(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        cluster = _cluster(synthesize, place)
+        assert not {"priority", "eviction_policy", "max_bid_price", "spot_restore"} & set(cluster)
+
+    def test_a_node_that_is_taken_away_is_deleted(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        cluster = _cluster(synthesize, place, spot=Spot(restore="1h", max_price=9.5))
+        assert cluster["priority"] == "Spot"
+        assert cluster["eviction_policy"] == "Delete"
+        assert cluster["max_bid_price"] == 9.5
+        assert cluster["spot_restore"] == {"enabled": True, "timeout": "PT60M"}
+        assert cluster["os_disk"]["diff_disk_settings"]["option"] == "Local"
+
+    def test_one_that_is_stopped_keeps_its_disk(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        cluster = _cluster(synthesize, place, spot=Spot(eviction="deallocate"))
+        assert cluster["eviction_policy"] == "Deallocate"
+        assert "diff_disk_settings" not in cluster["os_disk"]
+
+    def test_a_vm_is_stopped_or_deleted_too(self, synthesize: Synthesize, place: Placement) -> None:
+        box = _box(synthesize, place, spot=Spot(eviction="deallocate"))
+        assert (box["priority"], box["eviction_policy"]) == ("Spot", "Deallocate")
+
+    def test_a_disk_that_would_be_lost_is_refused(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        with pytest.raises(UserError, match="does not outlive a stop"):
+            _cluster(synthesize, place, spot=Spot(eviction="deallocate"), local_os_disk=True)
+
+
+class TestImages:
+    def test_one_of_ones_own_takes_the_place_of_the_marketplaces(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        for made in (
+            _cluster(synthesize, place, image_id=GALLERY, image=image("almalinux-hpc-8")),
+            _box(synthesize, place, image_id=GALLERY, image=image("almalinux-hpc-8")),
+        ):
+            assert made["source_image_id"] == GALLERY
+            assert "source_image_reference" not in made
+            assert made["plan"]["product"] == "almalinux-hpc"
+
+    def test_terms_are_accepted_once_for_all_clusters_and_first(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        values = _values(H100, image=image("almalinux-hpc-8"), accept_terms=True)
+
+        def build(stack: Stack) -> None:
+            GpuCluster(stack, "pair", place=place, nodes=2, **values)
+            SingleVm(stack, "box", place=place, **values)
+
+        resources = synthesize(build)["resource"]
+        (terms,) = resources["azurerm_marketplace_agreement"].values()
+        assert (terms["publisher"], terms["offer"]) == ("almalinux", "almalinux-hpc")
+        assert terms["plan"] == "8_10-hpc-gen2"
+        waits = ["azurerm_marketplace_agreement.terms-almalinux-hpc-8_10-hpc-gen2"]
+        scale_set = resources["azurerm_linux_virtual_machine_scale_set"]["cluster-pair"]
+        assert scale_set["depends_on"] == waits
+        assert resources["azurerm_linux_virtual_machine"]["cluster-box"]["depends_on"] == waits
+
+    def test_nobody_accepts_terms_unasked(self, synthesize: Synthesize, place: Placement) -> None:
+        document = _cluster(synthesize, place, image=image("almalinux-hpc-8"))["document"]
+        assert "azurerm_marketplace_agreement" not in document["resource"]
+
+
+class TestDisks:
+    def test_the_size_is_the_images_unless_asked(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        assert _cluster(synthesize, place)["os_disk"]["disk_size_gb"] == 128
+        assert _box(synthesize, place, os_gib=512)["os_disk"]["disk_size_gb"] == 512
+
+    @pytest.mark.parametrize("make", [_cluster, _box])
+    def test_one_in_which_the_image_has_no_room_is_refused(
+        self, synthesize: Synthesize, place: Placement, make: Callable[..., dict[str, Any]]
+    ) -> None:
+        with pytest.raises(UserError, match="needs 128 GiB, not 64"):
+            make(synthesize, place, os_gib=64)
+
+    @pytest.mark.parametrize("make", [_cluster, _box])
+    def test_a_local_one_without_room_is_refused(
+        self, synthesize: Synthesize, place: Placement, make: Callable[..., dict[str, Any]]
+    ) -> None:
+        with pytest.raises(UserError, match="no room for 128 GiB"):
+            make(synthesize, place, A100, local_os_disk=True)
+
+    def test_a_managed_one_can_be_had_where_there_is_room(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        disk = _cluster(synthesize, place, local_os_disk=False)["os_disk"]
+        assert "diff_disk_settings" not in disk
+
+
+class TestRepair:
+    def test_nothing_is_repaired_unasked(self, synthesize: Synthesize, place: Placement) -> None:
+        cluster = _cluster(synthesize, place)
+        assert "automatic_instance_repair" not in cluster
+        assert "extension" not in cluster
+
+    def test_the_extension_asks_the_node_itself(
+        self,
+        synthesize: Synthesize,
+        place: Placement,
+        cloud_config: Callable[[str], dict[str, Any]],
+        check_cloud_config: Callable[[str], None],
+    ) -> None:
+        cluster = _cluster(synthesize, place, repair=Repair(), monitored=True)
+        assert cluster["automatic_instance_repair"] == {
+            "enabled": True,
+            "action": "Replace",
+            "grace_period": "PT30M",
+        }
+        names = {extension["name"]: extension for extension in cluster["extension"]}
+        assert set(names) == {"AzureMonitorLinuxAgent", "ApplicationHealthLinux"}
+        settings = json.loads(names["ApplicationHealthLinux"]["settings"])
+        assert settings["port"] == HEALTH_PORT
+        config = cloud_config(cluster["custom_data"])
+        check_cloud_config(config["text"])
+        files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+        socket_unit = files["/etc/systemd/system/fairway-health.socket"]
+        assert f"ListenStream=127.0.0.1:{HEALTH_PORT}\n" in socket_unit
+        assert "GPUS=8\n" in files["/etc/fairway/settings"]
+        assert "ADAPTERS=8\n" in files["/etc/fairway/settings"]
+        assert ["systemctl", "enable", "--now", "fairway-health.socket"] in config["runcmd"]
+
+    @pytest.mark.parametrize(
+        ("size", "gpus", "adapters"),
+        [
+            ("Standard_HB176rs_v4", 0, 1),
+            ("Standard_ND96isr_MI300X_v5", 0, 8),
+            (A100, 1, 0),
+        ],
+    )
+    def test_a_node_is_asked_for_what_its_size_has(
+        self,
+        synthesize: Synthesize,
+        place: Placement,
+        cloud_config: Callable[[str], dict[str, Any]],
+        size: str,
+        gpus: int,
+        adapters: int,
+    ) -> None:
+        cluster = _cluster(synthesize, place, size, repair=Repair(action="restart"))
+        config = cloud_config(cluster["custom_data"])
+        files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+        assert f"GPUS={gpus}\nADAPTERS={adapters}\n" in files["/etc/fairway/settings"]
+
+
+class TestHealthScript:
+    """What a node answers, on a machine whose devices are files and a stand-in."""
+
+    @pytest.fixture
+    def ask(
+        self, tmp_path: Path, cloud_config: Callable[[str], dict[str, Any]]
+    ) -> Callable[..., str]:
+        """Asks a node with that many devices; answers with the whole response."""
+        text = node_cloud_init(
+            cluster="pair",
+            mounts=[],
+            nfs_client_package="nfs-common",
+            host_patterns=["*"],
+            health=NodeHealth(gpus=2, adapters=2),
+        )
+        config = cloud_config(base64.b64encode(text.encode()).decode())
+        files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+        for name in ("settings", "health"):
+            path = next(path for path in files if path.endswith(name))
+            (tmp_path / name).write_text(files[path])
+
+        def ask(smi: str, states: list[str], links: str = "InfiniBand") -> str:
+            for number, state in enumerate(states):
+                port = tmp_path / "fabric" / f"mlx5_ib{number}" / "ports" / "1"
+                port.mkdir(parents=True)
+                (port / "state").write_text(f"{state}\n")
+                (port / "link_layer").write_text(f"{links}\n")
+            (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{smi}\n")
+            (tmp_path / "nvidia-smi").chmod(0o755)
+            done = subprocess.run(
+                ["bash", str(tmp_path / "health")],
+                input="GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                capture_output=True,
+                text=True,
+                check=True,
+                env={
+                    "PATH": f"{tmp_path}:{os.environ['PATH']}",
+                    "FAIRWAY_FABRIC": str(tmp_path / "fabric"),
+                    "FAIRWAY_SETTINGS": str(tmp_path / "settings"),
+                },
+            )
+            return done.stdout
+
+        return ask
+
+    TWO = "echo 'GPU 0: H100 (UUID: a)'; echo '  MIG 1g'; echo 'GPU 1: H100 (UUID: b)'"
+    UP = "4: ACTIVE"
+
+    def test_a_sound_node_is_well(self, ask: Callable[..., str]) -> None:
+        answer = ask(self.TWO, [self.UP, self.UP])
+        assert answer.startswith("HTTP/1.1 200 OK\n")
+        assert answer.endswith("\n\nwell")
+
+    @pytest.mark.parametrize(
+        ("smi", "states", "links", "reason"),
+        [
+            ("echo 'GPU 0: H100'", [UP, UP], "InfiniBand", "1 of 2 GPUs"),
+            ("echo 'lost' >&2; exit 15", [UP, UP], "InfiniBand", "does not answer: lost"),
+            (TWO, [UP, "1: DOWN"], "InfiniBand", "1 of 2 InfiniBand adapters are up"),
+            (TWO, [UP, UP], "Ethernet", "0 of 2 InfiniBand adapters are up"),
+            (TWO, [], "InfiniBand", "0 of 2 InfiniBand adapters are up"),
+        ],
+        ids=["a GPU is missing", "the driver", "a port is down", "no fabric", "no adapter"],
+    )
+    def test_an_unwell_one_says_why(
+        self, ask: Callable[..., str], smi: str, states: list[str], links: str, reason: str
+    ) -> None:
+        answer = ask(smi, states, links)
+        assert answer.startswith("HTTP/1.1 503 ")
+        body = answer.partition("\n\n")[2]
+        assert reason in body
+        assert f"Content-Length: {len(body)}\n" in answer
+
+    def test_its_port_is_none_that_linux_hands_out(self) -> None:
+        assert 1024 < HEALTH_PORT < 32768
+
+
+class TestSingleVm:
+    def test_its_address_belongs_to_an_interface_that_stays(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        hosts: list[str] = []
+
+        def build(stack: Stack) -> None:
+            hosts.append(SingleVm(stack, "box", place=place, **_values(A100)).main_host)
+
+        resources = synthesize(build)["resource"]
+        interface = resources["azurerm_network_interface"]["interface-box"]
+        (configuration,) = interface["ip_configuration"]
+        assert configuration["subnet_id"] == "/subnets/compute"
+        assert "public_ip_address_id" not in configuration
+        assert interface["accelerated_networking_enabled"] is True
+        machine = resources["azurerm_linux_virtual_machine"]["cluster-box"]
+        assert machine["network_interface_ids"] == ["${azurerm_network_interface.interface-box.id}"]
+        assert hosts[0].startswith("${TfToken[")
+
+    def test_it_is_what_a_node_is(
+        self,
+        synthesize: Synthesize,
+        place: Placement,
+        cloud_config: Callable[[str], dict[str, Any]],
+        check_cloud_config: Callable[[str], None],
+    ) -> None:
+        box = _box(synthesize, place)
+        assert box["name"] == "lab-vm-box"
+        assert box["computer_name"] == "lab-box"
+        assert box["size"] == A100
+        assert box["zone"] == "2"
+        assert box["source_image_reference"]["version"] == image("ubuntu-hpc-2404").version
+        assert box["identity"] == {"type": "UserAssigned", "identity_ids": ["/identities/nodes"]}
+        assert box["disable_password_authentication"] is True
+        assert box["boot_diagnostics"] == {}
+        assert box["termination_notification"] == {"enabled": True, "timeout": "PT5M"}
+        config = cloud_config(box["custom_data"])
+        check_cloud_config(config["text"])
+        files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+        assert "10.40.128.4:/srv/fairway/data /data" in files["/etc/fairway/mounts"]
+
+    def test_its_disk_outlives_a_stop(self, synthesize: Synthesize, place: Placement) -> None:
+        # An H100 node has room for it on its own disk, which a stop would empty.
+        assert "diff_disk_settings" not in _box(synthesize, place, H100)["os_disk"]
+        disk = _box(synthesize, place, H100, local_os_disk=True)["os_disk"]
+        assert disk["diff_disk_settings"] == {"option": "Local", "placement": "ResourceDisk"}
+
+    def test_it_is_watched_like_every_machine(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        resources = _box(synthesize, place, monitored=True)["document"]["resource"]
+        agent = resources["azurerm_virtual_machine_extension"]["machine-box-agent"]
+        assert agent["virtual_machine_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
+
+    def test_an_image_that_does_not_fit_is_refused(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        with pytest.raises(UserError, match="does not fit"):
+            _box(synthesize, place, image=image("ubuntu-hpc-2404-rocm"))
+
+    def test_it_stands_where_a_placement_group_is(
+        self, synthesize: Synthesize, place: Placement
+    ) -> None:
+        for make in (_box, _cluster):
+            made = make(synthesize, place, proximity_placement_group_id="/group")
+            assert made["proximity_placement_group_id"] == "/group"
+
+    def test_it_takes_what_a_cluster_takes_but_for_what_needs_several_nodes(self) -> None:
+        cluster, box = (set(inspect.signature(kind).parameters) for kind in (GpuCluster, SingleVm))
+        assert box <= cluster
+        assert cluster - box == {"nodes", "repair", "resized"}
+
+
+def test_what_something_else_resizes_terraform_leaves_alone(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    cluster = _cluster(synthesize, place, nodes=0, resized=True)
+    assert cluster["lifecycle"] == {"ignore_changes": ["instances"]}
+    assert cluster["instances"] == 0
+    assert "lifecycle" not in _cluster(synthesize, place)

@@ -1,0 +1,255 @@
+"""File systems in an environment file: each kind's limits, and what it asks of the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from fairway_core.catalog.disks import disk_kinds
+from fairway_core.catalog.lustre import lustre_addresses
+from fairway_core.environment import AnyFileSystem, Environment, load_environment
+from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3
+from fairway_core.findings import Finding, UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+PRINCIPAL = "11111111-2222-3333-4444-555555555555"
+LUSTRE = f"kind: lustre, tib: 48, path: /lustre, import: datasets, service_principal: {PRINCIPAL}"
+PAIR = "{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}"
+
+
+def _text(filesystem: str, cluster: str = PAIR, more: str = "") -> str:
+    return (
+        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\n"
+        f"filesystems:\n  data: {{{filesystem}}}\nclusters:\n  pair: {cluster}\n{more}"
+    )
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Any:
+    """Loads an environment file from its text."""
+
+    def load(text: str) -> Environment:
+        file = tmp_path / "lab.yaml"
+        file.write_text(text)
+        return load_environment(file)
+
+    return load
+
+
+def _fault(load: Any, text: str) -> Finding:
+    with pytest.raises(UserError) as caught:
+        load(text)
+    (finding,) = caught.value.findings
+    assert finding.location is not None
+    return finding
+
+
+def _filesystem(**values: Any) -> Any:
+    return TypeAdapter(AnyFileSystem).validate_python({"path": "/data", **values})
+
+
+BAD = [
+    ("kind: nfs_server, path: /d, disks: {kind: premium, iops: 9}", "disks.iops", "5000 IOPS and"),
+    ("kind: nfs_server, path: /d, disks: {kind: standard_ssd, mbps: 9}", "disks.mbps", "60 MB/s"),
+    ("kind: nfs_server, path: /d, disks: {kind: premium, gib: 2}", "disks.gib", "4 to 32767 GiB"),
+    ("kind: nfs_server, path: /d, disks: {gib: 65537}", "disks.gib", "1 to 65536 GiB"),
+    ("kind: nfs_server, path: /d, disks: {kind: ultra}", "disks.iops", "needs `iops:`"),
+    (
+        "kind: nfs_server, path: /d, disks: {kind: ultra, gib: 4, iops: 4001, mbps: 9}",
+        "disks.iops",
+        "100 to 4000 IOPS",
+    ),
+    (
+        "kind: nfs_server, path: /d, disks: {kind: ultra, iops: 400, mbps: 101}",
+        "disks.mbps",
+        "1 to 100 MB/s",
+    ),
+    ("kind: nfs_server, path: /d, disks: {kind: floppy}", "disks.kind", "expected one of"),
+    ("kind: nfs_server, path: /d, versions: [4]", "versions.0", "no NFS version 4 here"),
+    ("kind: nfs_server, path: /d, versions: []", "versions", "at least 1"),
+    ("kind: nfs_server, path: /d, versions: [3, 3]", "versions.1", "named twice"),
+    ("kind: nfs_server, path: /d, backup: {keep: 6d}", "backup.keep", "7d to 9999d"),
+    ('kind: nfs_server, path: /d, backup: {at: "02:15"}', "backup.at", "match"),
+    ("kind: azure_files, path: /d, gib: 99", "gib", "at least 100"),
+    ("kind: azure_files, path: /d, gib: 102401", "gib", "at most 102400"),
+    ("kind: azure_files, path: /d, replication: GRS", "replication", "expected one of"),
+    ("kind: netapp, path: /d, tib: 101", "tib", "at most 100"),
+    ("kind: netapp, path: /d, mibps: 500", "mibps", "comes with the size"),
+    ("kind: netapp, path: /d, service_level: Flexible", "", "needs `mibps:`"),
+    (
+        "kind: netapp, path: /d, service_level: Flexible, tib: 1, mibps: 641",
+        "mibps",
+        "128 to 640 MiB/s",
+    ),
+    (
+        "kind: netapp, path: /d, service_level: Flexible, tib: 100, mibps: 4501",
+        "mibps",
+        "128 to 4500 MiB/s",
+    ),
+    ("kind: lustre, path: /d", "tib", "is missing"),
+    ("kind: lustre, path: /d, tib: 12", "tib", "in steps of 8"),
+    ("kind: lustre, path: /d, tib: 136", "tib", "8 to 128 TiB"),
+    ("kind: lustre, path: /d, tib: 16, mbps_per_tib: 40", "tib", "48 to 768 TiB"),
+    ("kind: lustre, path: /d, tib: 16, mbps_per_tib: 60", "mbps_per_tib", "expected one of"),
+    ("kind: lustre, path: /d, tib: 8, import: datasets", "import", "`service_principal:`"),
+    (f"kind: lustre, path: /d, tib: 8, service_principal: {PRINCIPAL}", "service_principal", "no"),
+    ("kind: lustre, path: /d, tib: 8, maintenance: {day: Sun}", "maintenance.day", "expected one"),
+]
+
+
+@pytest.mark.parametrize(("text", "field", "message"), BAD, ids=lambda value: value[:70])
+def test_what_azure_does_not_offer_is_refused_at_its_field(
+    load: Any, text: str, field: str, message: str
+) -> None:
+    finding = _fault(load, _text(text))
+    assert finding.path == f"filesystems.data.{field}".rstrip(".")
+    assert message in finding.message
+
+
+def test_the_nearest_size_is_named(load: Any) -> None:
+    assert "`tib: 16`" in _fault(load, _text("kind: lustre, path: /d, tib: 12")).mend
+
+
+def test_how_to_find_the_service_principal_is_told(load: Any) -> None:
+    finding = _fault(load, _text("kind: lustre, path: /d, tib: 8, import: datasets"))
+    assert finding.mend.startswith("az ad sp show --id ")
+
+
+@pytest.mark.parametrize(
+    ("values", "mbps", "limit"),
+    [
+        (
+            {"kind": "nfs_server", "disks": {"kind": "premium", "count": 8, "gib": 1024}},
+            848,
+            "the disk limit of its VM size",
+        ),
+        (
+            {"kind": "nfs_server", "disks": {"kind": "standard_ssd", "count": 2, "gib": 4096}},
+            120,
+            "its disks",
+        ),
+        (
+            {
+                "kind": "nfs_server",
+                "size": "Standard_D64s_v6",
+                "disks": {"kind": "ultra", "count": 1, "iops": 40000, "mbps": 10000},
+            },
+            3750,
+            "its network interface",
+        ),
+        # 100 + 0.04 and 0.06 MiB/s a GiB, each rounded up: 203 and 10,340 MiB/s.
+        ({"kind": "azure_files", "gib": 1024}, 212, "its size"),
+        ({"kind": "azure_files", "gib": 102400}, 10842, "its size"),
+        ({"kind": "netapp", "service_level": "Premium", "tib": 4}, 268, "its service level"),
+        ({"kind": "netapp", "service_level": "Ultra", "tib": 100}, 4718, "one NetApp volume"),
+        ({"kind": "netapp", "service_level": "Flexible", "mibps": 1000}, 1048, "its service"),
+        ({"kind": "lustre", "tib": 48, "mbps_per_tib": 500}, 24000, "its size"),
+        ({"kind": "lustre", "tib": 48, "mbps_per_tib": 40}, 1920, "its size"),
+    ],
+)
+def test_throughput_is_what_binds(values: dict[str, Any], mbps: int, limit: str) -> None:
+    filesystem = _filesystem(**values)
+    assert filesystem.throughput_mbps == mbps
+    assert filesystem.limited_by.startswith(limit)
+
+
+@pytest.mark.parametrize("gib", [4, 33, 1024, 1025, 4096, 32767])
+@pytest.mark.parametrize("kind", ["premium", "standard_ssd"])
+def test_a_larger_disk_is_never_slower(kind: str, gib: int) -> None:
+    tiers = disk_kinds()[kind].tiers
+    assert list(tiers) == sorted(tiers, key=lambda tier: (tier.gib, tier.iops, tier.mbps))
+    assert disk_kinds()[kind].tier(gib).gib >= gib
+
+
+def test_lustre_sizes_that_are_offered_have_addresses() -> None:
+    assert [lustre_addresses(tib) for tib in (4, 16, 20, 96, 768)] == [32, 32, 64, 256, 1024]
+
+
+class TestImport:
+    KEYS = "storage: {account_keys: true}\n"
+
+    def test_it_is_taken_where_all_is_said(self, load: Any) -> None:
+        environment = load(_text(LUSTRE, more=self.KEYS))
+        assert environment.filesystems["data"].import_ == "datasets"
+
+    def test_keys_are_turned_on_by_the_user_alone(self, load: Any) -> None:
+        finding = _fault(load, _text(LUSTRE))
+        assert finding.path == "filesystems.data.import"
+        assert "account_keys: true" in finding.mend
+
+    def test_keys_that_nothing_needs_are_refused(self, load: Any) -> None:
+        finding = _fault(load, _text("kind: lustre, tib: 8, path: /d", more=self.KEYS))
+        assert finding.path == "storage.account_keys"
+
+    def test_an_unknown_container_is_told(self, load: Any) -> None:
+        text = _text(LUSTRE.replace("datasets", "dataset"), more=self.KEYS)
+        finding = _fault(load, text)
+        assert finding.path == "filesystems.data.import"
+        assert finding.mend == "did you mean `datasets`?"
+
+    def test_the_container_of_its_logs_is_its_own(self, load: Any) -> None:
+        more = "storage: {account_keys: true, containers: {datasets: {}, lustre-data-logs: {}}}\n"
+        assert "logs what it imports" in _fault(load, _text(LUSTRE, more=more)).message
+
+
+class TestMounts:
+    def test_home_may_be_shared(self, load: Any) -> None:
+        assert load(_text("kind: azure_files, path: /home")).filesystems["data"].path == "/home"
+
+    def test_home_may_not_be_shared_with_batch(self, load: Any) -> None:
+        pool = "{engine: batch, size: Standard_ND96asr_v4, nodes: 2, mounts: [data]}"
+        finding = _fault(load, _text("kind: azure_files, path: /home", cluster=pool))
+        assert finding.path == "clusters.pair.mounts.0"
+
+    def test_lustre_needs_an_image_with_its_client(self, load: Any) -> None:
+        box = "{engine: ssh, size: Standard_D16s_v6, nodes: 1, image: ubuntu-2404, mounts: [data]}"
+        finding = _fault(load, _text("kind: lustre, tib: 8, path: /d", cluster=box))
+        assert finding.path == "clusters.pair.mounts.0"
+        assert "no Lustre client" in finding.message
+
+
+class TestNetwork:
+    def test_lustre_needs_room_for_its_servers(self, load: Any) -> None:
+        more = "network: {address_space: 10.0.0.0/20}\n"
+        finding = _fault(load, _text("kind: lustre, tib: 128, path: /d", more=more))
+        assert finding.path == "network.address_space"
+        assert "256 addresses" in finding.message
+        load(_text("kind: lustre, tib: 48, path: /d", more=more))
+
+    def test_lustre_needs_a_way_out(self, load: Any) -> None:
+        more = "network: {egress: none}\n"
+        finding = _fault(load, _text("kind: lustre, tib: 8, path: /d", more=more))
+        assert finding.path == "filesystems.data"
+
+    @pytest.mark.parametrize("kind", ["lustre", "netapp"])
+    def test_a_network_that_is_there_has_a_subnet_for_it(self, load: Any, kind: str) -> None:
+        subnet = (
+            "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/net/providers"
+            "/Microsoft.Network/virtualNetworks/hub/subnets/"
+        )
+        subnets = f"compute: {{id: {subnet}compute, range: 10.1.0.0/20}}"
+        more = "network: {private_endpoints: false, existing: {subnets: {%s}}}\n"
+        text = f"kind: {kind}, tib: 8, path: /d"
+        finding = _fault(load, _text(text, more=more % subnets))
+        assert (finding.path, finding.mend) == ("network.existing.subnets", f"add `{kind}:`")
+        subnets += f", {kind}: {{id: {subnet}{kind}, range: 10.1.16.0/24}}"
+        assert load(_text(text, more=more % subnets)).network.existing
+
+    def test_only_what_is_used_asks_for_a_subnet_or_ports(self, load: Any) -> None:
+        server = load(_text("kind: nfs_server, path: /d")).filesystems
+        assert optional_roles(server) == frozenset()
+        assert not speaks_nfs_3(server)
+        assert speaks_nfs_3(
+            load(_text("kind: nfs_server, path: /d, versions: [4.1, 3]")).filesystems
+        )
+        assert optional_roles(load(_text("kind: netapp, path: /d")).filesystems) == {"netapp"}
+
+
+def test_nodes_use_the_newest_version() -> None:
+    assert _filesystem(kind="nfs_server", versions=(3, 4.1)).newest_version == 4.1
+    assert _filesystem(kind="nfs_server", versions=(3,)).newest_version == 3

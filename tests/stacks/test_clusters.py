@@ -1,0 +1,175 @@
+"""Clusters and networks in the stacks: what each becomes, and that none changes another."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.checks import Asked, check_stack
+from fairway_core.environment import load_environment
+from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+ADMIN = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+NETWORK = (
+    "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
+    "/providers/Microsoft.Network/virtualNetworks/hub"
+)
+ND = "size: Standard_ND96isr_H100_v5"
+CLUSTERS = {
+    "pair": f"{{engine: ssh, {ND}, nodes: 2, mounts: [data], repair: {{}}}}",
+    "spot": f"{{engine: ssh, {ND}, nodes: 4, mounts: [data], spot: true}}",
+    "alma": f"{{engine: ssh, {ND}, nodes: 2, mounts: [data], image: almalinux-hpc-8, "
+    "accept_terms: true}",
+    "box": "{engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1, mounts: [data]}",
+    "pool": "{engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 8}}",
+}
+
+
+def _file(clusters: dict[str, str], more: str = "", access: str = "") -> str:
+    lines = "".join(f"  {name}: {text}\n" for name, text in clusters.items())
+    return (
+        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']{access}}}\n{more}"
+        f"filesystems:\n  data: {{kind: nfs_server, path: /data}}\nclusters:\n{lines}"
+    )
+
+
+def _resources(stacks: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        f"{role}:{kind}.{name}": body
+        for role, stack in stacks.items()
+        for kind, instances in stack.get("resource", {}).items()
+        for name, body in instances.items()
+    }
+
+
+def _target(stacks: dict[str, dict[str, Any]], name: str) -> Target:
+    records = stacks["compute"]["output"]["targets"]["value"]
+    (record,) = (record for record in records if record["name"] == name)
+    return Target.model_validate_json(json.dumps(record))
+
+
+WATCHED = "monitoring: {emails: [a@example.com]}\n"
+
+
+@pytest.fixture
+def all_clusters(written: Written) -> dict[str, dict[str, Any]]:
+    """The stacks with every kind of cluster, watched."""
+    return written(_file(CLUSTERS, WATCHED))
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_cluster_comes_goes_and_is_renamed_without_any_other(
+    written: Written, all_clusters: dict[str, dict[str, Any]], name: str
+) -> None:
+    whole = _resources(all_clusters)
+    others = {other: text for other, text in CLUSTERS.items() if other != name}
+    without = _resources(written(_file(others, WATCHED)))
+    shared = {"pool": {"batch"}}.get(name, set())
+    gone = {address for address in whole if address not in without}
+    assert gone
+    own = {name, "almalinux"} if name == "alma" else {name, *shared}
+    assert all(any(word in address for word in own) for address in gone)
+    assert {address: whole[address] for address in without} == without
+
+    renamed = _resources(written(_file({**others, "other": CLUSTERS[name]}, WATCHED)))
+    assert {address: renamed[address] for address in without} == without
+
+
+def test_the_order_of_clusters_changes_nothing(
+    written: Written, all_clusters: dict[str, dict[str, Any]]
+) -> None:
+    turned = dict(reversed(CLUSTERS.items()))
+    assert _resources(written(_file(turned, WATCHED))) == _resources(all_clusters)
+
+
+def test_one_node_is_a_vm_and_more_are_a_scale_set(
+    all_clusters: dict[str, dict[str, Any]],
+) -> None:
+    compute = all_clusters["compute"]["resource"]
+    assert set(compute["azurerm_linux_virtual_machine"]) == {"cluster-box"}
+    assert set(compute["azurerm_linux_virtual_machine_scale_set"]) == {
+        "cluster-pair",
+        "cluster-spot",
+        "cluster-alma",
+    }
+    box = _target(all_clusters, "box")
+    assert box.ssh is not None
+    assert box.ssh.host == "${azurerm_network_interface.interface-box.private_ip_address}"
+    assert (box.nodes.min, box.nodes.max, box.spot) == (1, 1, False)
+    assert _target(all_clusters, "spot").spot
+    watched = compute["azurerm_monitor_data_collection_rule_association"]["box-is-watched"]
+    assert watched["target_resource_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
+
+
+BOX = {"box": CLUSTERS["box"]}
+
+
+def test_a_bastion_lets_admins_see_both_ends(written: Written) -> None:
+    stacks = written(_file(BOX, access=f", bastion: true, admins: [{ADMIN}]"))
+    (there,) = (
+        grant
+        for grant in stacks["compute"]["resource"]["azurerm_role_assignment"].values()
+        if grant["principal_id"] == ADMIN
+    )
+    assert there["scope"] == "${azurerm_resource_group.group.id}"
+    assert there["role_definition_name"] == "Reader"
+    assert stacks["network"]["output"]["bastion_host"]["value"]["name"] == (
+        "${azurerm_bastion_host.bastion-host.name}"
+    )
+
+
+def test_a_network_may_be_peered_and_leave_by_its_firewall(written: Written) -> None:
+    more = (
+        f"network: {{egress: {{next_hop: 10.0.0.4}}, peerings: {{hub: {{network: {NETWORK}}}}}}}\n"
+    )
+    network = written(_file(BOX, more))["network"]
+    halves = network["resource"]["azurerm_virtual_network_peering"]
+    assert halves["peering-to-hub"]["allow_forwarded_traffic"] is True
+    assert "azurerm_nat_gateway" not in network["resource"]
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_what_stands_in_a_network_of_others_uses_its_subnets(
+    written: Written, private: bool
+) -> None:
+    subnets = ", ".join(
+        f"{role}: {{id: {NETWORK}/subnets/{role}, range: 10.1.{number}.0/24}}"
+        for number, role in enumerate(("compute", "storage", "endpoints"))
+    )
+    more = (
+        f"network: {{private_endpoints: {str(private).lower()}, "
+        f"existing: {{subnets: {{{subnets}}}}}}}\n"
+    )
+    stacks = written(_file(BOX, more))
+    network = set(stacks["network"].get("resource", {}))
+    zones = {"azurerm_private_dns_zone", "azurerm_private_dns_zone_virtual_network_link"}
+    assert network == {"azurerm_resource_group", *(zones if private else ())}
+    interface = stacks["compute"]["resource"]["azurerm_network_interface"]["interface-box"]
+    assert interface["ip_configuration"][0]["subnet_id"] == f"{NETWORK}/subnets/compute"
+    server = stacks["data"]["resource"]["azurerm_network_interface"]["nfs-data-nic"]
+    assert server["ip_configuration"][0]["subnet_id"] == f"{NETWORK}/subnets/storage"
+    rules = stacks["data"]["resource"]["azurerm_storage_account"]["storage"]["network_rules"]
+    assert (f"{NETWORK}/subnets/compute" in json.dumps(rules)) is not private
+
+
+@pytest.mark.parametrize("name", ["cpu-hpc", "single-gpu-vm"])
+def test_an_environment_that_comes_along_passes_every_check(
+    written: Written, repository: Path, name: str
+) -> None:
+    file = repository / "stacks" / "environments" / f"{name}.yaml"
+    environment = load_environment(file)
+    stacks = written(file)
+    for stack in stacks.values():
+        assert not list(check_stack(stack, Asked.by(environment)))
+    compute = stacks["compute"]["resource"]
+    kind = {"cpu-hpc": "_scale_set", "single-gpu-vm": ""}[name]
+    assert len(compute[f"azurerm_linux_virtual_machine{kind}"]) == 1

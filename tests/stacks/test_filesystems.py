@@ -1,0 +1,172 @@
+"""File systems of every kind in the stacks of an environment, mounted by name by its clusters."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+
+PRINCIPAL = "11111111-2222-3333-4444-555555555555"
+HEAD = """\
+name: lab
+location: westeurope
+tags: {owner: me}
+access:
+  ssh_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"]
+"""
+KINDS = {
+    "data": "{kind: nfs_server, path: /data, versions: [3, 4.1], backup: {}}",
+    "home": "{kind: azure_files, path: /home}",
+    "team": "{kind: netapp, path: /team}",
+    "fast": f"{{kind: lustre, tib: 8, path: /lustre, import: datasets, "
+    f"service_principal: {PRINCIPAL}}}",
+}
+KEYS = "storage: {account_keys: true}\n"
+
+
+# What more is let in, in place: Lustre reads the account with its keys, and both it and NFS 3
+# call nodes back.
+_RULES = "azurerm_network_security_group"
+CHANGES = {
+    "data": {f"{_RULES}.storage-rules", f"{_RULES}.compute-rules"},
+    "fast": {
+        "azurerm_storage_account.storage",
+        f"{_RULES}.compute-rules",
+        f"{_RULES}.endpoints-rules",
+    },
+}
+
+
+def _text(*names: str, more: str = "") -> str:
+    filesystems = "".join(f"  {name}: {KINDS[name]}\n" for name in names)
+    keys = KEYS if "fast" in names else ""
+    return (
+        f"{HEAD}{more}{keys}filesystems:\n{filesystems}clusters:\n  pair: {{engine: ssh, "
+        f"size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [{', '.join(names)}]}}\n"
+    )
+
+
+def _instances(document: dict[str, Any]) -> dict[str, Any]:
+    return {
+        f"{kind}.{name}": body
+        for kind, instances in document.get("resource", {}).items()
+        for name, body in instances.items()
+    }
+
+
+def _mounts(stacks: dict[str, dict[str, Any]]) -> list[list[str]]:
+    """What the nodes of the cluster mount, with `@@0@@` for what Terraform fills in."""
+    cluster = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+    encoded = re.search(r'base64decode\("([^"]+)"\)', cluster["cluster-pair"]["custom_data"])
+    assert encoded
+    text = base64.b64decode(encoded[1]).decode()
+    block = text.partition("path: /etc/fairway/mounts\n")[2].partition("  #")[0]
+    return [line.split() for line in block.splitlines()[1:]]
+
+
+def test_a_cluster_mounts_every_kind_by_name(written: Written) -> None:
+    stacks = written(_text(*KINDS))
+    mounts = _mounts(stacks)
+    assert [(line[0], line[3]) for line in mounts] == [
+        ("nfs", "/data"),
+        ("nfs", "/home"),
+        ("nfs", "/team"),
+        ("lustre", "/lustre"),
+    ]
+    assert [line[4] for line in mounts] == ["squashed", "root", "root", "root"]
+    (record,) = stacks["compute"]["output"]["targets"]["value"]
+    target = Target.model_validate_json(json.dumps(record))
+    assert target.mounts == {"data": "/data", "home": "/home", "team": "/team", "fast": "/lustre"}
+
+
+def test_the_throughput_of_every_kind_is_told_with_its_limit(written: Written) -> None:
+    outputs = written(_text(*KINDS))["data"]["output"]
+    assert outputs["filesystem_throughput_mbps"]["value"] == {
+        "data": 500,
+        "home": 212,
+        "team": 268,
+        "fast": 2000,
+    }
+    limits = outputs["filesystem_limited_by"]["value"]
+    assert (limits["data"], limits["fast"]) == ("its disks", "its size")
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+def test_one_more_changes_nothing_that_holds_data(written: Written, name: str) -> None:
+    others = [other for other in KINDS if other not in (name, "fast")]
+    before, after = written(_text(*others)), written(_text(*others, name))
+    for role in ("network", "data"):
+        old, new = _instances(before[role]), _instances(after[role])
+        changed = {address for address in old if new[address] != old[address]}
+        assert changed <= CHANGES.get(name, set())
+        assert new.keys() >= old.keys()
+
+
+def test_keys_are_off_unless_lustre_needs_them(written: Written) -> None:
+    for names, on in ((("team",), False), (("fast",), True)):
+        data = written(_text(*names))["data"]["resource"]
+        assert data["azurerm_storage_account"]["storage"]["shared_access_key_enabled"] is on
+
+
+def test_lustre_waits_for_its_roles_and_the_endpoint(written: Written) -> None:
+    data = written(_text("fast"))["data"]["resource"]
+    lustre = data["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
+    assert set(lustre["depends_on"]) == {
+        "azurerm_role_assignment.lustre-fast-account",
+        "azurerm_role_assignment.lustre-fast-blobs",
+        "azurerm_private_endpoint.storage-endpoint",
+    }
+
+
+def test_without_private_endpoints_subnets_are_let_in(written: Written) -> None:
+    more = "network: {private_endpoints: false}\n"
+    data = written(_text("home", "fast", more=more))["data"]["resource"]
+    accounts = data["azurerm_storage_account"]
+    files = accounts["files-home-account"]["network_rules"]["virtual_network_subnet_ids"]
+    blobs = accounts["storage"]["network_rules"]["virtual_network_subnet_ids"]
+    assert (len(files), len(blobs)) == (1, 2), "the nodes, and for blobs Lustre too"
+    assert "azurerm_private_endpoint" not in data
+
+
+def test_a_share_has_an_endpoint_in_the_network(written: Written) -> None:
+    data = written(_text("home"))["data"]["resource"]
+    endpoint = data["azurerm_private_endpoint"]["files-home-endpoint"]
+    connection = endpoint["private_service_connection"]
+    assert connection["subresource_names"] == ["file"]
+    assert connection["private_connection_resource_id"] == (
+        "${azurerm_storage_account.files-home-account.id}"
+    )
+
+
+def test_the_large_environment_is_ready_to_deploy(written: Written, repository: Path) -> None:
+    stacks = written(repository / "stacks" / "environments" / "lustre-large.yaml")
+    assert "azurerm_managed_lustre_file_system" in stacks["data"]["resource"]
+    assert stacks["data"]["output"]["filesystem_throughput_mbps"]["value"]["fast"] == 12000
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "account: {kind: netapp, path: /other}",
+        "team-pool: {kind: netapp, path: /other}",
+        "home-share: {kind: azure_files, path: /other}",
+        "home-account: {kind: azure_files, path: /other}",
+        "fast-logs: {kind: lustre, tib: 8, path: /other}",
+        "backup-vault: {kind: nfs_server, path: /other, backup: {}}",
+    ],
+)
+def test_no_name_collides_with_another_id(written: Written, other: str) -> None:
+    before = written(_text(*KINDS))["data"]
+    after = written(_text(*KINDS).replace("clusters:", f"  {other}\nclusters:"))["data"]
+    assert len(_instances(after)) > len(_instances(before))
