@@ -36,26 +36,32 @@ def submit(job_file: JobFile, target: Target, store: RunStore) -> Run:
 
     Nothing is written before all that can be wrong with the job was looked at.
     """
-    prepared = _prepare(job_file, target, store)
-    job = prepared.job
-    secrets = secret_values(
-        job.secrets, os.environ, lambda name: job_file.document.location(("secrets", name))
-    )
+    return start(prepare(job_file, target, store), store)
+
+
+@dataclass
+class Prepared:
+    """A job that is ready to start: all its tasks are rendered, nothing is written yet.
+
+    `job` is that of the first task; `secrets` are values that must not be written.
+    """
+
+    job: Job
+    plan: Plan
+    code: code.Code
+    files: dict[str, str]
+    record: RunRecord
+    secrets: Mapping[str, str]
+
+
+def start(prepared: Prepared, store: RunStore) -> Run:
+    """Records a prepared job as a run and starts it."""
     plan = prepared.plan
     plan.directory = store.folder / plan.run / "code"
-    record = RunRecord(
-        id=plan.run,
-        name=job.name,
-        target=target.name,
-        created=time.time(),
-        tasks=len(plan.tasks) + (plan.last is not None),
-        job_file=job_file.document.file,
-        fairway=fairway_core.__version__,
-        metrics=job.metrics,
-    )
     with store.recording(), code.in_use(store.base / "code"):
         snapshot = code.snapshot(prepared.code, store.base / "code")
-        return launch(store, record, {**prepared.files, **plan.files(job)}, snapshot, secrets)
+        files = {**prepared.files, **plan.files(prepared.job)}
+        return launch(store, prepared.record, files, snapshot, prepared.secrets)
 
 
 def launch(
@@ -83,21 +89,12 @@ def launch(
     return run
 
 
-@dataclass
-class _Prepared:
-    """A job with all its tasks rendered; `job` is that of the first task."""
-
-    job: Job
-    plan: Plan
-    code: code.Code
-    files: dict[str, str]
-
-
-def _prepare(job_file: JobFile, target: Target, store: RunStore) -> _Prepared:
+def prepare(job_file: JobFile, target: Target, store: RunStore) -> Prepared:
+    """Looks at all that can be wrong with a job and renders its tasks; UserError where
+    something is."""
     tasks = job_file.tasks()
     first = next(tasks)
     job = first.resolve(target)
-    sweep = read_sweep(job_file)
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = _code_folder(job_file, job)
@@ -117,14 +114,31 @@ def _prepare(job_file: JobFile, target: Target, store: RunStore) -> _Prepared:
         last = _last_task(job, job.finally_.command)
         plan.end_with(last, launchers.render(first, last, target))
     engine.require(launchers.needs())
+    secrets = secret_values(
+        job.secrets, os.environ, lambda name: job_file.document.location(("secrets", name))
+    )
     collected = code.collect(folder, job.code.exclude)
     files = {
         "job.yaml": job_file.document.text.source,
         "job.json": job.model_dump_json(indent=1, by_alias=True),
         **_provenance(folder, source, collected.digest),
     }
-    return _Prepared(
-        job.model_copy(update={"sweep": sweep.section if sweep else None}), plan, collected, files
+    sweep = read_sweep(job_file)
+    whole = job.model_copy(update={"sweep": sweep.section if sweep else None})
+    record = _record(job_file, job, target, plan)
+    return Prepared(whole, plan, collected, files, record, secrets)
+
+
+def _record(job_file: JobFile, job: Job, target: Target, plan: Plan) -> RunRecord:
+    return RunRecord(
+        id=plan.run,
+        name=job.name,
+        target=target.name,
+        created=time.time(),
+        tasks=len(plan.tasks) + (plan.last is not None),
+        job_file=job_file.document.file,
+        fairway=fairway_core.__version__,
+        metrics=job.metrics,
     )
 
 

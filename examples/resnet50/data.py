@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import torch
-from images import Batches, ImageList, load
+from images import ImageList
+from loader import Batches, load
 from options import Options
 from torch import Tensor
 
@@ -35,7 +36,7 @@ def from_images(
         yield (pixels - mean) / deviation, labels.to(device, non_blocking=True)
 
 
-def batches(  # noqa: PLR0913
+def batches(
     options: Options,
     found: ImageList | None,
     device: torch.device,

@@ -47,7 +47,7 @@ class Block(nn.Module):
         same = stride == 1 and inputs == self.outputs
         self.past = nn.Identity() if same else convolution(inputs, self.outputs, 1, stride)
         self.relu = nn.ReLU(inplace=True)
-        nn.init.zeros_(self.convolutions[-1][1].weight)
+        self.convolutions[-1].get_submodule("1").get_parameter("weight").data.zero_()
 
     def forward(self, images: Tensor) -> Tensor:
         """(n, inputs, h, w) to (n, outputs, h / stride, w / stride)."""
@@ -77,7 +77,9 @@ class ResNet(nn.Module):
                 channels = block.outputs
                 blocks.append(block)
         self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
+        self.head = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)
+        )
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from model import STAGES
 
 
@@ -39,6 +40,12 @@ class Options:
         rise = min(1.0, (step + 1) / (self.lr_warmup_steps + 1))
         return rate * rise * math.prod(0.1 for drop in self.lr_drops if step >= drop)
 
+    def wants_bf16(self, device: torch.device) -> bool:
+        """Whether to compute in bfloat16, which needs no scaling of the loss."""
+        if self.precision != "auto":
+            return self.precision == "bf16"
+        return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
 
 def _number(kind: type[int] | type[float], low: float, high: float) -> Callable[[str], float]:
     def number(text: str) -> float:
@@ -68,7 +75,9 @@ def read_options(arguments: Sequence[str] | None = None) -> Options:
     add("--warmup-steps", type=many, default=10, help="at the start, which do not count for speed")
     add("--report-every", type=count, default=20, metavar="STEPS", help="print, look for SIGTERM")
     add("--checkpoint-every", type=count, default=500, metavar="STEPS", help="save at the report")
-    add("--lr", type=_number(float, 0, 100), default=0.1, help="learning rate for 256 images a step")
+    add(
+        "--lr", type=_number(float, 0, 100), default=0.1, help="learning rate for 256 images a step"
+    )
     add("--lr-warmup-steps", type=many, default=0, metavar="STEPS", help="in which the rate rises")
     add("--lr-drops", type=count, nargs="*", default=[], metavar="STEP", help="rate to a tenth")
     add("--momentum", type=_number(float, 0, 0.9999), default=0.9, help="kept of the last step")

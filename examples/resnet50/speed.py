@@ -33,8 +33,10 @@ class Speed:
 def summary(total: float, processes: int, single: float | None) -> str:
     """The benchmark in a line: images a second in all, of each process, and against `single`.
 
-    >>> summary(123.4, 2, 71.0)
-    'total images/s: 123.4 on 2 processes, 61.7 each; scaling efficiency 87% against one process at 71.0'
+    >>> summary(123.4, 2, single=None)
+    'total images/s: 123.4 on 2 processes, 61.7 each'
+
+    With `single` it ends: "; scaling efficiency 87% against one process at 71.0".
     """
     plural = "" if processes == 1 else "es"
     each = total / processes

@@ -35,6 +35,11 @@ class Command:
         )
 
 
+ROOT = Path(__file__).resolve().parents[2]
+BIN = ROOT / ".venv/bin"
+PYTHON = BIN / "python"
+
+
 @dataclass(frozen=True)
 class Pair:
     """Medians of one figure of two commands that ran in turn, and of their ratio run by run."""
@@ -42,6 +47,22 @@ class Pair:
     ours: float
     reference: float
     ratio: float
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One comparison; `limit` is of the ratio, of the difference in seconds (`s more`), or of
+    our own figure in MiB."""
+
+    name: str
+    against: str
+    limit: float
+    measure: Callable[[Path], Pair]
+    unit: str = "×"
+
+    def result(self, pair: Pair) -> float:
+        """What is held against the limit."""
+        return {"s more": pair.ours - pair.reference, "MiB": pair.ours}.get(self.unit, pair.ratio)
 
 
 def side_by_side(

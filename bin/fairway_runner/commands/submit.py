@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairway_core.findings import UserError
 from fairway_runner.commands.arguments import JobArgument, JsonOption, SetOption, TargetOption
 
 if TYPE_CHECKING:
     from fairway_runner.run_store import Run
 
 _DETACHED = 130
+_MANY = 1_000
 
 
 def command(
@@ -21,6 +23,12 @@ def command(
     set_: SetOption = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Follow the run, and exit with the job's code.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Look at everything, but start and write nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before a sweep of over 1,000 tasks.")
     ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Say no more than the run's id or its end.")
@@ -35,11 +43,17 @@ def command(
     """
     from fairway_runner.job_file import load_job
     from fairway_runner.run_store import RunStore
-    from fairway_runner.submission import submit
+    from fairway_runner.submission import prepare, start
     from fairway_runner.targets import find_target
-    from fairway_runner.ui.started import print_ended, print_started
+    from fairway_runner.ui.started import print_ended, print_prepared, print_started
 
-    run = submit(load_job(job, set_ or ()), find_target(target), RunStore.here())
+    store = RunStore.here()
+    prepared = prepare(load_job(job, set_ or ()), find_target(target), store)
+    if dry_run:
+        print_prepared(prepared.record, json_=json_)
+        return
+    _ask(prepared.record.tasks, yes=yes)
+    run = start(prepared, store)
     if not watch:
         print_started(run, json_=json_, quiet=quiet)
         return
@@ -48,6 +62,16 @@ def command(
     _follow(run, to_stderr=json_, quiet=quiet)
     print_ended(run, json_=json_)
     raise typer.Exit(run.exit_code)
+
+
+def _ask(tasks: int, *, yes: bool) -> None:
+    """Asks before very many tasks; UserError where nobody can be asked."""
+    if yes or tasks <= _MANY:
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm(f"Start {tasks:,} tasks?", abort=True, err=True)
+        return
+    raise UserError.of("many-tasks", f"this starts {tasks:,} tasks", "say --yes if that is meant")
 
 
 def _follow(run: Run, *, to_stderr: bool, quiet: bool) -> None:

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 from fairway_runner.ui.facts import run_facts
 
 if TYPE_CHECKING:
+    from fairway_runner.run_records import RunRecord
     from fairway_runner.run_store import Run
 
 _IN_JSON = ("run_id", "target", "tasks", "state")
+
+
+def print_prepared(record: RunRecord, *, json_: bool = False) -> None:
+    """What a submission would start."""
+    if json_:
+        print(json.dumps({"target": record.target, "tasks": record.tasks, "dry_run": True}))
+        return
+    tasks = "1 task" if record.tasks == 1 else f"{record.tasks:,} tasks"
+    print(f"{record.name} is right: it would start {tasks} on {record.target}")
 
 
 def print_started(run: Run, *, json_: bool = False, quiet: bool = False) -> None:

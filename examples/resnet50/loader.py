@@ -1,0 +1,70 @@
+"""Which images each process reads at each step, and the processes that read them for it."""
+
+import signal
+from collections.abc import Iterator
+
+import torch
+from errors import UserError
+from images import ImageList, Images, Pick
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+
+class Batches(Sampler[list[Pick]]):
+    """Which images one process takes at each step from `first_step` on, for ever.
+
+    An epoch is an order of all the images, cut into steps and those into shares; what is left
+    over at its end waits for another epoch's order. Everything follows from seed and step, so
+    a training that was stopped goes on with the images that it would have had.
+    """
+
+    def __init__(
+        self, count: int, batch: int, *, rank: int, size: int, seed: int, first_step: int
+    ) -> None:
+        self.count, self.batch, self.rank, self.size = count, batch, rank, size
+        self.seed, self.first_step = seed, first_step
+        self.steps = count // (batch * size)  # in an epoch
+        if not self.steps:
+            raise UserError(
+                f"there are {count} images, fewer than the {batch * size} of one step;"
+                " take a smaller --batch-size"
+            )
+
+    def __iter__(self) -> Iterator[list[Pick]]:
+        step = self.first_step
+        while True:
+            epoch, start = divmod(step, self.steps)
+            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+            order = torch.randperm(self.count, generator=generator)
+            seeds = torch.randint(2**62, (self.count,), generator=generator)
+            for here in range(start, self.steps):
+                begin = (here * self.size + self.rank) * self.batch
+                mine = slice(begin, begin + self.batch)
+                yield list(zip(order[mine].tolist(), seeds[mine].tolist(), strict=True))
+            step = (epoch + 1) * self.steps
+
+
+def load(
+    images: ImageList, batches: Batches, image_size: int, workers: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of bytes (n, 3, size, size) and of classes (n), read by so many processes."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise UserError("Pillow reads the images: pip install pillow") from error
+    return iter(
+        DataLoader(
+            Images(images, image_size),
+            batch_sampler=batches,
+            num_workers=workers,
+            # A fork would be a copy of a process that holds a GPU and InfiniBand.
+            multiprocessing_context="spawn" if workers else None,
+            worker_init_fn=_ignore_signal,
+            pin_memory=torch.cuda.is_available(),
+        )
+    )
+
+
+def _ignore_signal(_worker: int) -> None:
+    """Who is to stop is the training; it still needs its images until it has."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)

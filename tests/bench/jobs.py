@@ -1,0 +1,109 @@
+"""How fast the runner starts, looks at a job, lists runs and works through a sweep."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from measure import BIN, PYTHON, Benchmark, Command, Pair, peak_mebibytes, seconds, side_by_side
+
+from fairway_runner.run_records import RunRecord
+from fairway_runner.run_store import RunStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FAIRWAY = BIN / "fairway"
+_IMPORT_TYPER = Command([PYTHON, "-c", "import typer"])
+_ROOT_MAY_LAUNCH = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def _start(option: str) -> Callable[[Path], Pair]:
+    def measure(_folder: Path) -> Pair:
+        return side_by_side(seconds, Command([FAIRWAY, option]), _IMPORT_TYPER, runs=15)
+
+    return measure
+
+
+def _no_op(folder: Path) -> Pair:
+    job = folder / "job.yaml"
+    job.write_text('name: no-op\nprocesses_per_node: 2\ncommand: "true"\n')
+    ours = Command([FAIRWAY, "submit", job, "--watch"], directory=folder)
+    bare = Command([BIN / "mpirun", "--oversubscribe", "-np", "2", "true"], _ROOT_MAY_LAUNCH)
+    return side_by_side(seconds, ours, bare, runs=7)
+
+
+def _sweep_of(folder: Path, count: int) -> Path:
+    job = folder / f"sweep-{count}.yaml"
+    job.write_text(
+        "name: sweep\ncommand: 'true {{ params.x }}'\nsweep:\n  points:\n"
+        f"    - grid: {{x: {{start: 0, stop: {count}, step: 1}}}}\n"
+    )
+    return job
+
+
+def _dry_run(folder: Path, count: int) -> Command:
+    """Points, rendering and validation of so many tasks, and nothing written."""
+    return Command([FAIRWAY, "submit", _sweep_of(folder, count), "--dry-run"], directory=folder)
+
+
+def _many_tasks(folder: Path) -> Pair:
+    return side_by_side(seconds, _dry_run(folder, 10_000), Command(["true"]), runs=3)
+
+
+def _many_tasks_growth(folder: Path) -> Pair:
+    """Seconds a task at 10,000 against those at 1,000, both without the start of the program."""
+    begin = side_by_side(seconds, _dry_run(folder, 1), Command(["true"]), runs=3).ours
+    pair = side_by_side(seconds, _dry_run(folder, 10_000), _dry_run(folder, 1_000), runs=3)
+    ours, reference = (pair.ours - begin) / 10_000, (pair.reference - begin) / 1_000
+    return Pair(ours, reference, ours / reference)
+
+
+def _many_tasks_memory(folder: Path) -> Pair:
+    return side_by_side(peak_mebibytes, _dry_run(folder, 10_000), Command(["true"]), runs=1)
+
+
+def _list(folder: Path) -> Pair:
+    store = RunStore(folder / ".fairway")
+    for index in range(1_000):
+        record = RunRecord(f"run-{index:06}", "run", "local", time.time(), 1, "job.yaml", "0")
+        run, lock = store.create(record, {})
+        (run.folder / "state.json").write_text('{"state": "succeeded", "tasks": {}}')
+        os.close(lock)
+    ours = Command([FAIRWAY, "list"], directory=folder)
+    return side_by_side(seconds, ours, Command([FAIRWAY, "--help"]), runs=7)
+
+
+def _sweep(folder: Path) -> Pair:
+    """200 no-op tasks against `xargs -P` over the very scripts that they ran, less a second."""
+    job = _sweep_of(folder, 200)
+    ours = Command([FAIRWAY, "submit", job, "--watch"], directory=folder)
+    spent = seconds(ours)
+    (run,) = (folder / ".fairway/runs").glob("sweep-*")
+    contract = f"""
+        export FAIRWAY_SCRATCH_DIR=$(mktemp -d) FAIRWAY_HOSTFILE={run}/tasks/0/hosts
+        export FAIRWAY_NODES=1 FAIRWAY_PROCESSES_PER_NODE=1 FAIRWAY_WORLD_SIZE=1
+        export FAIRWAY_MPI_ARGS="--bind-to none" OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,sm
+        export PATH={BIN}:$PATH
+        exec bash "$1/launch.sh"
+    """
+    (folder / "one.sh").write_text(contract)
+    several = f"ls -d {run}/tasks/* | xargs -P {os.cpu_count()} -I{{}} bash {folder}/one.sh {{}}"
+    xargs = Command(["bash", "-c", several], _ROOT_MAY_LAUNCH)
+    pair = side_by_side(seconds, ours, xargs, runs=2)
+    best = min(spent, pair.ours) - 1.0
+    return Pair(best, pair.reference, best / pair.reference)
+
+
+BENCHMARKS = [
+    Benchmark("fairway --version", 'python -c "import typer"', 1.5, _start("--version")),
+    Benchmark("fairway --help", 'python -c "import typer"', 3.0, _start("--help")),
+    Benchmark("submit --watch of a no-op", "bare mpirun", 1.0, _no_op, "s more"),
+    Benchmark("10,000 tasks looked at, time", "true", 3.0, _many_tasks, "s more"),
+    Benchmark("10,000 tasks looked at, each", "each of 1,000", 1.2, _many_tasks_growth),
+    Benchmark("10,000 tasks looked at, memory", "true", 200, _many_tasks_memory, "MiB"),
+    Benchmark("list of 1,000 runs", "fairway --help", 2.0, _list),
+    Benchmark("sweep of 200 no-ops, less 1 s", "xargs -P", 1.5, _sweep),
+]

@@ -1,0 +1,70 @@
+"""How fast an environment becomes Terraform."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from measure import PYTHON, Benchmark, Command, Pair, peak_mebibytes, seconds, side_by_side
+
+
+def _synthesis(folder: Path) -> tuple[Command, Command]:
+    empty = folder / "empty_app.py"
+    empty.write_text(
+        "from cdktf import App\n"
+        "import pydantic, ruamel.yaml, jinja2\n"
+        f"App(outdir={str(folder / 'empty')!r}).synth()\n"
+    )
+    environment = {"FAIRWAY_ENVIRONMENT": "demo", "CDKTF_OUTDIR": str(folder / "demo")}
+    ours = Command([PYTHON, "-m", "fairway_stacks.app"], environment)
+    return ours, Command([PYTHON, empty])
+
+
+def _synthesis_time(folder: Path) -> Pair:
+    return side_by_side(seconds, *_synthesis(folder), runs=7)
+
+
+def _synthesis_memory(folder: Path) -> Pair:
+    return side_by_side(peak_mebibytes, *_synthesis(folder), runs=3)
+
+
+# One of each kind of cluster in turn.
+_KINDS = (
+    "{engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}",
+    "{engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}",
+    "{engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 8}, mounts: [data]}",
+)
+
+
+def _clusters(folder: Path, count: int) -> Command:
+    """The synthesis of an environment with that many clusters."""
+    file = folder / f"{count}.yaml"
+    clusters = "".join(f"  c{i}: {_KINDS[i % len(_KINDS)]}\n" for i in range(count))
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
+    file.write_text(
+        f"name: many\nlocation: southcentralus\naccess: {{ssh_keys: [{key}]}}\n"
+        f"filesystems: {{data: {{kind: nfs_server, path: /data}}}}\nclusters:\n{clusters}"
+    )
+    outdir = folder / f"out-{count}"
+    environment = {"FAIRWAY_ENVIRONMENT": str(file), "CDKTF_OUTDIR": str(outdir)}
+    return Command([PYTHON, "-m", "fairway_stacks.app"], environment)
+
+
+def _seconds_a_resource(command: Command) -> float:
+    spent = seconds(command)
+    assert command.environment is not None
+    stacks = Path(command.environment["CDKTF_OUTDIR"], "stacks").glob("*/cdk.tf.json")
+    kinds = [json.loads(stack.read_text())["resource"].values() for stack in stacks]
+    return spent / sum(len(instances) for named in kinds for instances in named)
+
+
+def _synthesis_growth(folder: Path) -> Pair:
+    many, few = _clusters(folder, 100), _clusters(folder, 10)
+    return side_by_side(_seconds_a_resource, many, few, runs=3)
+
+
+BENCHMARKS = [
+    Benchmark("synthesis of the demo, time", "an empty cdktf app", 1.5, _synthesis_time),
+    Benchmark("synthesis of the demo, memory", "an empty cdktf app", 1.3, _synthesis_memory),
+    Benchmark("synthesis a resource, 100 clusters", "10 clusters", 1.2, _synthesis_growth),
+]
