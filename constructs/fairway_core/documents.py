@@ -24,7 +24,7 @@ _LARGEST_FILE = 2**20  # the parser takes some seconds for that
 class Model(BaseModel):
     """Base of everything that is read from a document: frozen, and strict about keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

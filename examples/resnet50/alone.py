@@ -4,6 +4,7 @@ import copy
 
 import torch
 from data import batches
+from precision import Precision
 from speed import Speed
 from step import new_optimizer, one_step
 from trainer import Trainer
@@ -24,11 +25,12 @@ def _measure(trainer: Trainer) -> float:
     model = copy.deepcopy(trainer.model)
     optimizer = new_optimizer(model, options)
     source = batches(options, trainer.images, device, rank=0, size=1)
+    precision = Precision(options.precision, device)
     clock, speed = Speed(), 0.0
     for steps in (options.warmup_steps, options.measure_single):
         clock.start()
         for _ in range(steps):
-            one_step(model, optimizer, next(source), bf16=trainer.bf16)
+            one_step(model, optimizer, next(source), precision)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         speed = clock.stop(steps * options.batch_size, counts=True)

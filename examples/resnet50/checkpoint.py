@@ -8,8 +8,14 @@ from typing import Any
 import torch
 from errors import UserError
 
+# What torch.load raises for a file that it did not write, or not to its end.
+UNREADABLE = (
+    *(OSError, EOFError, RuntimeError, pickle.UnpicklingError),
+    *(KeyError, TypeError, ValueError),
+)
+PARTS = ("step", "model", "optimizer", "scaler")
 State = dict[str, Any]
-"""settings (of the model), step (how many are done), model and optimizer (their states)."""
+"""settings (of the model), step (how many are done); model, optimizer, scaler (their states)."""
 
 
 def write(path: Path, state: State) -> None:
@@ -27,10 +33,8 @@ def read(path: Path, settings: dict[str, int]) -> State:
     """Reads a checkpoint of a model with these settings; UserError says what else it is."""
     try:
         state: State = torch.load(path, map_location="cpu", weights_only=True)
-        found, _ = state["settings"], (state["step"], state["model"], state["optimizer"])
-    except (OSError, RuntimeError, ValueError, TypeError, KeyError, EOFError) as error:
-        raise _unreadable(path, error) from error
-    except pickle.UnpicklingError as error:
+        found, _ = state["settings"], [state[part] for part in PARTS]
+    except UNREADABLE as error:
         raise _unreadable(path, error) from error
     if found != settings:
         raise UserError(

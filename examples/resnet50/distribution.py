@@ -6,6 +6,7 @@ their own, and a program that nobody launched is a training of one process.
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 import torch
@@ -31,6 +32,9 @@ class Distribution(Protocol):
 
         The optimizer may be a new one: load a checkpoint into what this returns.
         """
+
+    def averaged(self, optimizer: Optimizer, /) -> AbstractContextManager[None]:
+        """Between the gradients and the step: they are averaged where it is entered."""
 
     def average(self, values: Tensor) -> Tensor:
         """The mean of all processes' values, on each; a tensor on `device`."""

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
 from model import STAGES
+from precision import CHOICES
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,6 @@ class Options:
         rate = self.lr * self.batch_size * processes / 256
         rise = min(1.0, (step + 1) / (self.lr_warmup_steps + 1))
         return rate * rise * math.prod(0.1 for drop in self.lr_drops if step >= drop)
-
-    def wants_bf16(self, device: torch.device) -> bool:
-        """Whether to compute in bfloat16, which needs no scaling of the loss."""
-        if self.precision != "auto":
-            return self.precision == "bf16"
-        return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def _number(kind: type[int] | type[float], low: float, high: float) -> Callable[[str], float]:
@@ -82,7 +76,7 @@ def read_options(arguments: Sequence[str] | None = None) -> Options:
     add("--lr-drops", type=count, nargs="*", default=[], metavar="STEP", help="rate to a tenth")
     add("--momentum", type=_number(float, 0, 0.9999), default=0.9, help="kept of the last step")
     add("--weight-decay", type=_number(float, 0, 1), default=5e-5, help="pull of weights to zero")
-    add("--precision", choices=["auto", "bf16", "fp32"], default="auto", help="auto: bf16 on GPUs")
+    add("--precision", choices=CHOICES, default="auto", help="auto: half of it on GPUs")
     one = parser.add_mutually_exclusive_group()
     one.add_argument(
         "--single", type=_number(float, 1e-6, 1e12), help="images a second of one process alone"

@@ -1,8 +1,13 @@
 """One step down the gradient."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from data import Batch
 from options import Options
+from precision import Precision
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Optimizer
@@ -14,12 +19,24 @@ def new_optimizer(model: nn.Module, options: Options) -> Optimizer:
     return SGD(weights, lr=options.lr, momentum=options.momentum, weight_decay=decay)
 
 
-def one_step(model: nn.Module, optimizer: Optimizer, batch: Batch, *, bf16: bool) -> Tensor:
-    """Trains on a batch; its loss, which a GPU may not have computed yet."""
+def one_step(
+    model: nn.Module,
+    optimizer: Optimizer,
+    batch: Batch,
+    precision: Precision,
+    averaged: Callable[[Any], AbstractContextManager[None]] = nullcontext,
+) -> Tensor:
+    """Trains on a batch; its loss, which a GPU may not have computed yet.
+
+    `averaged` is that of the processes which train together.
+    """
     images, labels = batch
     optimizer.zero_grad()
-    with torch.autocast(images.device.type, torch.bfloat16, enabled=bf16):
+    half = precision.type != torch.float32
+    with torch.autocast(images.device.type, precision.type, enabled=half):
         loss = cross_entropy(model(images), labels)
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
+    precision.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+    with averaged(optimizer):
+        precision.scaler.step(optimizer)
+    precision.scaler.update()
     return loss.detach()

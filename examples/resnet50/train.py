@@ -47,7 +47,7 @@ def describe(trainer: Trainer) -> None:
     trainer.say(
         f"ResNet-{options.depth} of {trainer.model.parameter_count:,} parameters,"
         f" processes={processes.size} device={kind} backend={processes.backend}"
-        f" precision={'bf16' if trainer.bf16 else 'fp32'} data={options.data or 'synthetic'}"
+        f" precision={trainer.precision.name} data={options.data or 'synthetic'}"
     )
 
 

@@ -11,6 +11,7 @@ from distribution import Distribution, from_rank_0
 from images import ImageList
 from model import ResNet
 from options import Options
+from precision import Precision
 from speed import Speed
 from step import new_optimizer, one_step
 from torch import nn
@@ -31,9 +32,9 @@ class Trainer:
         torch.backends.cudnn.benchmark = True  # the images are all of one size
         model = ResNet(**self.settings)
         self.model = model.to(self.device)
-        # torch's types do not know it.
+        # The types of torch do not know this form of `to`.
         self.model.to(memory_format=distribution.memory_format)  # type: ignore[call-overload]
-        self.bf16 = options.wants_bf16(self.device)
+        self.precision = Precision(options.precision, self.device)
         self.step = 0
         self.speed = Speed()
         self._stop_requested = False
@@ -83,13 +84,14 @@ class Trainer:
         for step in range(self.step, until):
             for group in optimizer.param_groups:
                 group["lr"] = self.options.learning_rate(step, size)
-            totals[0] += one_step(model, optimizer, next(source), bf16=self.bf16) / steps
+            loss = one_step(model, optimizer, next(source), self.precision, self.processes.averaged)
+            totals[0] += loss / steps
         self.step = until
         totals[1] = self._stop_requested
-        loss, stop = self.processes.average(totals).tolist()
+        mean_loss, stop = self.processes.average(totals).tolist()
         images = steps * size * self.options.batch_size
         speed = self.speed.stop(images, counts=counts)
-        line = f"step={self.step} {loss=:.4f}"
+        line = f"step={self.step} loss={mean_loss:.4f}"
         unit = "gpu" if self.device.type == "cuda" else "process"
         pace = f"images/s={speed:.1f} images/s/{unit}={speed / size:.1f}"
         self.say(f"{line} {pace}" if counts else f"{line} warm-up")
@@ -104,14 +106,21 @@ class Trainer:
         if state:
             self.model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
+            if state["scaler"]:  # of fp16; another precision has none
+                self.precision.scaler.load_state_dict(state["scaler"])
             self.step = state["step"]
             self.say(f"resumed after step {self.step}")
 
     def _save(self, path: Path | None, optimizer: Optimizer) -> None:
         if path and self.processes.rank == 0:
-            state = {"settings": self.settings, "step": self.step}
-            weights = {"model": self.model.state_dict(), "optimizer": optimizer.state_dict()}
-            checkpoint.write(path, {**state, **weights})
+            state = {
+                "settings": self.settings,
+                "step": self.step,
+                "model": self.model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "scaler": self.precision.scaler.state_dict(),
+            }
+            checkpoint.write(path, state)
 
     def _request_stop(self, *_: object) -> None:
         self._stop_requested = True

@@ -1,6 +1,7 @@
 """The processes of mpirun or horovodrun: Horovod."""
 
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 import torch
 from device import choose_device
@@ -12,7 +13,7 @@ T = TypeVar("T")
 
 
 class Horovod:
-    """Horovod 0.23 or later: the first that has `barrier`."""
+    """Horovod 0.23 or later, which has `barrier`."""
 
     backend = "horovod"
     # Horovod sends contiguous tensors alone, and weights in channels_last are none.
@@ -33,6 +34,11 @@ class Horovod:
         wrapped = self._hvd.DistributedOptimizer(optimizer, named_parameters=named)
         self._hvd.broadcast_parameters(model.state_dict(), root_rank=0)
         return model, wrapped
+
+    def averaged(self, optimizer: Any, /) -> AbstractContextManager[None]:
+        optimizer.synchronize()
+        once: AbstractContextManager[None] = optimizer.skip_synchronize()
+        return once
 
     def average(self, values: Tensor) -> Tensor:
         mean: Tensor = self._hvd.allreduce(values, name="average", op=self._hvd.Average)

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -46,6 +47,9 @@ class Torch:
                 model, device_ids=ids, broadcast_buffers=False, gradient_as_bucket_view=True
             )
         return wrapped, optimizer
+
+    def averaged(self, _optimizer: Optimizer, /) -> AbstractContextManager[None]:
+        return nullcontext()  # they already are, since `backward`
 
     def average(self, values: Tensor) -> Tensor:
         values = values.clone()

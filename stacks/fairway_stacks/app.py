@@ -10,13 +10,10 @@ environment is not right, and with 2 where what was written breaks a rule: see
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import importlib
 import json
 import os
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -157,19 +154,6 @@ def _report(findings: Iterable[Finding]) -> None:
         raise UserError(errors)
 
 
-def _import_ahead(module: str) -> threading.Thread:
-    """Imports a module in another thread. cdktf waits half a second for its Node.js: time in
-    which the environment is read and checked. Who imports it later meets the same error."""
-
-    def run() -> None:
-        with contextlib.suppress(Exception):
-            importlib.import_module(module)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    return thread
-
-
 def _shown(path: Path) -> Path:
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
@@ -178,14 +162,16 @@ def _shown(path: Path) -> Path:
 if __name__ == "__main__":
     # A short life: to look for garbage among cdktf's thousands of classes, now and at the
     # end, and for pydantic's plugins among all installed packages, is a tenth of it.
+    from fairway_constructs.node import start_node_ahead
+
     gc.disable()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    ahead = _import_ahead("fairway_constructs.cdk")
+    ahead = start_node_ahead()
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
     if code:
-        # A faulty file is answered at once, not when cdktf has been imported in vain.
+        # A faulty file is answered at once, and not when Node.js has started in vain.
         os._exit(code)
     ahead.join()
     gc.freeze()

