@@ -139,7 +139,7 @@ def keep_model(network: Network) -> None:
         say("FAIRWAY_OUTPUT_MODEL is not set: no model is kept")
     elif RANK == 0:
         write_arrays(Path(folder, "model.npz"), **network.layers)
-        say(f"model: {Path(folder, 'model.npz')}")
+        say("model: model.npz, in the run's output `model`")
 
 
 def say(line: str, file: TextIO = sys.stdout) -> None:

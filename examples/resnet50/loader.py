@@ -1,6 +1,6 @@
 """Which images each process reads at each step, and the processes that read them for it."""
 
-import signal
+import os
 from collections.abc import Iterator
 
 import torch
@@ -59,12 +59,16 @@ def load(
             num_workers=workers,
             # A fork would be a copy of a process that holds a GPU and InfiniBand.
             multiprocessing_context="spawn" if workers else None,
-            worker_init_fn=_ignore_signal,
+            worker_init_fn=_leave_session,
             pin_memory=torch.cuda.is_available(),
         )
     )
 
 
-def _ignore_signal(_worker: int) -> None:
-    """Who is to stop is the training; it still needs its images until it has."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def _leave_session(_worker: int) -> None:
+    """Out of reach of a signal to all of the training's processes.
+
+    The training stops at its next report, and needs its images until then. A reader whose
+    training is gone ends within seconds by itself.
+    """
+    os.setsid()
