@@ -73,12 +73,13 @@ def _by_name(name: str, job_folder: Path) -> Path:
 
 
 def all_templates(job_folder: Path) -> dict[str, Path]:
-    """Every template that a job in that folder can name, by name; the first folder wins."""
+    """Every template that a job in that folder can name; the first folder wins, and its come
+    first, in the order of their names."""
     found: dict[str, Path] = {}
     for folder in template_paths(job_folder):
-        for path in folder.glob("[!_]*" + SUFFIX):
+        for path in sorted(folder.glob("[!_]*" + SUFFIX)):
             found.setdefault(path.name.removesuffix(SUFFIX), path)
-    return dict(sorted(found.items()))
+    return found
 
 
 def template_source(file: Path) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 def print_list(listed: list[dict[str, str]]) -> None:
     """A line a template, under the folder it comes from."""
     width = max((len(each["name"]) for each in listed), default=0)
-    by_folder = sorted(listed, key=lambda each: (each["folder"], each["name"]))
-    for folder, templates in groupby(by_folder, key=lambda each: each["folder"]):
+    for folder, templates in groupby(listed, key=lambda each: each["folder"]):
         print(folder)
         for each in templates:
             print(f"  {each['name']:<{width}}  {each['description']}")
