@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
+_LARGEST_PRODUCT = 1_000_000
+_LARGEST_POWER = 1_000
+
+
 class TemplateFault(Exception):
     """What is wrong in a template, in words, and the template's line (from 1)."""
 
@@ -41,6 +45,18 @@ class Names(dict[str, Any]):
 
 
 class _Environment(SandboxedEnvironment):
+    # Two operators that make values of any size out of nothing.
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        sizes = [len(each) for each in (left, right) if isinstance(each, str | list | tuple)]
+        counts = [each for each in (left, right) if isinstance(each, int)]
+        if operator == "*" and sizes and counts and sizes[0] * counts[0] > _LARGEST_PRODUCT:
+            raise ValueError(f"the product has over {_LARGEST_PRODUCT:,} parts")
+        if operator == "**" and isinstance(right, int) and right > _LARGEST_POWER:
+            raise ValueError(f"the exponent is above {_LARGEST_POWER:,}")
+        return super().call_binop(context, operator, left, right)
+
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, Names):
             return self._named(obj, attribute)

@@ -107,6 +107,9 @@ def load(file: str | Path, model: type[ModelT]) -> ModelT:
 
 def _text_of(path: Path) -> str:
     try:
+        if path.is_fifo() and not path.is_relative_to("/dev"):
+            # It would be waited for until somebody writes; `<(command)` lies under /dev.
+            raise UserError.of("not-a-file", f"{path}: is a pipe", "name a YAML file")
         # Not by its size: a pipe or a device has none.
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)

@@ -83,14 +83,7 @@ def _typed(text: str, before: Any, annotations: list[Any], place: Location, key:
         return text
     if isinstance(before, str) and (takes_text or Any in annotations):
         return text
-    if not text.strip():
-        return None if not takes_text else text
-    try:
-        value = parse_yaml(text, "command line").data
-    except UserError as error:
-        if not takes_text:
-            _fail(f"the value cannot be read: {error.findings[0].message}", place)
-        value = text
+    value = _value(text, place, takes_text=takes_text)
     if isinstance(value, dict) and takes_text and not any(map(_is_mapping, others)):
         value = text
     if isinstance(before, bool) != isinstance(value, bool) and _is_plain(before):
@@ -102,6 +95,18 @@ def _typed(text: str, before: Any, annotations: list[Any], place: Location, key:
             )
         return float(value) if isinstance(before, float) else value
     return value
+
+
+def _value(text: str, place: Location, *, takes_text: bool) -> Any:
+    """The text as YAML, or as it stands where it is none and the field takes text too."""
+    if not text.strip():
+        return text if takes_text else None
+    try:
+        return parse_yaml(text, "command line").data
+    except UserError as error:
+        if not takes_text:
+            _fail(f"the value cannot be read: {error.findings[0].message}", place)
+        return text
 
 
 def _is_open(annotations: list[Any]) -> bool:

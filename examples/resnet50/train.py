@@ -61,18 +61,20 @@ def keep_model(trainer: Trainer) -> None:
 
 
 def main() -> int:
-    """Meets the other processes and trains with them; the exit code."""
+    """Meets the other processes, trains with them and exits; 2 where a mistake is the user's."""
     options = read_options()
     try:
         processes = start()
         code = train(options, processes)
         processes.close()
+        # Not by way of the interpreter's own end: it can abort the process where threads of the
+        # network libraries have not ended yet. Everything is written by now.
+        os._exit(code)
     except UserError as error:
         # A process that reads images for this one puts its own traceback before the text.
         text = str(error).strip().rpartition("errors.UserError: ")[2]
         print(f"error: {text}", file=sys.stderr, flush=True)
         return 2
-    return code
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -41,9 +42,16 @@ def main() -> int:
         _report(check_environment(environment, loaded.document, ignore=ignore))
         project = _project_folder()
         outdir = Path(os.environ.get("CDKTF_OUTDIR") or project / "cdktf.out")
-        stacks = _chosen()(environment, project=project, outdir=outdir)
-        files = {name: outdir / "stacks" / name / "cdk.tf.json" for name in stacks}
-        resources = _checked(environment, files)
+        # Beside where it belongs, and of no use to Terraform, until it has been checked.
+        draft = outdir.with_name(f".{outdir.name}.{os.getpid()}")
+        try:
+            stacks = _chosen()(environment, project=project, outdir=draft)
+            drafts = {name: draft / "stacks" / name / "cdk.tf.json" for name in stacks}
+            resources = _checked(environment, drafts)
+            files = {name: _publish(file, draft, outdir) for name, file in drafts.items()}
+            _publish(draft / "manifest.json", draft, outdir)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
     except UserError as error:
         for finding in error.findings:
             sys.stderr.write(format_finding(finding) + "\n")
@@ -101,6 +109,14 @@ def _chosen() -> Callable[..., list[str]]:
             "unknown-stacks", f"{_STACKS}: no stacks `{choice}`", "set it to `state`, or unset it"
         )
     return synthesize_state if choice else synthesize
+
+
+def _publish(file: Path, draft: Path, outdir: Path) -> Path:
+    """Moves a file of the draft to its place; what Terraform keeps beside it stays there."""
+    target = outdir / file.relative_to(draft)
+    _make(target.parent)
+    file.replace(target)
+    return target
 
 
 def _make(outdir: Path) -> None:
@@ -167,8 +183,11 @@ if __name__ == "__main__":
     gc.disable()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     ahead = start_node_ahead()
-    code = main()
-    sys.stdout.flush()
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = 141  # the reader went away, as in `bin/synth | head -1`
     sys.stderr.flush()
     if code:
         # A faulty file is answered at once, and not when Node.js has started in vain.

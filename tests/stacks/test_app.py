@@ -160,3 +160,31 @@ def test_every_environment_that_comes_along_is_right(repository: Path) -> None:
     for file in known.values():
         assert file.is_relative_to(repository / "stacks" / "environments")
         load_environment(file)
+
+
+def test_what_the_checks_refuse_is_not_written(tmp_path: Path) -> None:
+    """Not over what was written before, either."""
+    out = {"CDKTF_OUTDIR": "out", "FAIRWAY_ENVIRONMENT": "lab.yaml"}
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu a"
+    file = tmp_path / "lab.yaml"
+    file.write_text(
+        "name: lab\nlocation: westeurope\nnetwork: {address_space: 10.9.0.0/16}\n"
+        f"access: {{ssh_keys: [{key}]}}\n"
+        "clusters: {box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}}\n"
+    )
+    assert _run(PYTHON, tmp_path, **out).returncode == 0
+    written = tmp_path / "out/stacks/lab-network/cdk.tf.json"
+    before = written.read_text()
+    file.write_text(file.read_text().replace("10.9.0.0", "8.8.0.0"))
+    done = _run(PYTHON, tmp_path, **out)
+    assert done.returncode == 2
+    assert "open-to-internet" in done.stderr
+    assert written.read_text() == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["lab.yaml", "out"]
+
+
+def test_a_reader_that_goes_away_sees_no_traceback(tmp_path: Path) -> None:
+    command = f"set -o pipefail; {PYTHON[0]} -m fairway_stacks.app | true"
+    done = _run(["bash", "-c", command], tmp_path, CDKTF_OUTDIR="out")
+    assert done.returncode in (0, 141)
+    assert "Traceback" not in done.stderr

@@ -18,6 +18,24 @@ if TYPE_CHECKING:
 
 _ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,10}[a-z0-9]")
 _ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
+# A file server's volume group is called as its file system, and so is a folder below /dev:
+# these are there already.
+_DEVICE_FOLDERS = frozenset(
+    {
+        "block",
+        "bsg",
+        "bus",
+        "char",
+        "cpu",
+        "disk",
+        "dma-heap",
+        "dri",
+        "fd",
+        "hugepages",
+        "infiniband",
+    }
+    | {"input", "mapper", "mqueue", "net", "pts", "shm", "snd", "vfio", "virtio-ports"}
+)
 _LOCATION = re.compile(r"[a-z][a-z0-9]+")
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
 # A mount over one of these would hide the system, the login keys or the local disks.
@@ -83,6 +101,9 @@ def named(items: Mapping[str, Any]) -> None:
                 "1 to 20 lower-case letters, digits and hyphens, from a letter to no hyphen",
                 path=(name,),
             )
+        if name in _DEVICE_FOLDERS:
+            message = f"`{name}` is a folder of Linux's devices"
+            raise FieldError(message, f"choose another name, for example {name}-data", path=(name,))
 
 
 def offered_size(name: str) -> VmSize:
