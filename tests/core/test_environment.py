@@ -346,3 +346,15 @@ def test_the_core_knows_neither_terraform_nor_azure(repository: Path) -> None:
     loaded = set(done.stdout.split())
     assert not loaded & {"cdktf", "constructs", "azure", "jsii"}
     assert re.search(r"\bpydantic\b", done.stdout)
+
+
+@pytest.mark.parametrize("name", ["disk", "shm", "mapper"])
+def test_a_file_system_is_not_called_as_a_folder_of_devices(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(
+        "name: lab\nlocation: westeurope\n"
+        f"filesystems: {{{name}: {{kind: nfs_server, path: /data}}}}\n"
+        "clusters: {box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}}\n"
+    )
+    with pytest.raises(UserError, match=f"`{name}` is a folder of Linux's devices"):
+        load_environment(file, home=tmp_path)

@@ -19,7 +19,7 @@ from fairway_core.environment.network import Access, Network, check_network
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
-from fairway_core.environment.values import EnvironmentName, Location, named
+from fairway_core.environment.values import EnvironmentName, Location, named, named_unlike_devices
 
 AnyCluster = Annotated[Cluster | BatchCluster, Field(discriminator="engine")]
 
@@ -68,6 +68,12 @@ class Environment(Model):
         cls, items: dict[str, AnyFileSystem] | dict[str, AnyCluster]
     ) -> dict[str, AnyFileSystem] | dict[str, AnyCluster]:
         named(items)
+        return items
+
+    @field_validator("filesystems")
+    @classmethod
+    def _names_are_free(cls, items: dict[str, AnyFileSystem]) -> dict[str, AnyFileSystem]:
+        named_unlike_devices(items)
         return items
 
     @model_validator(mode="after")

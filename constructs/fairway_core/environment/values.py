@@ -12,7 +12,7 @@ from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fairway_core.catalog import VmSize
 
@@ -101,9 +101,14 @@ def named(items: Mapping[str, Any]) -> None:
                 "1 to 20 lower-case letters, digits and hyphens, from a letter to no hyphen",
                 path=(name,),
             )
+
+
+def named_unlike_devices(filesystems: Iterable[str]) -> None:
+    """Raises FieldError for the first name that would meet a folder of Linux's devices."""
+    for name in filesystems:
         if name in _DEVICE_FOLDERS:
-            message = f"`{name}` is a folder of Linux's devices"
-            raise FieldError(message, f"choose another name, for example {name}-data", path=(name,))
+            mend = f"choose another name, for example {name}-data"
+            raise FieldError(f"`{name}` is a folder of Linux's devices", mend, path=(name,))
 
 
 def offered_size(name: str) -> VmSize:
