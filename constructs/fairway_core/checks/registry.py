@@ -24,7 +24,16 @@ def all_checks(subject: Subject | None = None) -> tuple[Check, ...]:
     for each in [subject] if subject else Subject:
         for module in RULES[each]:
             import_module(f"fairway_core.checks.{each.value}.{module}")
-    return tuple(one for one in REGISTERED.values() if subject in (None, one.subject))
+    found = (one for one in REGISTERED.values() if subject in (None, one.subject))
+    return tuple(sorted(found, key=_place))
+
+
+def _place(check: Check) -> tuple[int, int]:
+    """Subject and module; not the order in which modules happened to be imported."""
+    module = check.rule.__module__.rpartition(".")[2]
+    modules = RULES[check.subject]
+    # A rule that stands elsewhere, as a test's may, comes last.
+    return list(Subject).index(check.subject), [*modules, module].index(module)
 
 
 def require_known(ids: Iterable[str]) -> None:
