@@ -99,6 +99,8 @@ def parse_yaml(text: str, file: str) -> YamlText:
     except YAMLError as error:
         reason = str(error).splitlines()[0]
         _fail(result, "yaml-syntax", f"this is not YAML: {reason}", Mark(1, 1, 1))
+    if "!" in text:
+        _refuse_tags(result)
     if root is None:
         raise UserError([Finding("empty-file", f"{file}: the file is empty")])
     try:
@@ -110,6 +112,19 @@ def parse_yaml(text: str, file: str) -> YamlText:
 
 def _fail(text: YamlText, id: str, message: str, mark: Mark, mend: str = "") -> NoReturn:  # noqa: A002
     raise UserError([Finding(id, message, mend, location=text.location(mark))])
+
+
+def _refuse_tags(text: YamlText) -> None:
+    """Also those of plain values: composed nodes do not tell `!!int 3` from `3`, events do."""
+    from ruamel.yaml import YAML
+
+    for event in YAML(typ="safe", pure=True).parse(text.source):
+        if tag := getattr(event, "tag", None):
+            start = event.start_mark
+            mark = Mark(start.line + 1, start.column + 1, 1)
+            shown = str(tag).replace(_TAG, "!!")
+            message = f"the YAML tag `{shown}` is not allowed"
+            _fail(text, "yaml-tag", message, mark, "remove the tag")
 
 
 def unfit_character(text: str) -> str | None:

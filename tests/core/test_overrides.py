@@ -103,7 +103,7 @@ def test_a_value_is_typed_as_its_field(assignment: str, value: Any) -> None:
         ("part.=1", "expected KEY=VALUE"),
         ("", "expected KEY=VALUE"),
         ("count=[", "the value cannot be read"),
-        ("count=!!float 3", None),
+        ("count=!!float 3", "YAML tag"),
         ("count=!x 3", "YAML tag"),
         ("text.x=1", "`text` is the text `a`: there is nothing below it"),
         ("on.x=1", "`on` takes one value"),

@@ -81,10 +81,11 @@ def test_a_full_disk_does_not_stop_the_task() -> None:
     reading, writing = os.pipe()
     with Path("/dev/full").open("wb", buffering=0) as log:
         pump = Pump(os.fdopen(reading, "rb"), log, ["hunter2"])
-        for _ in range(64):
-            os.write(writing, b"x" * 65536)  # it would wait for ever if nobody read
+        # Far more than a pipe holds: all of it is taken only if somebody goes on reading.
+        taken = sum(os.write(writing, b"x" * 65536) for _ in range(64))
         os.close(writing)
         pump.join()
+    assert taken == 64 * 65536
 
 
 def test_secrets_that_cannot_be_are_refused_where_they_stand() -> None:
