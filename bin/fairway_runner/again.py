@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING, Any
 import fairway_core
 from fairway_core.findings import UserError
 from fairway_runner import code
-from fairway_runner.engines.local import engine, machine, processes, records
+from fairway_runner.engines.local import processes, records
+from fairway_runner.engines.local.engine import CANCEL_GRACE
 from fairway_runner.results import task_results
-from fairway_runner.run_store import RunStore
+from fairway_runner.run_store import FINAL_STATES, RunStore, running
 from fairway_runner.secret_values import secret_values
 from fairway_runner.submission import launch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from fairway_runner.results import TaskResult
     from fairway_runner.run_store import Run
 
-_FILES = ("job.yaml", "job.json", "code.diff", "setup.jsonl", "tasks.jsonl", "finally.jsonl")
+_FILES = (
+    *("job.yaml", "job.json", "target.json", "code.diff"),
+    *("setup.jsonl", "tasks.jsonl", "finally.jsonl"),
+)
 
 
 def retry(run: Run, *, failed_only: bool = False) -> list[int]:
@@ -36,20 +41,24 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
     has not ended or has nothing to retry.
     """
     secrets = secret_values(_job(run).get("secrets", {}), os.environ)
+    run.refresh()
     lock = run.take_lock()
     try:
         state = run.state_at_end
+        if state not in FINAL_STATES:
+            raise running(run)
         tasks = task_results(run, state)
         chosen = [task.index for task in tasks if _is_due(task, failed_only=failed_only)]
         if not chosen:
             raise _nothing(run, tasks)
-        if state == "lost":
-            processes.end(processes.sessions_of(run.id), engine.CANCEL_GRACE)
+        if state == "lost" and run.record.engine == "local":
+            processes.end(processes.sessions_of(run.id), CANCEL_GRACE)
         records.write_json(run.folder / "retry.json", _retry_plan(run, state, tasks, chosen))
     except BaseException:
         os.close(lock)
         raise
-    engine.start(run, lock, secrets, retry=True)
+    snapshot = code.stored(_read(run, "provenance.json")["code"], _snapshots(run))
+    run.engine.start(run, lock, snapshot, secrets, retry=True)
     return chosen
 
 
@@ -93,16 +102,15 @@ def rerun(run: Run) -> Run:
     run_id = store.new_id(run.record.name)
     record = replace(run.record, id=run_id, created=time.time(), fairway=fairway_core.__version__)
     provenance, plan = _read(run, "provenance.json"), _read(run, "plan.json")
+    engine = run.engine
     inputs = {
         name: value
         for name, value in plan["environment"].items()
         if name.startswith("FAIRWAY_INPUT_")
     }
-    plan |= {
-        "run": run_id,
-        "directory": str(store.folder / run_id / "code"),
-        "environment": {**machine.run_environment(), **inputs},
-    }
+    plan |= {"run": run_id, "environment": {**engine.environment(), **inputs}}
+    if run.record.engine == "local":
+        plan["directory"] = str(store.folder / run_id / "code")
     files = {
         name: (run.folder / name).read_text(encoding="utf-8")
         for name in _FILES
@@ -110,13 +118,17 @@ def rerun(run: Run) -> Run:
     }
     files["plan.json"] = json.dumps(plan, indent=1)
     files["provenance.json"] = json.dumps({**provenance, "rerun_of": run.id}, indent=1)
-    snapshots = store.base / "code"
+    snapshots = _snapshots(run)
     with code.in_use(snapshots):
         snapshot = code.stored(provenance["code"], snapshots)
         if not snapshot.is_dir():
             message = f"the code of {run.id} is there no more: {snapshot}"
             raise UserError.of("no-code", message, "submit the job again from its file")
-        return launch(store, record, files, snapshot, secrets)
+        return launch(store, engine, record, files, snapshot, secrets)
+
+
+def _snapshots(run: Run) -> Path:
+    return run.folder.parent.parent / "code"
 
 
 def _job(run: Run) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner import code
+from fairway_runner.refreshing import refresh_all
 from fairway_runner.run_store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ def removable(
 
     `older_than` is in seconds since their end. UserError for a named run that has not ended.
     """
-    runs = [store.find(name) for name in names] if names else store.unsorted()
+    runs = [store.find(name) for name in names] if names else list(store.unsorted())
     now = time.time()
     chosen = []
+    refresh_all(runs)
     for run in {run.id: run for run in runs}.values():
         state, ended = _end_of(run)
         if state not in FINAL_STATES and state != DAMAGED:
@@ -80,6 +82,8 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
         except UserError:
             continue
         try:
+            if run.record.engine != "local":
+                run.engine.remove(run)
             size += _size(run.folder)
             # Out of sight at once, so that nobody finds a run with half of its files.
             gone = run.folder.with_name(f".{run.id}.removed")

@@ -34,6 +34,7 @@ def fetch(run: Run, folder: Path, task: int | None = None, *, force: bool = Fals
     nothing copied, where one is different, unless `force` says to replace it.
     """
     tasks = range(run.record.tasks) if task is None else [_existing(run, task)]
+    run.engine.collect(run, tasks)
     wanted = [(source, name) for index in tasks for source, name in _kept(run, index)]
     if task is None and (run.folder / "setup" / "log.txt").exists():
         wanted.insert(0, (run.folder / "setup" / "log.txt", "setup/log.txt"))

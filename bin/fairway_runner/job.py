@@ -65,9 +65,16 @@ def _metric_pattern(value: str) -> str:
 
 
 def _secret_source(value: str) -> str:
-    if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*", value):
-        mend = "write env:NAME, the variable of your own environment that holds it"
+    if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}", value):
+        mend = "write keyvault:NAME, or on `local` env:NAME, a variable of your own environment"
         raise FieldError("this does not say where the secret is", mend)
+    return value
+
+
+def _image(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", value):
+        mend = "write it as a registry does, for example myregistry.azurecr.io/train:1"
+        raise FieldError(f"`{value[:60]}` is not a container image", mend)
     return value
 
 
@@ -79,12 +86,25 @@ def _mounted_path(value: str) -> str:
     return value
 
 
+def _container_path(value: str) -> str:
+    name, colon, path = value.partition(":")
+    if not colon or not re.fullmatch(r"[a-z0-9](-?[a-z0-9])+", name) or ".." in path.split("/"):
+        mend = "write CONTAINER:PATH, for example datasets:words/"
+        raise FieldError(f"`{value}` is not a path in a storage container", mend)
+    return value
+
+
 JobName = Annotated[str, AfterValidator(_job_name)]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ProgramText = Annotated[str, AfterValidator(_program_text)]
 MountedPath = Annotated[str, AfterValidator(_mounted_path)]
 SecretSource = Annotated[str, AfterValidator(_secret_source)]
 MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
+Image = Annotated[str, AfterValidator(_image)]
+ContainerPath = Annotated[str, AfterValidator(_container_path)]
+PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
+
+_PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 
 
 class Code(Model):
@@ -122,6 +142,30 @@ class Checkpoint(Model):
     grace: Span = 10.0
 
 
+class StagedInput(Model):
+    """Blobs that are copied to the nodes before the tasks, and checked against their digests.
+
+    `scratch` is the local disk of each node, `shared` a folder that all nodes see; what lies
+    in the latter already is not copied again.
+    """
+
+    from_: Annotated[ContainerPath, Field(alias="from")]
+    """Where they are: `CONTAINER:PATH`."""
+    stage: Literal["scratch", "shared"] = "scratch"
+    """Where they go."""
+
+
+class Container(Model):
+    """The image in which the tasks run, and how its container is started."""
+
+    image: Image
+    """Its name in a registry, such as myregistry.azurecr.io/train:1."""
+    shm_size: Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")] | None = None
+    """The size of /dev/shm, such as 8g."""
+    options: tuple[str, ...] = ()
+    """Further options of the container's runtime, such as --cap-add=SYS_PTRACE."""
+
+
 class Finally(Model):
     """One task after all the others, whatever became of them; it runs on one node."""
 
@@ -152,12 +196,14 @@ class Job(Model):
     """The files that the job needs."""
     setup: ProgramText | None = None
     """A shell command line that runs once a node, before the tasks."""
-    inputs: dict[Identifier, MountedPath] = Field(default_factory=dict)
-    """Directories that the job reads, each in FAIRWAY_INPUT_<ID>."""
+    inputs: dict[Identifier, MountedPath | StagedInput] = Field(default_factory=dict)
+    """Directories that the job reads, each in FAIRWAY_INPUT_<ID>: on a mount, or staged."""
     env: dict[VariableName, str] = Field(default_factory=dict)
     """Environment variables of every rank."""
     secrets: dict[VariableName, SecretSource] = Field(default_factory=dict)
     """Environment variables whose values are looked up when the job starts, and never stored."""
+    container: Container | None = None
+    """The container that the tasks run in."""
     outputs: dict[Identifier, Output] = Field(default_factory=dict)
     """Files that are kept, each directory in FAIRWAY_OUTPUT_<ID>."""
     checkpoint: Checkpoint = Checkpoint()
@@ -166,6 +212,8 @@ class Job(Model):
     """Further attempts after a failure; the checkpoint directory stays the same."""
     timeout: Span | None = None
     """How long one attempt may take; longer ends it with exit code 124."""
+    priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
+    """Which of several waiting jobs starts first; −1000 to 1000 where words are too few."""
     metrics: dict[Identifier, MetricPattern] = Field(default_factory=dict)
     """Figures to find in the log, each by a regular expression."""
     after: tuple[str, ...] = ()
@@ -185,6 +233,11 @@ class Job(Model):
                 message = f"`{other}` and `{name}` would both be the variable {name.upper()}"
                 raise FieldError(message, "rename one of the two", (name,))
         return entries
+
+    @property
+    def priority_number(self) -> int:
+        """The priority from −1000 to 1000; 0 is normal."""
+        return _PRIORITIES[self.priority] if isinstance(self.priority, str) else self.priority
 
     @property
     def world_size(self) -> int:

@@ -26,6 +26,7 @@ class RunRecord:
     job_file: str
     fairway: str
     metrics: dict[str, str] = field(default_factory=dict)
+    engine: str = "local"
 
 
 def settled(status: dict[str, Any], run_state: str) -> dict[str, Any]:

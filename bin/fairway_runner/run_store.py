@@ -26,6 +26,7 @@ from fairway_runner.run_records import FINAL_STATES, RunRecord, damaged, read_js
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from fairway_runner.engines.engine import Engine
     from fairway_runner.results import TaskResult
 
 __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
@@ -58,7 +59,7 @@ class Run:
     def status(self) -> dict[str, Any]:
         """The last recorded state, with `state` set to lost where nobody watches any more."""
         status = self._recorded()
-        if status["state"] in FINAL_STATES or self._is_watched():
+        if status["state"] in FINAL_STATES or self.record.engine != "local" or self._is_watched():
             return status
         # It may have ended between the two looks.
         status = self._recorded()
@@ -68,6 +69,8 @@ class Run:
     def state_at_end(self) -> str:
         """The state of a run whose lock the caller holds, so that nobody else watches it."""
         state = str(self._recorded()["state"])
+        if self.record.engine != "local":
+            return state
         return state if state in FINAL_STATES else "lost"
 
     @property
@@ -132,11 +135,25 @@ class Run:
         except FileNotFoundError:
             return ""
 
+    @cached_property
+    def engine(self) -> Engine:
+        """What runs it, with a connection of its own where that is elsewhere."""
+        from fairway_runner.engines.engine import engine_for, target_of
+
+        if self.record.engine == "local":
+            from fairway_core.target import Target
+
+            return engine_for(Target.local())
+        return engine_for(target_of(read_json(self.folder / "target.json")))
+
+    def refresh(self, *, logs: bool = False) -> None:
+        """Brings its folder up to date where it runs elsewhere: states, and logs if wanted."""
+        if self.record.engine != "local":
+            self.engine.refresh([self], logs=logs)
+
     def cancel(self) -> None:
         """Ends the run early; returns when it has ended."""
-        from fairway_runner.engines.local import engine
-
-        engine.cancel(self)
+        self.engine.cancel(self)
 
     @staticmethod
     def _state_of(folder: Path) -> dict[str, Any]:
@@ -146,7 +163,11 @@ class Run:
             return {"state": "queued"}
 
     def wait(self) -> None:
-        """Returns when nobody watches over the run any more: it has ended, or is lost."""
+        """Returns when the run has ended, or is lost."""
+        self.engine.wait(self)
+
+    def await_lock(self) -> None:
+        """Returns when nobody holds the run's lock."""
         with (self.folder / "lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
 
@@ -157,8 +178,7 @@ class Run:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            mend = f"wait for its end (fairway wait {self.id}) or end it (fairway cancel {self.id})"
-            raise UserError.of("running-run", f"{self.id} has not ended", mend) from None
+            raise running(self) from None
         return lock
 
     def _recorded(self) -> dict[str, Any]:
@@ -171,6 +191,12 @@ class Run:
             except BlockingIOError:
                 return True
         return False
+
+
+def running(run: Run) -> UserError:
+    """What is said where a run would have to have ended."""
+    mend = f"wait for its end (fairway wait {run.id}) or end it (fairway cancel {run.id})"
+    return UserError.of("running-run", f"{run.id} has not ended", mend)
 
 
 @dataclass(frozen=True)

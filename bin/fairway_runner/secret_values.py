@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fairway_core.findings import Location
+    from fairway_core.target import Target
 
 # What is shorter stands in any log by chance, and masking it would blot out the rest.
 _SHORTEST = 4
@@ -27,6 +28,8 @@ def secret_values(
     """
     values, findings = {}, []
     for name, source in sources.items():
+        if not source.startswith("env:"):
+            continue
         variable = source.removeprefix("env:")
         value = environment.get(variable, "")
         path = f"secrets.{name}"
@@ -42,3 +45,31 @@ def secret_values(
     if findings:
         raise UserError(findings)
     return values
+
+
+def require_readable(
+    sources: Mapping[str, str],
+    target: Target,
+    place: Callable[[str], Location | None] = lambda _: None,
+) -> None:
+    """Refuses what the target cannot read: on `local` a vault, elsewhere this environment.
+
+    A value of this machine would have to travel to the nodes, and lie in what a service keeps
+    of a task; from a vault the nodes read it themselves, by their identity.
+    """
+    findings = []
+    for name, source in sources.items():
+        path, mend = f"secrets.{name}", ""
+        if target.engine == "local" and source.startswith("keyvault:"):
+            message = f"`{path}`: `local` has no identity that could read a vault"
+            mend = f"read it from a variable of your environment here: -s secrets.{name}=env:{name}"
+        elif target.engine != "local" and source.startswith("env:"):
+            message = f"`{path}`: a secret of this machine is not sent to `{target.name}`"
+            mend = "put it into the environment's vault, and write keyvault:NAME"
+        elif target.engine != "local" and not target.vault_url:
+            message = f"`{path}`: the target `{target.name}` has no vault"
+            mend = "give the environment a `vault:` section, and deploy it"
+        if mend:
+            findings.append(Finding("no-secret", message, mend, path, location=place(name)))
+    if findings:
+        raise UserError(findings)

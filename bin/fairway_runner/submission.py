@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from dataclasses import dataclass
 from itertools import chain
@@ -13,12 +12,13 @@ from typing import TYPE_CHECKING
 import fairway_core
 from fairway_core.findings import Finding, UserError
 from fairway_runner import code, mounts
-from fairway_runner.engines.local import engine
-from fairway_runner.engines.local.plan import Plan
+from fairway_runner.engines.engine import DEADLINE, engine_for
 from fairway_runner.launcher import Launchers, render_setup
+from fairway_runner.plan import Plan
 from fairway_runner.provenance import provenance
+from fairway_runner.resuming import earlier, resume
 from fairway_runner.run_store import RunRecord, RunStore
-from fairway_runner.secret_values import secret_values
+from fairway_runner.secret_values import require_readable, secret_values
 from fairway_runner.sweep.job_sweep import read_sweep
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_core.target import Target
+    from fairway_runner.engines.engine import Engine
     from fairway_runner.job import Job
     from fairway_runner.job_file import JobFile
     from fairway_runner.run_store import Run
@@ -57,52 +58,63 @@ class Prepared:
 def start(prepared: Prepared, store: RunStore) -> Run:
     """Records a prepared job as a run and starts it."""
     plan = prepared.plan
-    plan.directory = store.folder / plan.run / "code"
+    if before := earlier(store, plan.run, prepared.files):
+        return resume(before, plan.engine.deadline)
+    if plan.engine.target.engine == "local":
+        plan.directory = store.folder / plan.run / "code"
     with store.recording(), code.in_use(store.base / "code"):
         snapshot = code.snapshot(prepared.code, store.base / "code")
         files = {**prepared.files, **plan.files(prepared.job)}
-        return launch(store, prepared.record, files, snapshot, prepared.secrets)
+        return launch(store, plan.engine, prepared.record, files, snapshot, prepared.secrets)
 
 
 def launch(
     store: RunStore,
+    engine: Engine,
     record: RunRecord,
     files: Mapping[str, str],
     snapshot: Path,
     secrets: Mapping[str, str],
 ) -> Run:
-    """Records a run with its `files` and starts it on a copy of the code's `snapshot`.
+    """Records a run with its `files` and starts it on the code's `snapshot`.
 
     UserError where nothing can be written, which leaves nothing behind.
     """
     run, lock = store.create(record, files)
-    try:
-        # A copy of its own, in which the setup may build and tasks may write.
-        shutil.copytree(snapshot, run.folder / "code")
-    except OSError as error:
-        shutil.rmtree(run.folder, ignore_errors=True)
-        os.close(lock)
-        why = error.strerror or "it changed meanwhile"
-        message = f"the code cannot be copied to {run.folder}: {why}"
-        raise UserError.of("unwritable-folder", message, "is the disk full?") from None
-    engine.start(run, lock, secrets)
+    engine.start(run, lock, snapshot, secrets)
     return run
 
 
-def prepare(job_file: JobFile, target: Target, store: RunStore) -> Prepared:
+def prepare(
+    job_file: JobFile,
+    target: Target,
+    store: RunStore,
+    *,
+    run_id: str | None = None,
+    deadline: float = DEADLINE,
+) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
-    something is."""
+    something is.
+
+    `run_id` is one of the caller's choice; `deadline` says for how many seconds a failing
+    service is asked again.
+    """
     tasks = job_file.tasks()
     first = next(tasks)
     job = first.resolve(target)
+    place = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
+    require_readable(job.secrets, target, place)
+    engine = engine_for(target, deadline)
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = _code_folder(job_file, job)
     plan = Plan(
-        run=store.new_id(job.name),
+        run=run_id or store.new_id(job.name),
+        engine=engine,
         directory=folder,
         inputs=mounts.input_directories(first, job, target),
-        after=[store.find(each).folder for each in job.after],
+        staged=mounts.staged_inputs(first, job, target),
+        after=[engine.predecessor(store.find(each)) for each in job.after],
     )
     for task in chain([first], tasks):
         resolved = job if task is first else task.resolve(target)
@@ -113,14 +125,13 @@ def prepare(job_file: JobFile, target: Target, store: RunStore) -> Prepared:
     if job.finally_ is not None:
         last = _last_task(job, job.finally_.command)
         plan.end_with(last, launchers.render(first, last, target))
-    engine.require(launchers.needs())
-    secrets = secret_values(
-        job.secrets, os.environ, lambda name: job_file.document.location(("secrets", name))
-    )
+    engine.require(job, launchers.needs())
+    secrets = secret_values(job.secrets, os.environ, place)
     collected = code.collect(folder, job.code.exclude)
     files = {
         "job.yaml": job_file.document.text.source,
         "job.json": job.model_dump_json(indent=1, by_alias=True),
+        "target.json": json.dumps(target.record(), indent=1),
         **_provenance(folder, source, collected.digest),
     }
     sweep = read_sweep(job_file)
@@ -139,6 +150,7 @@ def _record(job_file: JobFile, job: Job, target: Target, plan: Plan) -> RunRecor
         job_file=job_file.document.file,
         fairway=fairway_core.__version__,
         metrics=job.metrics,
+        engine=target.engine,
     )
 
 

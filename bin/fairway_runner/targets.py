@@ -1,20 +1,28 @@
 """The targets that a job can be sent to, by name.
 
-`local` always exists. `fairway.yaml`, in the current folder or the nearest above it, may
-say what `local` mounts.
+`local` always exists. `fairway.yaml`, in the current folder or the nearest above it, may say
+what `local` mounts, and hold other targets; `fairway targets sync` writes those that an
+environment has into `.fairway/targets.json` beside it. What is written by hand wins.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from fairway_core.documents import Model, read
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
 from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SYNCED = Path(".fairway", "targets.json")
 
 
 class LocalTarget(Model):
@@ -27,7 +35,15 @@ class LocalTarget(Model):
 class Project(Model):
     """The file `fairway.yaml`; relative paths in it are relative to its folder."""
 
-    targets: tuple[LocalTarget, ...] = ()
+    targets: tuple[LocalTarget | Target, ...] = ()
+
+
+@dataclass(frozen=True)
+class KnownTarget:
+    """A target, and the file that it was read from; "" for `local` where no file names it."""
+
+    target: Target
+    source: str
 
 
 def find_target(name: str) -> Target:
@@ -35,35 +51,68 @@ def find_target(name: str) -> Target:
     known = all_targets()
     if name not in known:
         mend = did_you_mean(name, known)
+        if not mend:
+            mend = "read those of an environment with: fairway targets sync"
         raise UserError.of("unknown-target", f"there is no target `{name}`", mend)
-    return known[name]
+    return known[name].target
 
 
-def all_targets() -> dict[str, Target]:
+def all_targets() -> dict[str, KnownTarget]:
     """Every target that a job can be sent to from the current folder, by name."""
-    return {"local": _local()}
+    found = {"local": KnownTarget(Target.local(), "")}
+    folder, file = _project()
+    for target in _synced(folder / SYNCED):
+        found[target.name] = KnownTarget(target, str(folder / SYNCED))
+    if file is None:
+        return found
+    for entry in read(file).validate(Project).targets:
+        if isinstance(entry, LocalTarget):
+            mounts = found["local"].target.mounts
+            mounts |= {mount: str(folder / path) for mount, path in entry.mounts.items()}
+            target = Target.local().model_copy(update={"mounts": mounts})
+        else:
+            target = entry
+        found[target.name] = KnownTarget(target, str(file))
+    return found
 
 
-def _local() -> Target:
+def project_folder() -> Path:
+    """The folder of `fairway.yaml`: the nearest from the current one upwards, or that itself."""
+    return _project()[0]
+
+
+def _project() -> tuple[Path, Path | None]:
     here = Path.cwd()
     for folder in (here, *here.parents):
         file = folder / "fairway.yaml"
         if file.is_file():
-            mounts: dict[str, str] = {}
-            for target in read(file).validate(Project).targets:
-                mounts |= {mount: str(folder / path) for mount, path in target.mounts.items()}
-            return Target.local().model_copy(update={"mounts": mounts})
-    return Target.local()
+            return folder, file
+    return here, None
+
+
+def _synced(file: Path) -> Iterator[Target]:
+    try:
+        records = json.loads(file.read_bytes())
+        yield from [Target.model_validate(record) for record in records]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError, TypeError, ValidationError):
+        mend = "write it again with: fairway targets sync"
+        raise UserError.of("damaged-targets", f"{file} cannot be read", mend) from None
 
 
 def processes_per_node(target: Target) -> int:
     """What `processes_per_node: gpus` means on a target: a process a GPU, or on a size without
     GPUs the catalogue's ranks a node."""
-    if target.engine == "local" or target.vm_size is None:
+    if target.engine == "local":
         from fairway_runner.engines.local import machine
 
         return machine.processes_per_node()
     from fairway_core.catalog import vm_size
 
+    if not target.vm_size:
+        message = f"the target `{target.name}` does not say its VM size"
+        mend = "give the job a number of processes_per_node"
+        raise UserError.of("no-vm-size", message, mend)
     size = vm_size(target.vm_size)
     return size.gpu.count if size.gpu else size.cores

@@ -29,9 +29,12 @@ class NodeRange(Model):
 
 
 class StorageAccount(Model):
-    """The account whose containers a job reads and writes."""
+    """The account whose containers a job reads and writes.
 
-    account_url: str
+    Without `account_url` it is that of the variable AZURE_STORAGE_CONNECTION_STRING.
+    """
+
+    account_url: str = ""
     containers: tuple[str, ...] = ()
 
 
@@ -55,12 +58,13 @@ class SlurmAccess(Model):
 class BatchAccess(Model):
     """How the `batch` engine reaches the pool; `identity` is the nodes' own, by resource id.
 
-    Without `mpi` the pool's nodes do not talk to each other: each job takes one.
+    Without `mpi` the pool's nodes do not talk to each other: each job takes one. Without
+    `endpoint` it is that of the variable AZURE_BATCH_ENDPOINT.
     """
 
-    endpoint: str
+    endpoint: str = ""
     pool: str
-    identity: str
+    identity: str = ""
     mpi: bool = True
 
 
@@ -82,6 +86,7 @@ class Target(Model):
     spot: bool = False
     mounts: dict[str, str] = Field(default_factory=dict)
     storage: StorageAccount | None = None
+    vault_url: str = ""
     slurm: SlurmAccess | None = None
     ssh: SshAccess | None = None
     batch: BatchAccess | None = None

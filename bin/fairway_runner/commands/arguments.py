@@ -48,3 +48,15 @@ def states(given: list[str] | None) -> list[str]:
             message = f"`{state}` is no state of a run"
             raise UserError.of("unknown-state", message, did_you_mean(state, known))
     return given or []
+
+
+def span(option: str, text: str) -> float:
+    """The seconds of a span such as 10m; UserError that names the option where it is none."""
+    from fairway_core.documents import FieldError
+    from fairway_core.findings import UserError
+    from fairway_core.spans import seconds_of
+
+    try:
+        return seconds_of(text)
+    except FieldError as error:
+        raise UserError.of("bad-value", f"{option}: {error}", error.mend) from None

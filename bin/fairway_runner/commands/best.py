@@ -36,6 +36,7 @@ def command(
     from fairway_runner.ui.facts import task_facts
 
     found = RunStore.here().find(run)
+    found.refresh(logs=True)
     task, name, value = best(found, metric, lowest=lowest)
     if json_:
         facts = {"run_id": found.id, "metric": name, "value": value, **task_facts([task])[0]}

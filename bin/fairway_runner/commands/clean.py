@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fairway_runner.commands import completion
-from fairway_runner.commands.arguments import JsonOption, StateOption, states
+from fairway_runner.commands.arguments import JsonOption, StateOption, span, states
 
 
 def command(
@@ -37,7 +37,12 @@ def command(
     from fairway_runner.run_store import RunStore
 
     store = RunStore.here()
-    chosen = removable(store, runs or (), _span(older_than), states(state))
+    chosen = removable(
+        store,
+        runs or (),
+        None if older_than is None else span("--older-than", older_than),
+        states(state),
+    )
     if chosen and not yes:
         _ask([run.id for run in chosen])
     removed = remove(store, chosen)
@@ -49,19 +54,6 @@ def command(
 
     many = f"{len(removed.runs):,} run{'' if len(removed.runs) == 1 else 's'}"
     print(f"removed {many}, {removed.snapshots:,} unused copies of code, {size(removed.size)}")
-
-
-def _span(text: str | None) -> float | None:
-    if text is None:
-        return None
-    from fairway_core.documents import FieldError
-    from fairway_core.findings import UserError
-    from fairway_core.spans import seconds_of
-
-    try:
-        return seconds_of(text)
-    except FieldError as error:
-        raise UserError.of("bad-value", f"--older-than: {error}", error.mend) from None
 
 
 def _ask(ids: list[str]) -> None:

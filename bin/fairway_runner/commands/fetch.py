@@ -31,6 +31,7 @@ def command(
     from fairway_runner.run_store import RunStore
 
     found = RunStore.here().find(run)
+    found.refresh(logs=True)
     fetched = fetch(found, to or Path(found.id), task, force=force)
     if json_:
         facts = {"folder": str(fetched.folder), "files": fetched.files, "bytes": fetched.size}

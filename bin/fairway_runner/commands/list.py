@@ -14,6 +14,8 @@ from fairway_runner.commands.arguments import JsonOption, StateOption, states
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fairway_runner.run_store import RunStore
+
 
 def command(
     state: StateOption = None,
@@ -32,21 +34,29 @@ def command(
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """List the runs submitted from this folder, the newest last."""
+    """List the runs submitted from this folder, the newest last.
+
+    With --target also those that were submitted to it from elsewhere.
+    """
     from fairway_core.findings import format_finding
     from fairway_runner.listing import select
+    from fairway_runner.refreshing import refresh_all
     from fairway_runner.run_store import RunStore
     from fairway_runner.ui.facts import run_facts
 
     store, wanted = RunStore.here(), states(state)
+    if target is not None and target != "local":
+        _adopt(target, store)
 
     def look() -> list[dict[str, Any]]:
+        refresh_all(store.unsorted())
         return [run_facts(*each) for each in select(store, wanted, name, target, limit).runs]
 
     if watch:
         _watch(look, json_=json_)
+    unanswered = refresh_all(store.unsorted())
     listing = select(store, wanted, name, target, limit)
-    for finding in listing.findings:
+    for finding in [*unanswered, *listing.findings]:
         print(format_finding(finding), file=sys.stderr)
     runs = [run_facts(*each) for each in listing.runs]
     if json_:
@@ -58,6 +68,16 @@ def command(
         from fairway_runner.ui.tables import run_table
 
         print(run_table(runs))
+
+
+def _adopt(target: str, store: RunStore) -> None:
+    """Makes the runs on a target known here; one that no file names has none but those."""
+    from fairway_runner.engines.engine import engine_for
+    from fairway_runner.targets import all_targets
+
+    known = all_targets()
+    if target in known:
+        engine_for(known[target].target).adopt(store)
 
 
 def _watch(look: Callable[[], list[dict[str, Any]]], *, json_: bool) -> None:

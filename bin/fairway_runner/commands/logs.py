@@ -36,6 +36,7 @@ def command(
     from fairway_runner.ui.follow import Selection, copy_logs
 
     found = RunStore.here().find(run)
+    found.refresh(logs=True)
     selection = Selection.of(found, task, _ranks(found, task, rank, node))
     try:
         copy_logs(found, selection, sys.stdout.buffer, follow=follow)

@@ -35,4 +35,5 @@ def command(
     from fairway_runner.run_store import RunStore
 
     found = RunStore.here().find(run)
+    found.refresh(logs=True)
     print(write_page(found, output or Path(f"report-{found.id}.html"), throughput))

@@ -25,6 +25,7 @@ def command(
     from fairway_runner.ui.facts import run_facts, setup_facts, task_facts
 
     found = RunStore.here().find(run)
+    found.refresh(logs=bool(found.record.metrics))
     facts = run_facts(found)
     setup = setup_facts(found, facts["state"])
     tasks = [

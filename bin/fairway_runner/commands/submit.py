@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairway_core.findings import UserError
-from fairway_runner.commands.arguments import JobArgument, JsonOption, SetOption, TargetOption
+from fairway_runner.commands import completion
+from fairway_runner.commands.arguments import JsonOption, SetOption, TargetOption, span
 
 if TYPE_CHECKING:
     from fairway_runner.run_store import Run
@@ -18,7 +19,9 @@ _MANY = 1_000
 
 
 def command(
-    job: JobArgument,
+    job: Annotated[
+        str | None, typer.Argument(metavar="JOB", help="The job file.", show_default=False)
+    ] = None,
     target: TargetOption = "local",
     set_: SetOption = None,
     watch: Annotated[
@@ -27,6 +30,29 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Look at everything, but start and write nothing.")
     ] = False,
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            "--run-id",
+            metavar="ID",
+            help="The run's id; the same command again goes on where this one was cut off.",
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Go on with a submission that was cut off, in place of JOB.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    deadline: Annotated[
+        str,
+        typer.Option(
+            "--deadline", metavar="SPAN", help="How long a failing service is asked again."
+        ),
+    ] = "10m",
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask before a sweep of over 1,000 tasks.")
     ] = False,
@@ -42,18 +68,26 @@ def command(
     its terminal ends.
     """
     from fairway_runner.job_file import load_job
+    from fairway_runner.resuming import resume as go_on
     from fairway_runner.run_store import RunStore
     from fairway_runner.submission import prepare, start
     from fairway_runner.targets import find_target
     from fairway_runner.ui.started import print_ended, print_prepared, print_started
 
-    store = RunStore.here()
-    prepared = prepare(load_job(job, set_ or ()), find_target(target), store)
-    if dry_run:
-        print_prepared(prepared.record, json_=json_)
-        return
-    _ask(prepared.record.tasks, yes=yes)
-    run = start(prepared, store)
+    store, seconds = RunStore.here(), span("--deadline", deadline)
+    if resume is not None:
+        run = go_on(store.find(resume), seconds)
+    elif job is None:
+        raise UserError.of("no-job", "say which job", "fairway submit JOB, or --resume RUN")
+    else:
+        prepared = prepare(
+            load_job(job, set_ or ()), find_target(target), store, run_id=run_id, deadline=seconds
+        )
+        if dry_run:
+            print_prepared(prepared.record, json_=json_)
+            return
+        _ask(prepared.record.tasks, yes=yes)
+        run = start(prepared, store)
     if not watch:
         print_started(run, json_=json_, quiet=quiet)
         return

@@ -1,1 +1,1 @@
-"""Engines run what a launcher's script says: one adapter a place that jobs run on."""
+"""Where runs happen: an adapter for each kind of place, all seen through `engine.Engine`."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fairway_runner.run_store import Run
 
 _CHUNK = 1 << 20
-_PAUSE = 0.05  # seconds between two looks at files that have not grown
 _LONGEST_LINE = 1 << 20  # what is longer is shown as several lines
 
 
@@ -104,6 +103,7 @@ def copy_logs(run: Run, selection: Selection, out: BinaryIO, *, follow: bool) ->
     """
     while True:
         # Asked before reading: what was printed by then is read below.
+        run.refresh(logs=True)
         ended = not follow or run.state in FINAL_STATES
         began = time.monotonic()
         for log in selection.logs:
@@ -113,7 +113,7 @@ def copy_logs(run: Run, selection: Selection, out: BinaryIO, *, follow: bool) ->
         if ended:
             return
         # Looking at very many files takes a tenth of the time at most.
-        time.sleep(max(_PAUSE, 9 * (time.monotonic() - began)))
+        time.sleep(max(run.engine.pause, 9 * (time.monotonic() - began)))
 
 
 def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool) -> None:

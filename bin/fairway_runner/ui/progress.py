@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from fairway_runner.results import TaskResult
     from fairway_runner.run_store import Run
 
-_PAUSE = 0.05  # seconds between two looks
-
 
 def watch_tasks(run: Run, out: TextIO) -> None:
     """Says of each task that it has ended, until the run has."""
@@ -36,6 +34,7 @@ def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, dict[
     open_ = list(tasks)
     seen: object = None
     while True:
+        run.refresh(logs=bool(run.record.metrics))
         status = run.status
         ended = status["state"] in FINAL_STATES
         counts = status.get("tasks")
@@ -55,7 +54,7 @@ def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, dict[
             open_ = left
         if ended:
             return
-        time.sleep(_PAUSE)
+        time.sleep(run.engine.pause)
 
 
 def _line(task: TaskResult, status: dict[str, Any], names: list[str], out: TextIO) -> str:

@@ -15,12 +15,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner.engines.local import machine
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from pathlib import PurePath
 
+    from fairway_runner.engines.engine import Engine
     from fairway_runner.job import Job
 
 
@@ -29,30 +28,31 @@ class Plan:
     """The plan of one run, put together task by task.
 
     `directory` is where the tasks run, `inputs` the variables that name their inputs,
-    `after` the folders of the runs to wait for.
+    `staged` what is copied before them, `after` the runs to wait for, as the engine names them.
     """
 
     run: str
-    directory: Path
+    engine: Engine
+    directory: PurePath
     inputs: Mapping[str, str]
-    after: Sequence[Path] = ()
+    staged: Sequence[Mapping[str, str]] = ()
+    after: Sequence[str] = ()
     tasks: list[str] = field(default_factory=list)
     setup: str | None = None
     last: str | None = None
 
     def add(self, job: Job, script: str, checkpoint: str | None) -> None:
         """Adds the next task."""
-        self.tasks.append(_line(len(self.tasks), job, script, checkpoint))
+        self.tasks.append(self._line(len(self.tasks), job, script, checkpoint))
 
     def set_up_with(self, job: Job, script: str) -> None:
         """The script that runs once before all tasks."""
-        self.setup = _line(
-            "setup", job.model_copy(update={"outputs": {}, "nodes": 1}), script, None
-        )
+        alone = job.model_copy(update={"outputs": {}, "nodes": 1})
+        self.setup = self._line("setup", alone, script, None)
 
     def end_with(self, job: Job, script: str) -> None:
         """The task that runs after all others."""
-        self.last = _line(len(self.tasks), job, script, None)
+        self.last = self._line(len(self.tasks), job, script, None)
 
     def files(self, job: Job) -> dict[str, str]:
         """The files by name; `job` says what holds for all tasks."""
@@ -62,13 +62,14 @@ class Plan:
             "tasks": count,
             "max_parallel": job.sweep.max_parallel if job.sweep else None,
             "directory": str(self.directory),
-            "after": [str(folder) for folder in self.after],
+            "after": list(self.after),
             "retries": job.retries,
             "timeout": job.timeout,
             "signal": job.checkpoint.signal,
             "grace": job.checkpoint.grace,
             "secrets": list(job.secrets),
-            "environment": {**machine.run_environment(), **self.inputs},
+            "environment": {**self.engine.environment(), **self.inputs},
+            "staged": [dict(each) for each in self.staged],
         }
         files = {"plan.json": json.dumps(common, indent=1), "tasks.jsonl": "".join(self.tasks)}
         if self.setup is not None:
@@ -77,20 +78,19 @@ class Plan:
             files["finally.jsonl"] = self.last
         return files
 
-
-def _line(index: int | str, job: Job, script: str, checkpoint: str | None) -> str:
-    outputs = {
-        name: {"pattern": output.pattern or f"{name}/**", "when": output.when}
-        for name, output in job.outputs.items()
-    }
-    spec: dict[str, Any] = {
-        "index": index,
-        "params": job.params,
-        "nodes": job.nodes,
-        "processes_per_node": job.processes_per_node,
-        "outputs": outputs,
-        "checkpoint": checkpoint,
-        "environment": machine.task_environment(job.world_size),
-        "script": script,
-    }
-    return json.dumps(spec) + "\n"
+    def _line(self, index: int | str, job: Job, script: str, checkpoint: str | None) -> str:
+        outputs = {
+            name: {"pattern": output.pattern or f"{name}/**", "when": output.when}
+            for name, output in job.outputs.items()
+        }
+        spec: dict[str, Any] = {
+            "index": index,
+            "params": job.params,
+            "nodes": job.nodes,
+            "processes_per_node": job.processes_per_node,
+            "outputs": outputs,
+            "checkpoint": checkpoint,
+            "environment": self.engine.task_environment(job.world_size),
+            "script": script,
+        }
+        return json.dumps(spec) + "\n"
