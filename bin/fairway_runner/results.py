@@ -25,7 +25,8 @@ class TaskResult:
     """One task and where it stands; times are in seconds since 1970.
 
     `attempts` counts those that were begun, `timed_out` is about the last of them. `is_last`
-    marks the job's `finally:`, which runs after all others.
+    marks the job's `finally:`, which runs after all others. `node` and `reason` are an
+    engine's own words, where it has them: where the task runs, and why it waits or failed.
     """
 
     run: Run
@@ -40,6 +41,8 @@ class TaskResult:
     ended: float | None
     timed_out: bool
     is_last: bool = False
+    node: str | None = None
+    reason: str | None = None
 
     @property
     def world_size(self) -> int:
@@ -94,6 +97,8 @@ def _result(run: Run, spec: dict[str, Any], state: str, *, is_last: bool) -> Tas
         ended=status.get("ended"),
         timed_out=bool(status.get("timed_out")),
         is_last=is_last,
+        node=status.get("node"),
+        reason=status.get("reason"),
     )
 
 

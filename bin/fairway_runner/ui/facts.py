@@ -45,6 +45,8 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
             "processes_per_node": task.processes_per_node,
             "state": task.state,
             "exit_code": task.exit_code,
+            "node": task.node,
+            "reason": task.reason,
             "timed_out": task.timed_out,
             "attempts": task.attempts,
             "started": iso(task.started),

@@ -39,7 +39,9 @@ def task_table(
     tasks: Sequence[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]
 ) -> str:
     """A line a task, with a column for each of these parameters and metrics."""
-    header = ("TASK", *params, "STATE", "EXIT", "TRIES", "TIME", *metrics)
+    more = [name for name in ("node", "reason") if any(task[name] for task in tasks)]
+    titles = [name.upper() for name in more]
+    header = ("TASK", *params, "STATE", "EXIT", "TRIES", "TIME", *metrics, *titles)
     rows = []
     for task in tasks:
         code, tries = task["exit_code"], task["attempts"]
@@ -52,6 +54,7 @@ def task_table(
                 str(tries) if tries > 1 else "",
                 duration(task["seconds"]),
                 *(number(task["metrics"].get(name)) for name in metrics),
+                *(task[name] or "" for name in more),
             )
         )
     return columns(header, rows)

@@ -1,0 +1,111 @@
+"""Reads the targets that an environment has, from what Terraform put out.
+
+Three forms of the same: the folder of synthesized stacks, which Terraform is asked about; the
+file of `cdktf deploy --outputs-file`; the text of `terraform output -json`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.local.records import write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_DEPLOY = "deploy it first: cdktf deploy '*' --outputs-file outputs.json"
+
+
+def read_targets(source: Path) -> list[Target]:
+    """The targets in a folder of stacks or a file of outputs, in the order of their names.
+
+    UserError where there are none, and with exit code 4 where Terraform is missing.
+    """
+    records = list(_of_folder(source) if source.is_dir() else _of_file(source))
+    if not records:
+        raise UserError.of("no-targets", f"{source} holds no output `targets`", _DEPLOY)
+    targets: dict[str, Target] = {}
+    for record in records:
+        try:
+            target = Target.model_validate(record)
+        except ValidationError as error:
+            message = f"{source}: this is not a target of this version of Fairway: {record}"
+            first = error.errors(include_url=False)[0]["msg"]
+            raise UserError.of("bad-target", message[:300], first) from None
+        if target.name in targets:
+            message = f"{source}: two targets are named `{target.name}`"
+            raise UserError.of("bad-target", message, "give one of the clusters another name")
+        targets[target.name] = target
+    return [targets[name] for name in sorted(targets)]
+
+
+def write_targets(targets: Sequence[Target], file: Path) -> None:
+    """Replaces the file of synchronized targets as a whole."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        (file.parent / ".gitignore").write_text("*\n", encoding="ascii")
+        write_json(file, [target.record() for target in targets])
+    except OSError as error:
+        message = f"{file} cannot be written: {error.strerror}"
+        raise UserError.of("unwritable-folder", message) from None
+
+
+def _of_file(file: Path) -> Iterator[Any]:
+    try:
+        outputs = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        raise UserError.of("no-targets", f"there is no {file}", _DEPLOY) from None
+    except (OSError, ValueError) as error:
+        raise UserError.of("bad-outputs", f"{file} cannot be read as JSON: {error}") from None
+    yield from _in_outputs(outputs)
+
+
+def _in_outputs(outputs: Any) -> Iterator[Any]:
+    """The records in a mapping of outputs, or of stacks with outputs."""
+    if not isinstance(outputs, dict):
+        return
+    found = outputs.get("targets")
+    if isinstance(found, dict) and "value" in found:  # as `terraform output -json` has it
+        found = found["value"]
+    if isinstance(found, list):
+        yield from found
+        return
+    for stack in outputs.values():
+        yield from _in_outputs(stack)
+
+
+def _of_folder(folder: Path) -> Iterator[Any]:
+    stacks = sorted((folder / "stacks").glob("*-compute"))
+    if not stacks:
+        message = f"{folder} holds no synthesized stack with clusters"
+        raise UserError.of("no-targets", message, "synthesize it first: cdktf synth")
+    if shutil.which("terraform") is None:
+        mend = "install Terraform, or name a file of outputs: fairway targets sync --from FILE"
+        raise UserError.of("missing-tool", "`terraform` is not on PATH", mend, exit_code=4)
+    for stack in stacks:
+        done = subprocess.run(
+            ["terraform", f"-chdir={stack}", "output", "-json", "-no-color"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        if done.returncode:
+            message = f"terraform knows no outputs of {stack}: {_first_error(done.stderr)}"
+            raise UserError.of("no-outputs", message, _DEPLOY, exit_code=5)
+        yield from _in_outputs(json.loads(done.stdout))
+
+
+def _first_error(text: str) -> str:
+    """Terraform's first error, without its frame."""
+    lines = [line.strip(" │╷╵") for line in text.split("\n")]
+    errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
+    return errors[0] if errors else " ".join(lines).strip()[:400]

@@ -1,0 +1,147 @@
+"""What is refused before anything is written, and runs whose ids were chosen."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.job_file import load_job
+from fairway_runner.mounts import input_directories, staged_inputs
+from fairway_runner.resuming import earlier
+from fairway_runner.secret_values import require_readable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fairway_runner.job import Job
+    from fairway_runner.job_file import JobFile
+    from fairway_runner.run_store import Run, RunStore
+
+
+def _pool(**fields: Any) -> Target:
+    batch = {"endpoint": "", "pool": "p"}
+    record = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": batch}
+    return Target.model_validate({**record, **fields})
+
+
+def _job(folder: Path, target: Target, **fields: Any) -> tuple[JobFile, Job]:
+    file = folder / "job.yaml"
+    file.write_text(json.dumps({"name": "a", "command": "true", **fields}, indent=1))
+    job_file = load_job(file)
+    return job_file, job_file.resolve(target)
+
+
+def _all_inputs(job_file: JobFile, job: Job, target: Target) -> None:
+    input_directories(job_file, job, target)
+    staged_inputs(job_file, job, target)
+
+
+WORDS = {"from": "datasets:words/", "stage": "scratch"}
+
+
+def test_a_container_is_staged_from_the_target_s_storage(tmp_path: Path) -> None:
+    target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
+    inputs = {"words": WORDS, "train": "data:/train"}
+    job_file, job = _job(tmp_path, target, inputs=inputs)
+    entry = {"name": "words", "container": "datasets", "path": "words/", "stage": "scratch"}
+    assert staged_inputs(job_file, job, target) == [entry]
+    assert input_directories(job_file, job, target) == {"FAIRWAY_INPUT_TRAIN": "/data/train"}
+
+
+def test_on_local_a_container_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "sets" / "words").mkdir(parents=True)
+    target = Target.local().model_copy(update={"mounts": {"datasets": str(tmp_path / "sets")}})
+    job_file, job = _job(tmp_path, target, inputs={"words": WORDS})
+    assert staged_inputs(job_file, job, target) == []
+    found = input_directories(job_file, job, target)
+    assert found == {"FAIRWAY_INPUT_WORDS": str(tmp_path / "sets" / "words")}
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"from": "dataset:words/"}, "no storage container `dataset`"),
+        ("datasets:words/", "`datasets` is a storage container"),
+        ("dta:words/", "no mount `dta`"),
+    ],
+)
+def test_an_input_that_is_nowhere_is_refused_at_its_line(
+    tmp_path: Path, source: object, message: str
+) -> None:
+    target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
+    job_file, job = _job(tmp_path, target, inputs={"words": source})
+    with pytest.raises(UserError, match=message) as caught:
+        _all_inputs(job_file, job, target)
+    location = caught.value.findings[0].location
+    assert location is not None
+    assert "words" in location.text or "from" in location.text
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "message"),
+    [
+        (Target.local(), "keyvault:wandb", "`local` has no identity"),
+        (_pool(vault_url="https://v"), "env:WANDB", "is not sent to `pool`"),
+        (_pool(), "keyvault:wandb", "has no vault"),
+    ],
+)
+def test_a_secret_that_cannot_be_read_there_is_refused(
+    target: Target, source: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        require_readable({"WANDB": source}, target)
+
+
+def test_each_kind_of_secret_is_read_where_it_can_be() -> None:
+    require_readable({"WANDB": "env:WANDB"}, Target.local())
+    require_readable({"WANDB": "keyvault:wandb"}, _pool(vault_url="https://v"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("priority", "urgent"),
+        ("priority", 1001),
+        ("container", {"image": "a b"}),
+        ("container", {"image": "-x"}),
+        ("container", {"image": "x", "shm_size": "8"}),
+        ("inputs", {"a": {"from": "datasets"}}),
+        ("inputs", {"a": {"from": "datasets:../x"}}),
+        ("inputs", {"a": {"from": "datasets:x", "stage": "disk"}}),
+        ("secrets", {"A": "keyvault:"}),
+        ("secrets", {"A": "vault:x"}),
+    ],
+)
+def test_what_is_no_value_is_refused(tmp_path: Path, field: str, value: object) -> None:
+    with pytest.raises(UserError):
+        _job(tmp_path, _pool(), **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("priority", "number"), [("low", -500), ("normal", 0), ("high", 500), (-7, -7)]
+)
+def test_a_priority_has_a_number(tmp_path: Path, priority: object, number: int) -> None:
+    assert _job(tmp_path, _pool(), priority=priority)[1].priority_number == number
+
+
+def test_the_same_job_under_the_same_id_is_the_same_run(
+    store: RunStore, make_run: Callable[..., Run]
+) -> None:
+    run = make_run("chosen")
+    (run.folder / "target.json").write_text("{}")
+    files = {name: (run.folder / name).read_text() for name in ("job.json", "target.json")}
+    assert earlier(store, "chosen", files) == run
+    assert earlier(store, "another", files) is None
+    with pytest.raises(UserError, match="is of another job"):
+        earlier(store, "chosen", {**files, "job.json": "{}"})
+
+
+@pytest.mark.parametrize("run_id", ["", "A", "1a", "a/b", "a b", "../a", "a" * 64])
+def test_an_id_that_is_none_is_refused(store: RunStore, run_id: str) -> None:
+    with pytest.raises(UserError, match="is not a run's id"):
+        earlier(store, run_id, {})

@@ -1,0 +1,144 @@
+"""Where jobs can be sent: by hand, and as an environment put it out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.syncing import read_targets
+from fairway_runner.targets import all_targets, find_target, processes_per_node
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POOL = {
+    "version": 1,
+    "name": "spot",
+    "engine": "batch",
+    "vm_size": "Standard_ND96asr_v4",
+    "nodes": {"min": 0, "max": 8},
+    "mounts": {"data": "/data"},
+    "batch": {"endpoint": "https://x.eastus.batch.azure.com", "pool": "spot", "identity": "/i"},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _synced(folder: Path, records: object) -> None:
+    (folder / ".fairway").mkdir()
+    (folder / ".fairway" / "targets.json").write_text(json.dumps(records))
+
+
+def test_local_is_always_there(folder: Path) -> None:
+    assert list(all_targets()) == ["local"]
+
+
+def test_a_synced_target_is_found_with_its_file(folder: Path) -> None:
+    _synced(folder, [POOL])
+    known = all_targets()["spot"]
+    assert known.target.batch is not None
+    assert known.source == str(folder / ".fairway" / "targets.json")
+
+
+def test_what_is_written_by_hand_wins(folder: Path) -> None:
+    _synced(folder, [POOL])
+    by_hand = {**POOL, "nodes": {"min": 0, "max": 2}}
+    (folder / "fairway.yaml").write_text(json.dumps({"targets": [by_hand]}))
+    assert find_target("spot").nodes.max == 2
+
+
+def test_it_is_found_from_a_folder_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "fairway.yaml").write_text("targets: [{name: local, mounts: {data: sets}}]")
+    _synced(folder, [POOL])
+    (folder / "jobs").mkdir()
+    monkeypatch.chdir(folder / "jobs")
+    assert set(all_targets()) == {"local", "spot"}
+    assert find_target("local").mounts == {"data": str(folder / "sets")}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"name": "x"}', '[{"name": "x"}]'])
+def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> None:
+    (folder / ".fairway").mkdir()
+    (folder / ".fairway" / "targets.json").write_text(text)
+    with pytest.raises(UserError, match="cannot be read") as caught:
+        all_targets()
+    assert "fairway targets sync" in caught.value.findings[0].mend
+
+
+def test_a_target_by_hand_is_held_against_its_model(folder: Path) -> None:
+    (folder / "fairway.yaml").write_text("targets:\n- {name: x, engine: batch, nodes: {max: 2}}\n")
+    with pytest.raises(UserError) as caught:
+        all_targets()
+    assert caught.value.findings[0].location is not None
+
+
+def test_gpus_needs_to_know_the_size(folder: Path) -> None:
+    by_hand = {key: value for key, value in POOL.items() if key != "vm_size"}
+    (folder / "fairway.yaml").write_text(json.dumps({"targets": [by_hand]}))
+    with pytest.raises(UserError, match="does not say its VM size"):
+        processes_per_node(find_target("spot"))
+    _synced(folder, [{**POOL, "name": "nd"}])
+    assert processes_per_node(find_target("nd")) == 8
+
+
+FORMS: list[Any] = [
+    {"lab-compute": {"targets": [POOL]}, "lab-data": {"vault_url": "x"}},
+    {"targets": {"sensitive": False, "type": ["list"], "value": [POOL]}},
+]
+
+
+@pytest.mark.parametrize("outputs", FORMS)
+def test_outputs_are_read_in_either_form(tmp_path: Path, outputs: object) -> None:
+    file = tmp_path / "outputs.json"
+    file.write_text(json.dumps(outputs))
+    assert [target.name for target in read_targets(file)] == ["spot"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ({}, "no output `targets`"),
+        ([POOL], "no output `targets`"),
+        ({"a": {"targets": [POOL]}, "b": {"targets": [POOL]}}, "two targets are named `spot`"),
+        ({"targets": [{**POOL, "version": 2}]}, "not a target of this version"),
+        ({"targets": ["x"]}, "not a target of this version"),
+    ],
+)
+def test_outputs_that_are_none_are_refused(tmp_path: Path, outputs: object, message: str) -> None:
+    file = tmp_path / "outputs.json"
+    file.write_text(json.dumps(outputs))
+    with pytest.raises(UserError, match=message):
+        read_targets(file)
+
+
+def test_a_folder_without_stacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no synthesized stack"):
+        read_targets(tmp_path)
+
+
+def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for Terraform, whose answer and arguments are as the real one's are."""
+    (tmp_path / "out" / "stacks" / "lab-compute").mkdir(parents=True)
+    program = tmp_path / "bin" / "terraform"
+    program.parent.mkdir()
+    answer = json.dumps({"targets": {"value": [POOL]}})
+    program.write_text(
+        f"#!/bin/sh\n[ \"$1\" = '-chdir={tmp_path}/out/stacks/lab-compute' ] || exit 9\n"
+        f"[ \"$2 $3\" = 'output -json' ] || exit 8\nprintf '%s' '{answer}'\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    assert [target.name for target in read_targets(tmp_path / "out")] == ["spot"]
+    program.write_text(
+        "#!/bin/sh\nprintf '╷\\n│ Error: Backend initialization required\\n' >&2; exit 1\n"
+    )
+    with pytest.raises(UserError, match="compute: Backend initialization required") as caught:
+        read_targets(tmp_path / "out")
+    assert caught.value.exit_code == 5
