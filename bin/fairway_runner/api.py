@@ -26,17 +26,19 @@ def submit(
     *,
     set: Sequence[str] = (),  # noqa: A002 - the option's own name
     folder: str | Path = ".",
+    run_id: str | None = None,
 ) -> Run:
     """Starts a job and returns its run, which is recorded in the current folder.
 
     `job` is a job file, or a job made here, whose code lies in `folder`. Its strings are
-    templates, as in a file. `set` holds `KEY=VALUE` as the option `--set` does. Raises
+    templates, as in a file. `run_id` is one of your choice: called again with it, this goes on
+    where it was cut off. `set` holds `KEY=VALUE` as the option `--set` does. Raises
     UserError as soon as anything is wrong with the job.
 
     >>> run = submit("examples/digits/job.yaml", set=["params.epochs=2"])  # doctest: +SKIP
     """
     job_file = _job_file(job, Path(folder), set) if isinstance(job, Job) else load_job(job, set)
-    return _submit(job_file, find_target(target), RunStore.here())
+    return _submit(job_file, find_target(target), RunStore.here(), run_id=run_id)
 
 
 def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:

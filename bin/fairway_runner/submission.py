@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from fairway_runner.run_store import Run
 
 
-def submit(job_file: JobFile, target: Target, store: RunStore) -> Run:
+def submit(job_file: JobFile, target: Target, store: RunStore, *, run_id: str | None = None) -> Run:
     """Starts the job on the target and returns its run.
 
     Nothing is written before all that can be wrong with the job was looked at.
     """
-    return start(prepare(job_file, target, store), store)
+    return start(prepare(job_file, target, store, run_id=run_id), store)
 
 
 @dataclass

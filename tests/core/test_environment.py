@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.environment import Environment, NfsServer, load_environment, subnet_plan
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import Finding, UserError, format_finding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -324,6 +324,15 @@ class TestKeys:
         assert mend in finding.mend
         assert finding.location is not None
         assert finding.location.line == 8
+
+    def test_a_private_key_in_the_file_is_not_shown_either(
+        self, tmp_path: Path, home: Path
+    ) -> None:
+        key = '"-----BEGIN OPENSSH PRIVATE KEY-----\\nb3BlbnNzaC1rZXk\\n"'
+        finding = _fault(tmp_path, self._with(KEY).replace(KEY, key), home)
+        assert finding.id == "private-key"
+        assert finding.location is not None
+        assert "b3BlbnNz" not in format_finding(finding)
 
     def test_a_private_key_is_never_shown(self, tmp_path: Path, home: Path) -> None:
         (tmp_path / "id").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n")

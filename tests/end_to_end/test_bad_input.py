@@ -426,3 +426,10 @@ def test_a_removed_folder_is_one_message(fairway: Fairway) -> None:
     command = ["sh", "-c", script, str(gone), sys.executable, "-m", "fairway_runner.cli", "list"]
     run = subprocess.run(command, cwd=gone, capture_output=True, text=True, check=False)
     check_refused(run, fairway.folder, "the current folder was removed")
+
+
+def test_more_ranks_than_a_machine_can_run_are_refused(fairway: Fairway) -> None:
+    run = fairway("submit", fairway.job("echo", nodes=100, processes_per_node=100))
+    assert run.returncode == 2
+    assert "10,000 ranks are more than one machine" in run.stderr
+    assert not (fairway.folder / ".fairway" / "runs").exists()

@@ -68,3 +68,16 @@ def test_completion_knows_the_commands_and_their_options() -> None:
         environment["COMP_CWORD"] = str(len(typed.split()))
         done = CliRunner().invoke(app, [], env=environment, prog_name="fairway")
         assert expected in done.output
+
+
+def test_a_full_disk_is_said_and_not_traced() -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(
+            [sys.executable, "-m", "fairway_runner.cli", "sizes"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 5
+    assert done.stderr == "error: the output cannot be written: No space left on device\n"

@@ -63,7 +63,8 @@ def command(
         print(json.dumps(runs, indent=1))
     elif not runs:
         some = "no runs yet; start one with: fairway submit JOB"
-        print("no such run" if wanted or name or target else some)
+        chosen = wanted or name or target or listing.findings
+        print("no run to show" if chosen else some)
     elif not watch or not sys.stdout.isatty():
         from fairway_runner.ui.tables import run_table
 

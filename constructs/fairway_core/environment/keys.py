@@ -23,6 +23,9 @@ def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
     """
     if entry.startswith(_LOOKS_LIKE_A_KEY):
         return (_checked(entry, "the key"),)
+    if "PRIVATE KEY" in entry:
+        mend = "take it out of the file, make a new pair, and name the public key's file:\n"
+        raise UserError.of("private-key", "a private key stands here", mend + _how_to_make(""))
     path = folder / Path(entry).expanduser()
     try:
         text = path.read_text(encoding="utf-8")
@@ -55,7 +58,7 @@ def own_public_keys(home: Path) -> tuple[str, ...]:
 
 
 def _how_to_make(entry: str) -> str:
-    return f"ssh-keygen -t ed25519 -f {entry.removesuffix('.pub')}"
+    return "ssh-keygen -t ed25519" + (f" -f {entry.removesuffix('.pub')}" if entry else "")
 
 
 def _checked(key: str, where: str) -> str:

@@ -81,6 +81,8 @@ def _keys(environment: Environment, document: Document, home: Path) -> tuple[str
         except UserError as error:
             place = document.location(("access", "ssh_keys", index))
             path = f"access.ssh_keys.{index}"
+            if any(finding.id == "private-key" for finding in error.findings):
+                place = replace(place, column=1, text="(not shown)", length=11)
             raise UserError(
                 replace(finding, path=path, location=place) for finding in error.findings
             ) from None

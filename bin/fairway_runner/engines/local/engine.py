@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _SUPERVISOR = "fairway_runner.engines.local.supervisor"
 CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+_MOST_RANKS = 1024
 _PAUSE = 0.01  # seconds between two looks at a run that is about to start
 
 
@@ -43,6 +44,10 @@ class LocalEngine:
         if job.container is not None:
             mend = "leave it out here: -s container=null"
             raise UserError.of("no-containers", "`local` runs without containers", mend)
+        if job.world_size > _MOST_RANKS:
+            message = f"{job.world_size:,} ranks are more than one machine can be asked to run"
+            mend = f"`local` takes {_MOST_RANKS:,} at most; nodes × processes_per_node is the count"
+            raise UserError.of("too-many-ranks", message, mend)
         path = machine.search_path()
         for tool in needs:
             if shutil.which(tool, path=path) is None:
