@@ -187,7 +187,9 @@ def test_every_node_knows_its_rank(engine: Engine) -> None:
 
 @pytest.mark.parametrize("template", ["openmpi", "every-node", "plain", "tensorflow"])
 def test_the_exit_code_is_the_command_s(engine: Engine, template: str) -> None:
-    assert engine.run(template=template, command="exit 7", nodes=1).returncode == 7
+    # Not at once: Open MPI's mpirun hangs in one of some hundred runs whose ranks end while
+    # its daemons still greet one another.
+    assert engine.run(template=template, command="sleep 0.3; exit 7", nodes=1).returncode == 7
 
 
 def test_hpcx_is_set_up_from_its_folder(engine: Engine) -> None:
