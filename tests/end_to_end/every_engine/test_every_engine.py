@@ -1,0 +1,319 @@
+"""What a run does, whatever its target is: the same tests over every engine.
+
+The targets are this machine, hosts behind a real sshd, a real Slurm, and a stand-in of the
+Batch service that runs real processes; each is started once for the tests that one worker has.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from fairway_runner.run_store import FINAL_STATES
+
+if TYPE_CHECKING:
+    from conftest import Fairway, Gate, Pipe, Place
+
+
+HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n; exit 9"
+
+
+def facts_of(fairway: Fairway, run: str) -> dict[str, Any]:
+    """What `show --json` says of a run that has ended."""
+    facts = fairway.show(run)
+    assert facts["state"] in FINAL_STATES, facts
+    return facts
+
+
+def watched(fairway: Fairway, place: Place, *arguments: str, **fields: Any) -> tuple[int, str, str]:
+    """A job's exit code under `submit --watch`, its run's id, and what was printed."""
+    done = fairway(
+        "submit", fairway.job(**fields), "--target", place.name, "--watch", "--json", *arguments
+    )
+    facts = json.loads(done.stdout.splitlines()[-1])
+    assert facts["exit_code"] == done.returncode, done.stderr
+    return done.returncode, facts["run_id"], done.stderr
+
+
+class TestOneTask:
+    """A job without a sweep."""
+
+    def test_what_it_prints_is_followed_and_kept(self, fairway: Fairway, place: Place) -> None:
+        code, run, log = watched(
+            fairway, place, template="plain", command="echo to out; echo to err >&2"
+        )
+        assert code == 0
+        assert log == "to out\nto err\n"
+        assert fairway("logs", run).stdout == log
+        facts = facts_of(fairway, run)
+        assert (facts["target"], facts["state"]) == (place.name, "succeeded")
+        [task] = facts["task_list"]
+        assert (task["exit_code"], task["attempts"]) == (0, 1)
+        assert task["seconds"] is not None
+
+    def test_its_exit_code_is_that_of_watch_and_wait(self, fairway: Fairway, place: Place) -> None:
+        code, run, log = watched(fairway, place, template="plain", command="echo bad; exit 7")
+        assert (code, log) == (7, "bad\n")
+        assert fairway("wait", run).returncode == 7
+        facts = facts_of(fairway, run)
+        assert facts["state"] == "failed"
+        assert facts["task_list"][0]["exit_code"] == 7
+
+    def test_its_contract_is_there(self, fairway: Fairway, place: Place) -> None:
+        names = ["RUN", "TASK", "ATTEMPT", "NODES", "PROCESSES_PER_NODE", "WORLD_SIZE"]
+        shown = " ".join(f"$FAIRWAY_{name}" for name in names)
+        directories = ["SHARED_DIR", "CHECKPOINT_DIR", "SCRATCH_DIR", "OUTPUT_MODEL"]
+        made = " && ".join(f'touch "$FAIRWAY_{name}/x"' for name in directories)
+        command = (
+            f'echo {shown} && {made} && test -s "$FAIRWAY_HOSTFILE" && '
+            'test "$FAIRWAY_HOSTS" && test "$FAIRWAY_MAIN_HOST" && test "$FAIRWAY_MAIN_PORT"'
+        )
+        code, run, log = watched(
+            fairway, place, template="plain", command=command, outputs={"model": {}}
+        )
+        assert code == 0, log
+        assert log == f"{run} 0 0 1 1 1\n"
+
+    def test_any_text_arrives_as_it_is(self, fairway: Fairway, place: Place) -> None:
+        code, _, log = watched(
+            fairway,
+            place,
+            template="plain",
+            command="printf %s {{ params.text }}",
+            params={"text": HOSTILE},
+            env={"VALUE": HOSTILE},
+        )
+        assert (code, log) == (0, HOSTILE)
+        assert not (fairway.folder / "owned").exists()
+
+    def test_outputs_are_kept_by_their_condition(self, fairway: Fairway, place: Place) -> None:
+        outputs = {
+            "model": {"pattern": "model/*.npz", "when": "success"},
+            "trace": {"when": "always"},
+            "core": {"when": "failure"},
+        }
+        writes = "; ".join(
+            f'echo {name} > "$FAIRWAY_OUTPUT_{name.upper()}/a.npz"' for name in outputs
+        )
+        for ending, kept in (("exit 3", {"core", "trace"}), ("true", {"model", "trace"})):
+            _, run, _ = watched(
+                fairway, place, template="plain", command=f"{writes}; {ending}", outputs=outputs
+            )
+            fetched = fairway("fetch", run, "--to", run, "--json")
+            assert fetched.returncode == 0, fetched.stderr
+            files = set(json.loads(fetched.stdout)["files"])
+            assert files == {"0/log.txt"} | {f"0/{name}/a.npz" for name in kept}
+            for name in kept:
+                assert (fairway.folder / run / "0" / name / "a.npz").read_text() == f"{name}\n"
+
+    def test_its_code_is_that_of_the_submission(self, fairway: Fairway, place: Place) -> None:
+        (fairway.folder / "pkg").mkdir()
+        (fairway.folder / "pkg" / "words.txt").write_text("first\n")
+        tool = fairway.folder / "tool.sh"
+        tool.write_text("#!/bin/sh\ncat pkg/words.txt\n")
+        tool.chmod(0o755)
+        code, run, log = watched(fairway, place, template="plain", command="./tool.sh")
+        assert (code, log) == (0, "first\n")
+        (fairway.folder / "pkg" / "words.txt").write_text("second\n")
+        again = fairway("rerun", run)
+        assert again.returncode == 0, again.stderr
+        new = again.stdout.split()[0]
+        assert new != run
+        assert fairway("wait", new).returncode == 0
+        assert fairway("logs", new).stdout == "first\n"
+
+    def test_the_setup_runs_before(self, fairway: Fairway, place: Place) -> None:
+        code, run, log = watched(
+            fairway, place, template="plain", setup="echo made > made.txt", command="cat made.txt"
+        )
+        assert code == 0, log
+        assert fairway("logs", run, "--task", "0").stdout == "made\n"
+
+    def test_a_failing_setup_ends_the_run(self, fairway: Fairway, place: Place) -> None:
+        code, run, _ = watched(
+            fairway, place, template="plain", setup="echo no >&2; exit 5", command="echo never"
+        )
+        assert code != 0
+        assert "never" not in fairway("logs", run).stdout
+        assert facts_of(fairway, run)["state"] == "failed"
+
+    def test_a_timeout_ends_it_with_124(self, fairway: Fairway, place: Place) -> None:
+        code, run, _ = watched(
+            fairway,
+            place,
+            template="plain",
+            command="trap '' USR1; sleep 300",
+            timeout=place.timeout,
+            checkpoint={"grace": "1s"},
+        )
+        assert code == 124
+        [task] = facts_of(fairway, run)["task_list"]
+        assert task["timed_out"]
+
+    def test_a_failure_is_tried_again(self, fairway: Fairway, place: Place) -> None:
+        command = 'echo attempt $FAIRWAY_ATTEMPT; test "$FAIRWAY_ATTEMPT" = 2'
+        code, run, log = watched(fairway, place, template="plain", command=command, retries=2)
+        assert code == 0
+        assert log == "attempt 0\nattempt 1\nattempt 2\n"
+        assert facts_of(fairway, run)["task_list"][0]["attempts"] == 3
+
+    def test_it_is_cancelled_with_all_that_it_started(
+        self, fairway: Fairway, place: Place, pipe: Pipe
+    ) -> None:
+        held = f"exec 9>{pipe.path}; echo up >&9; sleep 300 & wait"
+        run = fairway.submit(fairway.job(held, template="plain"), "--target", place.name)
+        pipe.lines(1)
+        cancelled = fairway("cancel", run)
+        assert (cancelled.returncode, cancelled.stdout) == (0, f"{run} cancelled\n")
+        assert fairway("wait", run).returncode == 130
+        pipe.rest()  # returns when no process of the job is left
+
+    def test_a_cancelled_run_goes_on_from_its_checkpoint(
+        self, fairway: Fairway, place: Place, pipe: Pipe
+    ) -> None:
+        command = (
+            'state="$FAIRWAY_CHECKPOINT_DIR/state"\n'
+            'if [ -e "$state" ]; then cat "$state"; exit; fi\n'
+            f"trap 'echo saved > \"$state\"; exit 143' TERM; exec 9>{pipe.path}; echo up >&9\n"
+            "while :; do sleep 0.1; done"
+        )
+        job = fairway.job(command, template="plain", checkpoint={"grace": "20s"})
+        run = fairway.submit(job, "--target", place.name)
+        pipe.lines(1)
+        assert fairway("cancel", run).returncode == 0
+        again = fairway("retry", run)
+        assert again.returncode == 0, again.stderr
+        assert fairway("wait", run).returncode == 0
+        assert fairway("logs", run).stdout.endswith("saved\n")
+        assert facts_of(fairway, run)["task_list"][0]["attempts"] == 2
+
+
+class TestManyTasks:
+    """A sweep."""
+
+    SWEEP: ClassVar = {"max_parallel": 2, "points": [{"grid": {"x": [1, 2, 3, 4]}}]}
+
+    def test_each_point_is_a_task_and_the_best_is_named(
+        self, fairway: Fairway, place: Place
+    ) -> None:
+        code, run, _ = watched(
+            fairway,
+            place,
+            template="plain",
+            command="echo loss={{ params.x }}.5",
+            metrics={"loss": "loss=([0-9.]+)"},
+            sweep=self.SWEEP,
+            **{"finally": {"command": "echo last"}},
+        )
+        assert code == 0
+        facts = facts_of(fairway, run)
+        assert [task["params"] for task in facts["task_list"][:4]] == [
+            {"x": x} for x in range(1, 5)
+        ]
+        assert facts["task_states"] == {"succeeded": 5}
+        best = json.loads(fairway("best", run, "--min", "--json").stdout)
+        assert (best["task"], best["value"]) == (0, 1.5)
+        logs = fairway("logs", run).stdout
+        assert "[2] loss=3.5\n" in logs
+        assert "[finally] last\n" in logs
+        page = fairway("report", run, "-o", "page.html")
+        assert page.returncode == 0, page.stderr
+        assert "loss" in (fairway.folder / "page.html").read_text()
+
+    def test_only_what_failed_is_tried_again(
+        self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        mended = tmp_path_factory.mktemp("mended") / "yes"
+        command = f"echo {{{{ params.x }}}}; test {{{{ params.x }}}} != 3 || test -e {mended}"
+        code, run, _ = watched(fairway, place, template="plain", command=command, sweep=self.SWEEP)
+        assert code == 1
+        facts = facts_of(fairway, run)
+        assert facts["state"] == "failed"
+        assert facts["task_states"] == {"succeeded": 3, "failed": 1}
+        mended.write_text("")
+        again = fairway("retry", run, "--failed")
+        assert again.returncode == 0, again.stderr
+        assert "1 task" in again.stdout
+        assert fairway("wait", run).returncode == 0
+        facts = facts_of(fairway, run)
+        assert [task["attempts"] for task in facts["task_list"]] == [1, 1, 2, 1]
+
+
+class TestTheTarget:
+    """What is asked of the target itself."""
+
+    def test_its_runs_are_listed_and_removed(self, fairway: Fairway, place: Place) -> None:
+        _, run, _ = watched(fairway, place, template="plain", command="true")
+        listed = json.loads(fairway("list", "--target", place.name, "--json").stdout)
+        assert (run, "succeeded") in [(each["run_id"], each["state"]) for each in listed]
+        removed = fairway("clean", run, "--yes")
+        assert removed.returncode == 0, removed.stderr
+        listed = json.loads(fairway("list", "--target", place.name, "--json").stdout)
+        assert run not in [each["run_id"] for each in listed]
+
+    def test_another_machine_finds_its_runs(
+        self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        if place.name == "local":
+            pytest.skip("a run on this machine is known here alone")
+        _, run, _ = watched(fairway, place, template="plain", command="echo here")
+        elsewhere = tmp_path_factory.mktemp("elsewhere")
+        (elsewhere / "fairway.yaml").write_text(place.project)
+        listed = fairway("list", "--target", place.name, "--json", cwd=elsewhere)
+        assert run in [each["run_id"] for each in json.loads(listed.stdout)], listed.stderr
+        assert fairway("logs", run, cwd=elsewhere).stdout == "here\n"
+
+    def test_the_same_id_is_the_same_run(self, fairway: Fairway, place: Place) -> None:
+        job = fairway.job("echo once", template="plain")
+        run = place.new_id("twice")
+        for _ in range(2):
+            again = fairway("submit", job, "--target", place.name, "--run-id", run, "--json")
+            assert json.loads(again.stdout)["run_id"] == run, again.stderr
+            assert fairway("wait", run).returncode == 0
+        assert fairway("logs", run).stdout == "once\n"
+
+    def test_its_nodes_are_listed(self, fairway: Fairway, place: Place) -> None:
+        nodes = fairway("nodes", place.name, "--json")
+        assert nodes.returncode == 0, nodes.stderr
+        assert len(json.loads(nodes.stdout)) == place.nodes
+        targets = json.loads(fairway("targets", "--json").stdout)
+        [mine] = [target for target in targets if target["name"] == place.name]
+        assert mine["nodes_now"] == place.nodes
+
+    def test_ranks_of_several_nodes_meet(self, fairway: Fairway, place: Place) -> None:
+        if not place.has_mpi:
+            pytest.skip("needs root: each node has a host name of its own")
+        command = (
+            'python -c "from mpi4py import MPI; w = MPI.COMM_WORLD; '
+            'print(w.allreduce(w.rank), w.size, flush=True)"'
+        )
+        code, run, log = watched(fairway, place, command=command, nodes=2, processes_per_node=2)
+        assert code == 0, log
+        assert fairway("logs", run).stdout.splitlines() == ["6 4"] * 4
+
+    def test_a_failing_rank_is_the_jobs_code(self, fairway: Fairway, place: Place) -> None:
+        if not place.has_mpi:
+            pytest.skip("needs root: each node has a host name of its own")
+        fails = "test $OMPI_COMM_WORLD_RANK != 2 || { echo rank 2 says no; exit 11; }"
+        command = f"sleep 0.3; {fails}; sleep 60"
+        code, run, log = watched(fairway, place, command=command, nodes=2, processes_per_node=2)
+        assert code == 11, log
+        assert "rank 2 says no" in fairway("logs", run).stdout
+
+    def test_a_run_comes_after_another(self, fairway: Fairway, place: Place, gate: Gate) -> None:
+        if place.engine == "batch":
+            pytest.skip("refused there")
+        first = fairway.submit(
+            fairway.job(f"read -r _ <{gate.path}; echo first", template="plain"),
+            "--target",
+            place.name,
+        )
+        second = fairway.submit(
+            fairway.job("echo second", template="plain", after=[first]), "--target", place.name
+        )
+        assert fairway.show(second)["state"] == "queued"
+        gate.open()
+        assert fairway("wait", second).returncode == 0
+        assert facts_of(fairway, first)["state"] == "succeeded"
