@@ -76,6 +76,7 @@ class ComputeStack(EnvironmentStack):
             spot=bool(spec.spot),
             mounts={mount.name: mount.path for mount in mounts},
             storage=self._storage,
+            vault_url=self._vault_url,
             ssh=SshAccess(
                 host=cluster.main_host,
                 user=ADMIN_USERNAME,
@@ -116,6 +117,12 @@ class ComputeStack(EnvironmentStack):
             local_os_disk=None if spec.os_disk is None else spec.os_disk == "local",
             **common,
         )
+
+    @property
+    def _vault_url(self) -> str:
+        """Where jobs find their secrets; "" where the environment keeps none for them."""
+        vault = self._data.vault
+        return vault.url if vault and self._environment.vault else ""
 
     def _let_admins_in(self) -> None:
         """Azure shows them the nodes; the bastion itself is in the stack of the network."""
@@ -159,6 +166,7 @@ class ComputeStack(EnvironmentStack):
             spot=spec.spot,
             mounts={mount.name: mount.path for mount in mounts},
             storage=self._storage,
+            vault_url=self._vault_url,
             batch=BatchAccess(
                 endpoint=account.endpoint,
                 pool=pool.name,

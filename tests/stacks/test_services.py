@@ -108,6 +108,15 @@ def test_nodes_may_do_little_and_each_grant_says_why(full: Stacks) -> None:
             assert "/subscriptions/" not in grant["scope"]
 
 
+def test_targets_say_where_their_jobs_find_secrets(
+    full: Stacks, written: Written, everything: str
+) -> None:
+    targets = full["compute"]["output"]["targets"]["value"]
+    assert all("vault_uri" in target["vault_url"] for target in targets)
+    without = written(everything.replace("vault: {}\n", ""))["compute"]
+    assert all(target["vault_url"] == "" for target in without["output"]["targets"]["value"])
+
+
 def test_a_vault_for_the_accounts_key_alone_is_closed_to_nodes(
     written: Written, everything: str
 ) -> None:
