@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from contextlib import contextmanager
@@ -42,10 +43,51 @@ def local(folder: Path) -> Iterator[Place]:
     yield Place("local", "local", nodes=1)
 
 
-PLACES = {"local": local}
+@contextmanager
+def ssh(folder: Path) -> Iterator[Place]:
+    """Three hosts, each with a real sshd."""
+    from fairway_simulator.ssh.cluster import SshCluster, missing
 
-# Only root can give each make-believe node a host name of its own, which MPI needs.
-IS_ROOT = os.geteuid() == 0
+    _require(missing())
+    with SshCluster(folder, ["n1", "n2", "n3"], name="pair") as cluster:
+        project = json.dumps({"targets": [cluster.target()]})
+        yield Place("pair", "ssh", 3, project, cluster.environment)
+
+
+@contextmanager
+def batch(folder: Path) -> Iterator[Place]:
+    """A pool of the stand-in for Azure Batch, with Azurite beside it."""
+    from fairway_simulator.batch import BatchSimulator
+    from fairway_simulator.batch.azurite import AzuriteMissing
+
+    service = BatchSimulator(folder, nodes=3, storage=True)
+    try:
+        service.start()
+    except AzuriteMissing as missing:
+        _require(f"no Azurite: {missing}")
+    target = {
+        "name": "pool",
+        "engine": "batch",
+        "nodes": {"min": 0, "max": 4},
+        "storage": {"containers": ["datasets", "outputs", "code"]},
+        "batch": {"pool": "sim", "identity": f"/subscriptions/{'0' * 8}/identity"},
+    }
+    try:
+        project = json.dumps({"targets": [target]})
+        yield Place("pool", "batch", 3, project, service.environment(), has_mpi=os.geteuid() == 0)
+    finally:
+        service.stop()
+
+
+def _require(lacking: str) -> None:
+    """Leaves the tests out where something is missing, but not where all has to be there."""
+    if lacking and os.environ.get("CI") == "true":
+        pytest.fail(lacking)
+    if lacking:
+        pytest.skip(lacking)
+
+
+PLACES = {"local": local, "ssh": ssh, "batch": batch}
 
 
 @pytest.fixture(scope="session", params=PLACES)

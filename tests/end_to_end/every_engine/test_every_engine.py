@@ -99,7 +99,11 @@ class TestOneTask:
         )
         for ending, kept in (("exit 3", {"core", "trace"}), ("true", {"model", "trace"})):
             _, run, _ = watched(
-                fairway, place, template="plain", command=f"{writes}; {ending}", outputs=outputs
+                fairway,
+                place,
+                template="plain",
+                command=f"echo {ending}; {writes}; {ending}",
+                outputs=outputs,
             )
             fetched = fairway("fetch", run, "--to", run, "--json")
             assert fetched.returncode == 0, fetched.stderr
@@ -291,7 +295,8 @@ class TestTheTarget:
         )
         code, run, log = watched(fairway, place, command=command, nodes=2, processes_per_node=2)
         assert code == 0, log
-        assert fairway("logs", run).stdout.splitlines() == ["6 4"] * 4
+        # mpirun warns now and then of what does no harm.
+        assert fairway("logs", run).stdout.splitlines().count("6 4") == 4
 
     def test_a_failing_rank_is_the_jobs_code(self, fairway: Fairway, place: Place) -> None:
         if not place.has_mpi:
