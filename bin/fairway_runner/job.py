@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.spans import Span
@@ -145,14 +145,25 @@ class Checkpoint(Model):
 class StagedInput(Model):
     """Blobs that are copied to the nodes before the tasks, and checked against their digests.
 
-    `scratch` is the local disk of each node, `shared` a folder that all nodes see; what lies
-    in the latter already is not copied again.
+    `scratch` is the local disk of each node, `shared` a folder that all nodes see, which `to`
+    may name. What lies there already is not copied again.
     """
 
     from_: Annotated[ContainerPath, Field(alias="from")]
     """Where they are: `CONTAINER:PATH`."""
     stage: Literal["scratch", "shared"] = "scratch"
     """Where they go."""
+    to: MountedPath | None = None
+    """The folder for `shared`, as `MOUNT:PATH`; by default one of Fairway's own."""
+
+    @field_validator("to")
+    @classmethod
+    def _is_shared(cls, to: str | None, info: ValidationInfo) -> str | None:
+        if to is not None and info.data.get("stage") != "shared":
+            raise FieldError(
+                "only what is staged for all nodes has a folder", "add `stage: shared`"
+            )
+        return to
 
 
 class Container(Model):

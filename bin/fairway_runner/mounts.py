@@ -36,7 +36,8 @@ def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, 
 
 
 def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[dict[str, str]]:
-    """What is copied from storage before the tasks: `name`, `container`, `path`, `stage` each.
+    """What is copied from storage before the tasks: `name`, `container`, `path`, `stage` each,
+    and `to` where it says the folder.
 
     UserError at its line where the target has no such container; empty on `local`.
     """
@@ -53,6 +54,9 @@ def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[dict[str,
             mend = did_you_mean(container, known) if known else "it has no storage account"
             _fail(job_file, ("inputs", name, "from"), message, mend)
         entry = {"name": name, "container": container, "path": path.lstrip("/")}
+        if source.to is not None:
+            folder = _below_mount(job_file, ("inputs", name, "to"), source.to, target)
+            entry["to"] = str(folder)
         staged.append({**entry, "stage": source.stage})
     return staged
 

@@ -34,6 +34,9 @@ StateOption = Annotated[
     list[str] | None,
     typer.Option("--state", metavar="STATE", help="Only runs in this state. Repeatable."),
 ]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", help="Follow the run, and exit with the job's code.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fairway_core.findings import UserError
 from fairway_runner.commands import completion
-from fairway_runner.commands.arguments import JsonOption, SetOption, TargetOption, span
+from fairway_runner.commands.arguments import JsonOption, SetOption, TargetOption, WatchOption, span
 
-if TYPE_CHECKING:
-    from fairway_runner.run_store import Run
-
-_DETACHED = 130
 _MANY = 1_000
 
 
@@ -24,9 +20,7 @@ def command(
     ] = None,
     target: TargetOption = "local",
     set_: SetOption = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Follow the run, and exit with the job's code.")
-    ] = False,
+    watch: WatchOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Look at everything, but start and write nothing.")
     ] = False,
@@ -72,7 +66,7 @@ def command(
     from fairway_runner.run_store import RunStore
     from fairway_runner.submission import prepare, start
     from fairway_runner.targets import find_target
-    from fairway_runner.ui.started import print_ended, print_prepared, print_started
+    from fairway_runner.ui.started import print_prepared, print_started, watch_to_the_end
 
     store, seconds = RunStore.here(), span("--deadline", deadline)
     if resume is not None:
@@ -91,11 +85,7 @@ def command(
     if not watch:
         print_started(run, json_=json_, quiet=quiet)
         return
-    if not json_ and not quiet:
-        print(f"{run.id} runs on {run.record.target}", flush=True)
-    _follow(run, to_stderr=json_, quiet=quiet)
-    print_ended(run, json_=json_)
-    raise typer.Exit(run.exit_code)
+    raise typer.Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
 
 
 def _ask(tasks: int, *, yes: bool) -> None:
@@ -106,20 +96,3 @@ def _ask(tasks: int, *, yes: bool) -> None:
         typer.confirm(f"Start {tasks:,} tasks?", abort=True, err=True)
         return
     raise UserError.of("many-tasks", f"this starts {tasks:,} tasks", "say --yes if that is meant")
-
-
-def _follow(run: Run, *, to_stderr: bool, quiet: bool) -> None:
-    out = sys.stderr if to_stderr else sys.stdout
-    try:
-        if not quiet and run.is_sweep:
-            from fairway_runner.ui.progress import watch_tasks
-
-            watch_tasks(run, out)
-        elif not quiet:
-            from fairway_runner.ui.follow import Selection, copy_logs
-
-            copy_logs(run, Selection.of(run), out.buffer, follow=True)
-        run.wait()
-    except KeyboardInterrupt:
-        print(f"\n{run.id} goes on; to end it: fairway cancel {run.id}", file=sys.stderr)
-        raise typer.Exit(_DETACHED) from None

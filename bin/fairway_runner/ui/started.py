@@ -1,9 +1,10 @@
-"""What is said of a run that has just been started, or that was watched to its end."""
+"""What is said of a run that has just been started, and while it is watched to its end."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, TextIO
 
 from fairway_runner.ui.facts import run_facts
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from fairway_runner.run_records import RunRecord
     from fairway_runner.run_store import Run
 
+_DETACHED = 130
 _IN_JSON = ("run_id", "target", "tasks", "state")
 
 
@@ -48,3 +50,29 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
     spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
     why = f" ({facts['reason']})" if facts["reason"] else ""
     print(f"{run.id} {facts['state']}{spent}{why}; its files are in {run.folder}")
+
+
+def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> int:
+    """Follows a run until it has ended; returns its exit code, or 130 where a person stopped
+    watching. With `json_` all but the last line goes to standard error."""
+    if not json_ and not quiet:
+        print(f"{run.id} runs on {run.record.target}", flush=True)
+    try:
+        _follow(run, sys.stderr if json_ else sys.stdout, quiet=quiet)
+    except KeyboardInterrupt:
+        print(f"\n{run.id} goes on; to end it: fairway cancel {run.id}", file=sys.stderr)
+        return _DETACHED
+    print_ended(run, json_=json_)
+    return run.exit_code
+
+
+def _follow(run: Run, out: TextIO, *, quiet: bool) -> None:
+    if not quiet and run.is_sweep:
+        from fairway_runner.ui.progress import watch_tasks
+
+        watch_tasks(run, out)
+    elif not quiet:
+        from fairway_runner.ui.follow import Selection, copy_logs
+
+        copy_logs(run, Selection.of(run), out.buffer, follow=True)
+    run.wait()
