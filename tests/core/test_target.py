@@ -24,6 +24,7 @@ SLURM: dict[str, Any] = {
         "account_url": "https://h100st01234567.blob.core.windows.net/",
         "containers": ["datasets", "outputs", "code"],
     },
+    "vault_url": "https://h100-kv.vault.azure.net/",
     "slurm": {"host": "10.0.0.4", "user": "azureuser", "partition": "nd", "shared": "/data/f"},
 }
 WITHOUT = {key: value for key, value in SLURM.items() if key != "slurm"}
