@@ -1,0 +1,68 @@
+"""Writes the picture of an environment to a file: Markdown, or SVG made by Graphviz."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from fairway_core.diagram import graphviz, markdown
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_core.diagram import Picture
+
+_NO_TOOL, _SERVICE_FAILED = 4, 5
+
+
+def require_writable(file: Path) -> None:
+    """Raises UserError where no picture can be written to a file of that name, before any work.
+
+    Its exit code is 4 where Graphviz is missing.
+    """
+    if file.suffix not in (".md", ".svg"):
+        message = f"{file}: a picture is Markdown or SVG"
+        raise UserError.of("bad-output", message, "end its name in .md or in .svg")
+    if not file.parent.is_dir():
+        raise UserError.of(
+            "no-such-folder", f"{file.parent}: no such folder", f"mkdir {file.parent}"
+        )
+    if file.suffix == ".svg" and shutil.which("dot") is None:
+        raise UserError.of(
+            "no-graphviz",
+            "SVG is made by Graphviz, whose program `dot` is not on PATH",
+            "on Debian: sudo apt-get install graphviz\nor end the file's name in .md",
+            exit_code=_NO_TOOL,
+        )
+
+
+def write_diagram(picture: Picture, file: Path) -> Path:
+    """Writes the picture, as a whole or not at all, in the form that the file's name ends in."""
+    text = _svg(picture) if file.suffix == ".svg" else markdown(picture)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(file)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        message = f"{file} cannot be written: {error.strerror}"
+        raise UserError.of("unwritable-file", message, "name another with -o") from None
+    return file
+
+
+def _svg(picture: Picture) -> str:
+    done = subprocess.run(
+        ["dot", "-Tsvg"], input=graphviz(picture), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = done.stderr.strip() or f"exit code {done.returncode}"
+        raise UserError.of(
+            "graphviz-failed",
+            f"dot: {said}",
+            "end the file's name in .md",
+            exit_code=_SERVICE_FAILED,
+        )
+    return done.stdout
