@@ -1,0 +1,156 @@
+"""Writes a project into a folder: all of its files, or none."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import fairway_core
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FILES = Path(__file__).with_name("files")
+_SUFFIX = ".in"
+# A file of this name would be git's own, in the folder that the templates lie in.
+_RENAMED = {"gitignore": ".gitignore", "github": ".github"}
+
+# As in the environments that come with Fairway: a key that lets nobody in.
+_NOBODYS_KEY = (
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu nobody"
+)
+_NOBODYS_COMMENT = (
+    " Nobody has the private half of this key: put your own\n"
+    "  # public key in its place (`ssh-keygen -t ed25519` makes one)."
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a project is made with: the environment's name and region, and keys to let in."""
+
+    name: str
+    location: str
+    ssh_keys: tuple[str, ...] = ()
+    project_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @classmethod
+    def checked(
+        cls, name: str | None, location: str, folder: Path, ssh_keys: tuple[str, ...]
+    ) -> Settings:
+        """The settings, the name taken from the folder's where none is given.
+
+        Raises UserError where Azure would refuse one of them.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        from fairway_core.environment.values import EnvironmentName, Location
+
+        found = {}
+        for option, kind, value in (
+            ("--name", EnvironmentName, name or name_from(folder)),
+            ("--location", Location, location),
+        ):
+            try:
+                found[option] = TypeAdapter(kind).validate_python(value)
+            except ValidationError as error:
+                fault = error.errors()[0]["ctx"]["error"]
+                message = f"{option}: {fault}"
+                raise UserError.of("bad-value", message, getattr(fault, "mend", "")) from None
+        return cls(found["--name"], found["--location"], ssh_keys)
+
+    def replacements(self) -> dict[str, str]:
+        """What stands for each name between two @."""
+        keys = self.ssh_keys or (_NOBODYS_KEY,)
+        return {
+            "NAME": self.name,
+            "LOCATION": self.location,
+            "VERSION": fairway_core.__version__,
+            "PROJECT_ID": self.project_id,
+            # JSON's quoting is YAML's: the comment of a key may hold anything.
+            "KEYS": "\n".join(f"    - {_quoted(key)}" for key in keys),
+            "KEY_COMMENT": "" if self.ssh_keys else _NOBODYS_COMMENT,
+        }
+
+
+def name_from(folder: Path) -> str:
+    """A name for an environment that is like the folder's: 2 to 12 letters, digits, hyphens.
+
+    >>> name_from(Path("/home/me/Vision_Lab-2026-final"))
+    'vision-lab-2'
+    """
+    plain = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).lstrip("-0123456789")
+    name = plain[:12].strip("-")
+    return name if len(name) > 1 else "lab"
+
+
+def project_files(settings: Settings) -> Iterator[tuple[Path, str]]:
+    """Each file of the project, by its path in it, with its content."""
+    replacements = settings.replacements()
+    for file in sorted(_FILES.rglob(f"*{_SUFFIX}")):
+        parts = [_RENAMED.get(part, part) for part in file.relative_to(_FILES).parts]
+        parts[-1] = parts[-1].removesuffix(_SUFFIX)
+        parts[-1] = _RENAMED.get(parts[-1], parts[-1]).replace("NAME", settings.name)
+        text = file.read_text(encoding="utf-8")
+        yield (
+            Path(*parts),
+            re.sub(r"@([A-Z_]+)@", lambda match: replacements[match[1]], text),
+        )
+
+
+def write_project(folder: Path, settings: Settings) -> list[Path]:
+    """Writes the project into the folder, which is made; answers with the paths in it.
+
+    Raises UserError, and writes nothing, where a file is there already or cannot be written.
+    """
+    files = dict(project_files(settings))
+    taken = dict.fromkeys(filter(None, (_in_the_way(folder, path) for path in files)))
+    if taken:
+        there = ", ".join(map(str, taken))
+        raise UserError.of(
+            "file-exists",
+            f"{folder}: there already: {there}; nothing was written",
+            "name an empty folder: fairway init FOLDER",
+        )
+    made: list[Path] = []
+    try:
+        for path, text in files.items():
+            _make_folder(folder / path.parent, made)
+            # `x`: what came there since we looked is nobody's to write over.
+            with (folder / path).open("x", encoding="utf-8") as file:
+                made.append(folder / path)
+                file.write(text)
+            if text.startswith("#!"):
+                (folder / path).chmod(0o755)
+    except OSError as error:
+        for path in reversed(made):
+            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        message = f"{error.filename}: {error.strerror}; nothing was written"
+        raise UserError.of("unwritable-folder", message, "name another folder") from None
+    return list(files)
+
+
+def _in_the_way(folder: Path, path: Path) -> Path | None:
+    """What is there already of the file's name, or is no folder where the file needs one."""
+    for parent in reversed(path.parents):
+        if os.path.lexists(folder / parent) and not (folder / parent).is_dir():
+            return parent if parent != Path() else Path(folder.name)
+    return path if os.path.lexists(folder / path) else None
+
+
+def _make_folder(folder: Path, made: list[Path]) -> None:
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir()
+            made.append(each)
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
