@@ -1,18 +1,21 @@
 """Writes the Terraform of an environment: `python -m fairway_stacks.app`, which cdktf runs.
 
-The environment is chosen by FAIRWAY_ENVIRONMENT, a file or the name of one that comes with
-Fairway; what is written goes to CDKTF_OUTDIR, or to cdktf.out beside cdktf.json. Prints a
-line a stack. With FAIRWAY_STACKS=state it writes the account that holds the state of the
-others, and nothing else: see docs/state.md. Exits with 2, and writes nothing, where the
-environment is not right, and with 2 where what was written breaks a rule: see
-`fairway_core.checks`.
+The environment is chosen by FAIRWAY_ENVIRONMENT, a file or the name of one in the project's
+folder `environments` or among those that come with Fairway; what is written goes to
+CDKTF_OUTDIR, or to cdktf.out beside cdktf.json. Prints a line a stack. Stacks of another
+environment that were written there before are taken away, but not what Terraform keeps beside
+them. With FAIRWAY_STACKS=state it writes the account that holds the state of the others, and
+nothing else: see docs/state.md. Exits with 2, and writes nothing, where the environment is not
+right, and with 2 where what was written breaks a rule: see `fairway_core.checks`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
+import shlex
 import shutil
 import sys
 from dataclasses import replace
@@ -22,7 +25,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import Severity, UserError, format_finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fairway_core.environment import Environment
     from fairway_core.findings import Finding
@@ -30,13 +33,14 @@ if TYPE_CHECKING:
 _STACKS = "FAIRWAY_STACKS"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Synthesizes the chosen environment; answers with the exit code."""
     from fairway_core.checks import check_environment
     from fairway_core.environment import read_environment
     from fairway_core.environment.selection import environment_file
 
     try:
+        _refuse(arguments)
         loaded = read_environment(environment_file())
         environment, ignore = loaded.environment, loaded.environment.checks.ignore
         _report(check_environment(environment, loaded.document, ignore=ignore))
@@ -50,6 +54,7 @@ def main() -> int:
             resources = _checked(environment, drafts)
             files = {name: _publish(file, draft, outdir) for name, file in drafts.items()}
             _publish(draft / "manifest.json", draft, outdir)
+            _remove_others(outdir, environment.name)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except UserError as error:
@@ -111,12 +116,39 @@ def _chosen() -> Callable[..., list[str]]:
     return synthesize_state if choice else synthesize
 
 
+def _refuse(arguments: Sequence[str]) -> None:
+    """Nothing is told by arguments: a name that was taken for one would be ignored."""
+    if arguments:
+        first = arguments[0] if not arguments[0].startswith("-") else "demo"
+        raise UserError.of(
+            "unexpected-argument",
+            f"unexpected argument `{arguments[0]}`",
+            f"the environment is chosen by a variable: FAIRWAY_ENVIRONMENT={shlex.quote(first)}",
+        )
+
+
 def _publish(file: Path, draft: Path, outdir: Path) -> Path:
     """Moves a file of the draft to its place; what Terraform keeps beside it stays there."""
     target = outdir / file.relative_to(draft)
     _make(target.parent)
     file.replace(target)
     return target
+
+
+def _remove_others(outdir: Path, environment: str) -> None:
+    """Takes the Terraform of other environments away, so that nobody deploys it by mistake.
+
+    What Terraform keeps in their folders stays: a provider, its lock, where the state is.
+    """
+    from fairway_stacks.stack import ROLES
+
+    own = {f"{environment}-{role}" for role in (*ROLES, "state")}
+    for file in outdir.glob("stacks/*/cdk.tf.json"):
+        if file.parent.name not in own:
+            with contextlib.suppress(FileNotFoundError):  # another synthesis was quicker
+                file.unlink()
+            with contextlib.suppress(OSError):  # Terraform has been here
+                file.parent.rmdir()
 
 
 def _make(outdir: Path) -> None:
@@ -133,12 +165,10 @@ def _make(outdir: Path) -> None:
 
 def _project_folder() -> Path:
     """The nearest folder above with a cdktf.json, or the repository, or where we are."""
-    here = Path.cwd()
+    from fairway_core.environment.selection import project_folder
+
     repository = Path(__file__).resolve().parents[2]
-    for folder in (here, *here.parents, repository):
-        if (folder / "cdktf.json").is_file():
-            return folder
-    return here
+    return project_folder() or (repository if (repository / "cdktf.json").is_file() else Path.cwd())
 
 
 def _checked(environment: Environment, files: Mapping[str, Path]) -> dict[str, int]:
@@ -184,7 +214,7 @@ if __name__ == "__main__":
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     ahead = start_node_ahead()
     try:
-        code = main()
+        code = main(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
         code = 141  # the reader went away, as in `bin/synth | head -1`

@@ -188,3 +188,66 @@ def test_a_reader_that_goes_away_sees_no_traceback(tmp_path: Path) -> None:
     done = _run(["bash", "-c", command], tmp_path, CDKTF_OUTDIR="out")
     assert done.returncode in (0, 141)
     assert "Traceback" not in done.stderr
+
+
+def test_arguments_are_refused_with_the_variable_to_set(tmp_path: Path) -> None:
+    done = _run([*PYTHON, "a100-batch-spot"], tmp_path, CDKTF_OUTDIR="out")
+    assert done.returncode == 2
+    assert "unexpected argument `a100-batch-spot`" in done.stderr
+    assert "FAIRWAY_ENVIRONMENT=a100-batch-spot" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
+    tmp_path: Path,
+) -> None:
+    stale = tmp_path / "out/stacks/lab-network"
+    (stale / ".terraform").mkdir(parents=True)
+    (stale / "cdk.tf.json").write_text("{}")
+    (stale / "terraform.tfstate").write_text("{}")
+    bare = tmp_path / "out/stacks/lab-data"
+    bare.mkdir()
+    (bare / "cdk.tf.json").write_text("{}")
+    own = tmp_path / "out/stacks/demo-state"  # of a synthesis with FAIRWAY_STACKS=state
+    own.mkdir()
+    (own / "cdk.tf.json").write_text("{}")
+    done = _run(PYTHON, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="demo")
+    assert done.returncode == 0, done.stderr
+    assert sorted(entry.name for entry in stale.iterdir()) == [".terraform", "terraform.tfstate"]
+    assert not bare.exists()
+    assert (own / "cdk.tf.json").exists()
+    assert (tmp_path / "out/stacks/demo-network/cdk.tf.json").exists()
+
+
+def test_what_is_refused_takes_nothing_away(tmp_path: Path) -> None:
+    stale = tmp_path / "out/stacks/lab-network/cdk.tf.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("{}")
+    done = _run(PYTHON, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="nothing")
+    assert done.returncode == 2
+    assert stale.exists()
+
+
+def test_the_environments_of_a_project_are_found_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cdktf.json").write_text("{}")
+    folder = tmp_path / "environments"
+    folder.mkdir()
+    below = tmp_path / "jobs"
+    below.mkdir()
+    monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
+    monkeypatch.chdir(below)
+    assert selection.environment_file().name == "demo.yaml"
+    (folder / "lab.yaml").write_text("name: lab\n")
+    assert selection.environment_file() == folder / "lab.yaml"
+    assert selection.environment_file("lab") == folder / "lab.yaml"
+    assert selection.environment_file("demo").name == "demo.yaml"
+    (folder / "demo.yaml").write_text("name: demo\n")
+    assert selection.environment_file("demo") == folder / "demo.yaml"
+    with pytest.raises(UserError, match="2 environments") as error:
+        selection.environment_file()
+    assert "FAIRWAY_ENVIRONMENT to one of: demo, lab" in error.value.findings[0].mend
+    with pytest.raises(UserError) as error:
+        selection.environment_file("labb")
+    assert "did you mean `lab`?" in error.value.findings[0].mend

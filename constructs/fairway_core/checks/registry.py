@@ -12,9 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 RULES: Mapping[Subject, tuple[str, ...]] = {
-    Subject.ENVIRONMENT: ("clusters", "filesystems", "ownership", "text", "silence"),
+    Subject.ENVIRONMENT: (
+        "location",
+        "clusters",
+        "slurm",
+        "filesystems",
+        "ownership",
+        "text",
+        "silence",
+    ),
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
-    Subject.PLAN: ("changes",),
+    Subject.PLAN: ("changes", "dangers", "access"),
 }
 """The modules that hold the rules, in the folder of their subject."""
 

@@ -17,11 +17,13 @@ from fairway_core.environment.filesystems import AnyFileSystem, check_filesystem
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
 from fairway_core.environment.network import Access, Network, check_network
 from fairway_core.environment.services import Registry, Vault
+from fairway_core.environment.slurm import Slurm, SlurmNodes, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
+from fairway_core.environment.tags import Tags, check_count
 from fairway_core.environment.values import EnvironmentName, Location, named, named_unlike_devices
 
-AnyCluster = Annotated[Cluster | BatchCluster, Field(discriminator="engine")]
+AnyCluster = Annotated[Cluster | SlurmNodes | BatchCluster, Field(discriminator="engine")]
 
 
 class Environment(Model):
@@ -31,7 +33,7 @@ class Environment(Model):
     location: Location
     zone: Literal[1, 2, 3] = 1
     """The availability zone of nodes, disks and file servers: InfiniBand does not leave one."""
-    tags: dict[str, str] = Field(default_factory=dict)
+    tags: Tags = Field(default_factory=dict)
     """Put on every resource; `owner` tells whose it is."""
     protect: bool = True
     """Whether Terraform and Azure refuse to delete what holds data."""
@@ -59,6 +61,8 @@ class Environment(Model):
     """The shared file systems, by name."""
     batch: Batch | None = None
     """The Batch account, where a cluster has `engine: batch`."""
+    slurm: Slurm | None = None
+    """The scheduler, where a cluster has `engine: slurm`."""
     clusters: dict[str, AnyCluster] = Field(min_length=1)
     """The clusters, by name."""
 
@@ -75,6 +79,11 @@ class Environment(Model):
     def _names_are_free(cls, items: dict[str, AnyFileSystem]) -> dict[str, AnyFileSystem]:
         named_unlike_devices(items)
         return items
+
+    @model_validator(mode="after")
+    def _tags_fit_every_resource(self) -> Self:
+        check_count(self.tags, private_endpoints=self.network.private_endpoints)
+        return self
 
     @model_validator(mode="after")
     def _mounts_exist(self) -> Self:
@@ -129,6 +138,18 @@ class Environment(Model):
         return any(cluster.engine == "batch" for cluster in self.clusters.values())
 
     @property
+    def scheduler(self) -> Slurm | None:
+        """The scheduler of the clusters with `engine: slurm`; None where there is none."""
+        if any(cluster.engine == "slurm" for cluster in self.clusters.values()):
+            return self.slurm or Slurm()
+        return None
+
+    @model_validator(mode="after")
+    def _partitions_have_a_scheduler(self) -> Self:
+        check_slurm(self.clusters, self.slurm)
+        return self
+
+    @property
     def has_vault(self) -> bool:
         """Whether there is a vault: asked for, or for the key of the storage account."""
         return self.vault is not None or self.storage.customer_managed_key
@@ -155,8 +176,9 @@ class Environment(Model):
             self.access,
             nfs_servers=servers,
             monitoring=self.monitoring is not None,
+            slurm=self.scheduler is not None,
             services={
-                "vault": self.has_vault,
+                "vault": self.has_vault or self.scheduler is not None,
                 "registry": self.registry is not None,
                 "Batch account": self.has_pools,
             },
@@ -170,6 +192,7 @@ class Environment(Model):
         subnet = existing.subnets.compute.range if existing else plan["compute"]
         free = subnet.num_addresses - limit("subnet_reserved_addresses")
         nodes = sum(cluster.node_range.max for cluster in self.clusters.values())
+        nodes += self.scheduler is not None
         if nodes > free:
             raise FieldError(
                 f"{nodes} nodes do not fit the {free} addresses of {subnet}",

@@ -1,0 +1,79 @@
+"""The tags of an environment, as every resource takes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator
+
+from fairway_core.catalog import limit
+from fairway_core.documents import FieldError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The checks hold that every resource has them: fairway_core.checks.terraform.general.
+OWN = ("environment", "managed-by")
+"""The names of the tags that Fairway itself puts on every resource."""
+
+_FORBIDDEN = frozenset("<>%&\\?/")
+_RESERVED = ("microsoft", "azure", "windows")
+
+
+def _as_azure_takes_them(tags: dict[str, str]) -> dict[str, str]:
+    seen = {name: name for name in OWN}
+    for name, value in tags.items():
+        _check_name(name)
+        folded = name.lower()
+        if folded in OWN:
+            raise FieldError(f"Fairway sets the tag `{folded}` itself", "remove it", (name,))
+        if folded in seen:
+            raise FieldError(
+                f"Azure takes `{name}` and `{seen[folded]}` for one tag", "keep one", (name,)
+            )
+        seen[folded] = name
+        most = limit("tag_value_characters")
+        if len(value) > most:
+            message = f"the value of `{name}` has {len(value)} characters"
+            raise FieldError(message, f"Azure takes up to {most}", (name,))
+    return tags
+
+
+def _check_name(name: str) -> None:
+    most = limit("tag_name_characters")
+    if not name.strip():
+        raise FieldError("a tag without a name", "name it, for example `owner`", (name,))
+    if len(name) > most:
+        # The name may be of any length: only its beginning is shown.
+        raise FieldError(
+            f"the name `{name[:40]}…` has {len(name)} characters", f"Azure takes up to {most}", ()
+        )
+    if wrong := sorted(_FORBIDDEN & set(name)):
+        shown = " ".join(wrong)
+        raise FieldError(
+            f"Azure takes no `{shown}` in the name of a tag", "leave it out, or take a `-`", (name,)
+        )
+    if any(character < " " for character in name):
+        raise FieldError("a control character in the name of a tag", "leave it out", (name,))
+    if name.lower().startswith(_RESERVED):
+        raise FieldError(
+            f"`{name}` begins as Azure's own tags do",
+            f"begin it with none of {', '.join(_RESERVED)}",
+            (name,),
+        )
+
+
+def check_count(tags: Mapping[str, str], *, private_endpoints: bool) -> None:
+    """Raises FieldError where a resource of the environment would have too many tags."""
+    most, where = limit("tags_of_resource"), "a resource"
+    if private_endpoints:
+        most, where = limit("tags_of_private_dns_zone"), "the DNS zone of a private endpoint"
+    if len(tags) + len(OWN) > most:
+        raise FieldError(
+            f"{len(tags)} tags and {len(OWN)} of Fairway's own are too many for {where}",
+            f"Azure takes {most} there: keep {most - len(OWN)}",
+            ("tags",),
+        )
+
+
+Tags = Annotated[dict[str, str], AfterValidator(_as_azure_takes_them)]

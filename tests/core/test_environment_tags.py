@@ -1,0 +1,108 @@
+"""Tags and regions of an environment: what Azure would refuse is refused at its line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.catalog.regions import regions
+from fairway_core.checks import check_environment
+from fairway_core.environment import read_environment
+from fairway_core.findings import Finding, Severity, UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REST = """
+access: {ssh_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu a]}
+clusters: {box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}
+"""  # noqa: E501
+
+
+def _fault(folder: Path, tags: dict[str, str], more: str = "") -> Finding:
+    lines = "".join(f'  "{name}": "{value}"\n' for name, value in tags.items())
+    file = folder / "lab.yaml"
+    file.write_text(f"name: lab\nlocation: westeurope\n{more}tags:\n{lines}{REST}")
+    with pytest.raises(UserError) as error:
+        read_environment(file)
+    (finding,) = error.value.findings
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("tags", "message", "mend"),
+    [
+        ({"a": "", "cost/centre": "7"}, "no `/` in the name", "take a `-`"),
+        ({"a": "", "<b>": "7"}, "no `< >` in the name", "take a `-`"),
+        ({"a": "", "Microsoft-a": "7"}, "begins as Azure's own", "azure"),
+        ({"a": "", "windowsill": "7"}, "begins as Azure's own", "windows"),
+        ({"a": "", "A": "7"}, "`A` and `a` for one tag", "keep one"),
+        ({"a": "", "Environment": "7"}, "sets the tag `environment` itself", "remove it"),
+        ({"a": "", "managed-by": "me"}, "sets the tag `managed-by` itself", "remove it"),
+        ({"a": "", "": "7"}, "a tag without a name", "owner"),
+        ({"a": "", " ": "7"}, "a tag without a name", "owner"),
+        ({"a": "", "b": "x" * 257}, "`b` has 257 characters", "up to 256"),
+        ({"a": "", "b\\n": "7"}, "a control character", "leave it out"),
+    ],
+)
+def test_what_azure_refuses_is_told_at_its_line(
+    tmp_path: Path, tags: dict[str, str], message: str, mend: str
+) -> None:
+    finding = _fault(tmp_path, tags)
+    assert message in finding.message
+    assert mend in finding.mend
+    assert finding.location is not None
+    assert finding.location.line == 5
+
+
+def test_a_long_name_is_told_and_shown_short(tmp_path: Path) -> None:
+    finding = _fault(tmp_path, {"n" * 129: "x"})
+    assert "has 129 characters" in finding.message
+    assert len(finding.message) < 100
+    assert "128" in finding.mend
+
+
+@pytest.mark.parametrize(
+    ("more", "most"), [("", 13), ("network: {private_endpoints: false}\n", 48)]
+)
+def test_a_resource_takes_so_many(tmp_path: Path, more: str, most: int) -> None:
+    finding = _fault(tmp_path, {f"tag{index}": "x" for index in range(most + 1)}, more)
+    assert f"{most + 1} tags" in finding.message
+    assert f"keep {most}" in finding.mend
+    assert finding.path == "tags"
+
+
+def test_what_azure_takes_is_taken(tmp_path: Path) -> None:
+    tags = {"owner": "it's me: <a@b.c> 100 %", "n" * 128: "x" * 256, "kostenstelle ä": ""}
+    tags |= {f"tag{index}": "" for index in range(10)}
+    lines = "".join(f'  "{name}": "{value}"\n' for name, value in tags.items())
+    file = tmp_path / "lab.yaml"
+    file.write_text(f"name: lab\nlocation: westeurope\ntags:\n{lines}{REST}")
+    assert read_environment(file).environment.tags == tags
+
+
+def test_an_unknown_region_is_told_with_the_nearest_and_not_refused(tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(f"name: lab\nlocation: westeurop\n{REST}")
+    loaded = read_environment(file)
+    found = check_environment(loaded.environment, loaded.document)
+    (finding,) = [each for each in found if each.id == "unknown-region"]
+    assert finding.severity is Severity.WARNING
+    assert "did you mean `westeurope`?" in finding.mend
+    assert finding.location is not None
+    assert finding.location.line == 2
+
+
+def test_regions_are_named_as_resources_take_them() -> None:
+    assert len(regions()) > 50
+    assert all(name.isalnum() and name == name.lower() for name in regions())
+
+
+def test_the_regions_say_where_they_come_from_and_when() -> None:
+    from fairway_core.catalog.tables import table
+
+    rows = table("regions")
+    assert rows["source"]
+    assert rows["date"].year >= 2026
+    assert len(rows["names"]) == len(set(rows["names"]))
