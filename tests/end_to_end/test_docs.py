@@ -1,61 +1,201 @@
-"""What the documents show is what happens: the commands of their console blocks are run.
+"""What the documents show is what happens: their commands are run, or held against the help.
 
-A block that begins with ```console holds lines `$ command` and what they print; `…` stands
-for anything. The blocks of one document run one after the other in one folder.
+A block that begins with ```console holds lines `$ command` and what they print; `…` stands for
+anything, and `$ cd FOLDER` alone changes the folder of the commands after it. A block whose
+first line says title="PATH" is a file that the reader writes. The blocks of one document are
+done one after the other in one folder. A block of ```bash needs Azure, a network or time: it is
+not run, and its commands are held against the programs' own help.
 """
+
+from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_runner.cli import Commands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(
+    r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```', re.MULTILINE | re.DOTALL
+)
+_INLINE = re.compile(r"`(?:bin/)?fairway ([a-z][^`]*)`")
+_ASSIGNMENT = re.compile(r"\w+=")
+# What cdktf can do; its own help is not at hand everywhere.
+_CDKTF = {"deploy", "destroy", "diff", "output", "synth"}
 
 
-def _steps(document: Path) -> list[tuple[str, str]]:
-    """Each command of the document with what it is said to print."""
-    steps: list[tuple[str, str]] = []
-    for block in _BLOCK.findall(document.read_text(encoding="utf-8")):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, printed = part.partition("\n")
-            while command.endswith("\\"):
-                more, _, printed = printed.partition("\n")
-                command = command[:-1] + more.strip()
-            steps.append((command, printed))
-    return steps
+@dataclass(frozen=True)
+class _File:
+    """A file that the document shows, by its path from where the reader stands."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True)
+class _Command:
+    """A command line, and what it is said to print."""
+
+    line: str
+    printed: str
+
+
+def _steps(document: Path) -> list[_File | _Command]:
+    """What a reader of the document does, in its order."""
+    found: list[_File | _Command] = []
+    for block in _BLOCK.finditer(document.read_text(encoding="utf-8")):
+        if block["title"]:
+            found.append(_File(block["title"], block["body"]))
+        elif block["kind"] == "console":
+            found += _commands(block["body"])
+    return found
+
+
+def _commands(body: str) -> Iterator[_Command]:
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        line, _, printed = part.partition("\n")
+        while line.endswith("\\"):
+            more, _, printed = printed.partition("\n")
+            line = line[:-1] + more.strip()
+        yield _Command(line, printed)
+
+
+def _unrun_commands(document: Path) -> Iterator[list[str]]:
+    """The words of every command line in the document's ```bash blocks."""
+    for block in _BLOCK.finditer(document.read_text(encoding="utf-8")):
+        if block["kind"] == "bash" and not block["title"]:
+            for line in block["body"].replace("\\\n", " ").splitlines():
+                for part in re.split(r"\s(?:\|\|?|&&|;|>)\s", line):
+                    words = shlex.split(part, comments=True)
+                    while words and _ASSIGNMENT.match(words[0]):
+                        words.pop(0)
+                    if words:
+                        yield words
+
+
+def _inline_commands(document: Path) -> Iterator[list[str]]:
+    """The words behind `fairway` of what the document's text names as a command."""
+    text = _BLOCK.sub("", document.read_text(encoding="utf-8"))
+    for command in _INLINE.findall(text):
+        yield shlex.split(command.replace("\n", " "))
+
+
+def _name(document: Path) -> str:
+    return str(document.relative_to(ROOT))
 
 
 def _pattern(printed: str) -> str:
     return re.escape(printed.strip()).replace("…", ".*?")
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if _steps(d)], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "document", [d for d in DOCUMENTS if any(isinstance(s, _Command) for s in _steps(d))], ids=_name
+)
 def test_the_commands_of_a_document(document: Path, tmp_path: Path) -> None:
     for entry in ROOT.iterdir():
         if entry.name not in (".fairway", "cdktf.out", ".git"):
             (tmp_path / entry.name).symlink_to(entry)
-    for command, printed in _steps(document):
+    here = tmp_path
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for step in _steps(document):
+        if isinstance(step, _File):
+            folder = (here / step.path).parent
+            folder.mkdir(parents=True, exist_ok=True)
+            assert folder.resolve().is_relative_to(tmp_path.resolve()), "it is the repository's"
+            (here / step.path).write_text(step.text)
+            continue
+        if step.line.startswith("cd "):
+            here = here / step.line.removeprefix("cd ")
+            assert here.is_dir(), step.line
+            continue
         done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=tmp_path,
+            ["bash", "-c", step.line],
+            cwd=here,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             timeout=300,
-            env={**os.environ, "COLUMNS": "200"},
+            env={**os.environ, "COLUMNS": "200", "PATH": path},
         )
-        assert done.returncode == 0, f"$ {command}\n{done.stdout}"
-        if printed.strip():
-            assert re.fullmatch(_pattern(printed), done.stdout.strip(), re.DOTALL), (
-                f"$ {command}\nprinted:\n{done.stdout}"
+        assert done.returncode == 0, f"$ {step.line}\n{done.stdout}"
+        if step.printed.strip():
+            assert re.fullmatch(_pattern(step.printed), done.stdout.strip(), re.DOTALL), (
+                f"$ {step.line}\nprinted:\n{done.stdout}"
             )
 
 
-def test_every_link_leads_somewhere() -> None:
-    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]:
-        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", document.read_text("utf-8")):
-            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_commands_that_are_not_run_exist_with_their_options(document: Path) -> None:
+    for words in _unrun_commands(document):
+        program = words[0].removeprefix("bin/")
+        if program == "fairway":
+            _parse(words[1:])
+        elif words[0].startswith("bin/"):
+            assert (ROOT / words[0]).is_file(), words
+        elif program == "cdktf":
+            assert words[1] in _CDKTF, words
+    for words in _inline_commands(document):
+        _check_options(words)
+
+
+def _command(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that the words name, in however many steps, and the words behind it."""
+    assert words[0] in Commands.COMMANDS, f"there is no command `fairway {words[0]}`"
+    command: Any = Commands.imported(words[0])
+    rest = words[1:]
+    while rest and (inner := getattr(command, "commands", {}).get(rest[0])):
+        command, rest = inner, rest[1:]
+    if hasattr(command, "commands") and rest:
+        assert rest[0].startswith("-"), f"there is no command `fairway {' '.join(words)}`"
+    return command, rest
+
+
+def _parse(words: list[str]) -> None:
+    """Reads the arguments as the program does, and starts nothing."""
+    command, rest = _command(words)
+    if "--" in rest:  # what follows is another program's
+        rest = rest[: rest.index("--") + 2]
+    command.make_context(" ".join(words), list(rest))
+
+
+def _check_options(words: list[str]) -> None:
+    command, rest = _command(words)
+    options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+    for word in rest:
+        if word == "--":
+            break
+        if word.startswith("-"):
+            assert word.partition("=")[0] in options, f"fairway {' '.join(words)}: {word}"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["chek", "demo"], "no command"),
+        (["check"], "Missing"),
+        (["check", "demo", "--strickt"], "No such option"),
+        (["targets", "sink"], "no command"),
+        (["list", "extra"], "unexpected extra"),
+    ],
+)
+def test_what_does_not_exist_is_found(words: list[str], said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        _parse(words)
+
+
+def test_an_option_in_the_text_that_does_not_exist_is_found() -> None:
+    _check_options(["submit", "--watch", "-s", "params.x=1"])
+    with pytest.raises(AssertionError, match="--wach"):
+        _check_options(["submit", "--wach"])
