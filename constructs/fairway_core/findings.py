@@ -87,18 +87,18 @@ def format_finding(finding: Finding) -> str:
       did you mean `command`?
     """
     place = finding.location
-    head = f"{finding.severity}: {_printable(finding.message)} [{finding.id}]"
+    head = f"{finding.severity}: {printable(finding.message)} [{finding.id}]"
     lines = [head]
     if place is not None:
-        lines = [f"{_printable(place.file)}:{place.line}:{place.column}: {head}", *_excerpt(place)]
-    lines += [f"  {_printable(line)}" for line in finding.mend.splitlines()]
+        lines = [f"{printable(place.file)}:{place.line}:{place.column}: {head}", *_excerpt(place)]
+    lines += [f"  {printable(line)}" for line in finding.mend.splitlines()]
     return "\n".join(lines)
 
 
 def _excerpt(place: Location) -> list[str]:
     """The line, cut to a window around its column, and a caret under what is meant."""
     start = max(0, place.column - 1 - _WINDOW // 2) if len(place.text) > _WINDOW else 0
-    text = _printable(place.text[start : start + _WINDOW])
+    text = printable(place.text[start : start + _WINDOW])
     column = place.column - 1 - start
     # Tabs stay tabs, so that the caret stands under its character in any terminal.
     indent = "".join("\t" if character == "\t" else " " for character in text[:column])
@@ -107,6 +107,8 @@ def _excerpt(place: Location) -> list[str]:
     return [f"{number} | {text}", f"{' ' * len(number)} | {indent}{caret}"]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text without the control characters that could move a terminal's cursor."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)

@@ -8,11 +8,12 @@ import tempfile
 from pathlib import Path
 
 import jobs
+import review
 import synthesis
 from rich.console import Console
 from rich.table import Table
 
-BENCHMARKS = [*synthesis.BENCHMARKS, *jobs.BENCHMARKS]
+BENCHMARKS = [*synthesis.BENCHMARKS, *jobs.BENCHMARKS, *review.BENCHMARKS]
 
 
 def main() -> int:

@@ -117,6 +117,13 @@ def vm_size(name: str) -> VmSize:
 
 
 @cache
+def known_size(name: str) -> VmSize | None:
+    """The size of that name in capitals or not, as Batch writes it; None for an unknown one."""
+    found = next((row for row in _rows() if row.lower() == name.lower()), None)
+    return vm_size(found) if found else None
+
+
+@cache
 def vm_sizes() -> Mapping[str, VmSize]:
     """All sizes by name, in the order of the table."""
     return MappingProxyType({name: vm_size(name) for name in _rows()})

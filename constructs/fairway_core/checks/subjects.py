@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.environment.state import AzurermState
-
 if TYPE_CHECKING:
     import datetime
     from collections.abc import Collection, Mapping
@@ -39,6 +37,9 @@ class Asked:
     @classmethod
     def by(cls, environment: Environment) -> Asked:
         """What this environment asks for."""
+        # Imported here: a review of plans needs no environment, and is to start at once.
+        from fairway_core.environment.state import AzurermState
+
         access, state = environment.access, environment.state
         public: tuple[str, ...] = ()
         if isinstance(state, AzurermState) and state.public_access:

@@ -1,0 +1,263 @@
+"""Rules on what a plan would open: to networks, and to identities."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog.dangers import is_broad_role, open_when
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.findings import Severity
+from fairway_core.review.attributes import masked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import PlanSubject
+
+_GROUP, _RULE = "azurerm_network_security_group", "azurerm_network_security_rule"
+_ASSOCIATIONS = frozenset(
+    {
+        "azurerm_network_interface_security_group_association",
+        "azurerm_subnet_network_security_group_association",
+    }
+)
+_GRANTS = frozenset({"azurerm_role_assignment", "azurerm_role_definition"})
+# Blocks of accounts, vaults and registries that say who gets in.
+_FIREWALLS = ("network_rules", "network_acls", "network_rule_set")
+# Service tags of what is inside.
+_INSIDE = frozenset({"virtualnetwork", "azureloadbalancer"})
+
+
+def _changes(subject: PlanSubject) -> Iterator[Place]:
+    for change in subject.changes:
+        actions = change["change"]["actions"]
+        if "no-op" in actions or "read" in actions or not _may_open(change):
+            continue
+        yield (
+            (change["address"],),
+            {
+                "address": change["address"],
+                "type": change["type"],
+                "before": _shown(change["change"], "before"),
+                "after": _shown(change["change"], "after"),
+            },
+        )
+
+
+def _may_open(change: Mapping[str, Any]) -> bool:
+    """Whether there is anything to look at: most resources let nobody in."""
+    if change["type"] in (_GROUP, _RULE) or change["type"] in _ASSOCIATIONS:
+        return True
+    after = change["change"].get("after") or {}
+    return not (after.keys().isdisjoint(open_when()) and after.keys().isdisjoint(_FIREWALLS))
+
+
+def _grants(subject: PlanSubject) -> Iterator[Place]:
+    for change in subject.changes:
+        if change["type"] not in _GRANTS or "no-op" in change["change"]["actions"]:
+            continue
+        before, after = (_shown(change["change"], side) for side in ("before", "after"))
+        if after:
+            arguments = {"address": change["address"], "before": before, "after": after}
+            yield (change["address"],), arguments
+
+
+def _shown(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
+    """The attributes before or after a change, whose secrets no message may repeat."""
+    found = masked(change.get(side), change.get(f"{side}_sensitive"))
+    return found if isinstance(found, dict) else {}  # nothing, or all of it is a secret
+
+
+@check("network-opened", Severity.WARNING, Subject.PLAN, at=_changes)
+def network_opened(
+    address: str,
+    type: str,  # noqa: A002
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+) -> Iterator[Fault]:
+    """A change that lets more of the outside in: rules of a network, or a service's firewall.
+
+    Wrong:
+        resource_changes:
+          - address: azurerm_network_security_rule.ssh
+            type: azurerm_network_security_rule
+            change:
+              actions: [create]
+              before: null
+              after: {name: ssh, direction: Inbound, access: Allow, source_address_prefix: "*"}
+
+    Right:
+        resource_changes:
+          - address: azurerm_network_security_rule.ssh
+            type: azurerm_network_security_rule
+            change:
+              actions: [create]
+              before: null
+              after:
+                {name: ssh, direction: Inbound, access: Allow, source_address_prefix: 10.0.0.0/8}
+    """
+    if type in (_GROUP, _RULE):
+        yield from _opened_rules(address, _rules(type, before), _rules(type, after))
+    elif type in _ASSOCIATIONS and not after:
+        yield Fault(f"`{address}` would go: its rules would hold no longer", "keep it")
+    elif after:
+        yield from _opened_service(address, before, after)
+
+
+def _rules(type: str, attributes: Mapping[str, Any]) -> list[Mapping[str, Any]]:  # noqa: A002
+    if type == _RULE:
+        return [attributes] if attributes else []
+    return [rule for rule in _list(attributes.get("security_rule")) if isinstance(rule, dict)]
+
+
+def _opened_rules(
+    address: str, before: list[Mapping[str, Any]], after: list[Mapping[str, Any]]
+) -> Iterator[Fault]:
+    old = {str(rule.get("name")): rule for rule in before if _is_inbound(rule)}
+    new = {str(rule.get("name")): rule for rule in after if _is_inbound(rule)}
+    for name, rule in new.items():
+        was = old.get(name, {})
+        if rule.get("access") != "Allow" or _shape(rule) == _shape(was):
+            continue
+        outside = sorted(source for source in _sources(rule) if _is_outside(source))
+        if outside:
+            sources, ports = ", ".join(outside), ", ".join(sorted(_ports(rule)) or ["*"])
+            yield Fault(
+                f"rule `{name}` of `{address}` would let {sources} in on port {ports}",
+                "name the ranges that you work from",
+            )
+    for name, was in old.items():
+        if was.get("access") == "Deny" and new.get(name, {}).get("access") != "Deny":
+            message = f"rule `{name}` of `{address}`, which denies, would go"
+            yield Fault(message, "keep it, or see to it that nothing gets in by its absence")
+
+
+def _is_inbound(rule: Mapping[str, Any]) -> bool:
+    return rule.get("direction") == "Inbound"
+
+
+def _shape(rule: Mapping[str, Any]) -> object:
+    return (rule.get("access"), rule.get("protocol"), _sources(rule), _ports(rule))
+
+
+def _sources(rule: Mapping[str, Any]) -> frozenset[str]:
+    return _texts(rule, "source_address_prefix", "source_address_prefixes")
+
+
+def _ports(rule: Mapping[str, Any]) -> frozenset[str]:
+    return _texts(rule, "destination_port_range", "destination_port_ranges")
+
+
+def _texts(rule: Mapping[str, Any], singular: str, plural: str) -> frozenset[str]:
+    several = rule.get(plural)
+    values = [rule.get(singular), *(several if isinstance(several, list) else [several])]
+    return frozenset(str(value) for value in values if value)
+
+
+def _is_outside(source: str) -> bool:
+    """Whether it is more than what is inside: the internet, a public range, another's service."""
+    try:
+        return not ip_network(source, strict=False).is_private
+    except ValueError:
+        return source.lower() not in _INSIDE
+
+
+def _opened_service(
+    address: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[Fault]:
+    for attribute, value in open_when().items():
+        if after.get(attribute) == value and before.get(attribute) != value:
+            text = str(value).lower() if isinstance(value, bool) else value
+            yield Fault(f"`{address}` would open: {attribute} = {text}", "leave it closed")
+    for block in _FIREWALLS:
+        old, new = _block(before.get(block)), _block(after.get(block))
+        if new.get("default_action") == "Allow" and old.get("default_action") != "Allow":
+            message = f"`{address}` would open: {block} lets every network in"
+            yield Fault(message, "default_action = Deny")
+        added = sorted(_ranges(new) - _ranges(old))
+        if added:
+            yield Fault(
+                f"`{address}` would let {', '.join(added)} in", "name the ranges that you work from"
+            )
+
+
+def _block(value: Any) -> Mapping[str, Any]:
+    first = value[0] if isinstance(value, list) and value else value
+    return first if isinstance(first, dict) else {}
+
+
+def _ranges(block: Mapping[str, Any]) -> frozenset[str]:
+    rules = _list(block.get("ip_rules") or block.get("ip_rule"))
+    return frozenset(
+        str(rule.get("ip_range") if isinstance(rule, dict) else rule) for rule in rules
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    """A list, as it is or in place of what is none: hidden or unknown."""
+    return value if isinstance(value, list) else []
+
+
+@check("wider-grant", Severity.WARNING, Subject.PLAN, at=_grants)
+def wider_grant(
+    address: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[Fault]:
+    """A role that is given, given over more, or that allows more than before.
+
+    Wrong:
+        resource_changes:
+          - address: azurerm_role_assignment.nodes
+            type: azurerm_role_assignment
+            change:
+              actions: [create]
+              before: null
+              after: {role_definition_name: Contributor, scope: /subscriptions/0}
+
+    Right:
+        resource_changes:
+          - address: azurerm_role_assignment.nodes
+            type: azurerm_role_assignment
+            change:
+              actions: [delete, create]
+              before: {role_definition_name: Reader, scope: /subscriptions/0, principal_id: a}
+              after: {role_definition_name: Reader, scope: /subscriptions/0/resourceGroups/lab,
+                      principal_id: a}
+    """
+    if "permissions" in after:
+        added = sorted(_allowed(after) - _allowed(before))
+        if added:
+            yield Fault(f"role `{address}` would allow {', '.join(added)}", "allow what is needed")
+        return
+    if not _is_wider(before, after):
+        return
+    role = after.get("role_definition_name") or after.get("role_definition_id") or "a role"
+    over = after.get("scope") or "a scope that is known after apply"
+    who = after.get("principal_id") or "an identity that is known after apply"
+    broad = ", which is a broad role" if is_broad_role(str(role)) else ""
+    yield Fault(
+        f"`{address}` would give {role} over {over} to {who}{broad}",
+        "give the narrowest role over the least that does",
+    )
+
+
+def _is_wider(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    if not before:
+        return True
+    keys = ("role_definition_name", "role_definition_id", "principal_id")
+    # What is null in the one may stand in the other: the provider looks a role's id up.
+    if any(before.get(key) and after.get(key) and before[key] != after[key] for key in keys):
+        return True
+    old, new = str(before.get("scope") or ""), str(after.get("scope") or "")
+    return old != new and not f"{new}/".startswith(f"{old}/")
+
+
+def _allowed(definition: Mapping[str, Any]) -> frozenset[str]:
+    blocks = [each for each in _list(definition.get("permissions")) if isinstance(each, dict)]
+    return frozenset(
+        str(action)
+        for block in blocks
+        for key in ("actions", "data_actions")
+        for action in _list(block.get(key))
+    )

@@ -1,0 +1,10 @@
+"""What an environment costs: its parts, the prices of Azure's meters, and their sum.
+
+Whatever has no known price is shown as unknown and is in no sum.
+
+>>> from fairway_core.cost.environment import parts_of
+>>> from fairway_core.cost.estimate import estimate
+>>> from fairway_core.cost.prices import snapshot
+>>> estimate(parts_of(environment), snapshot()).known  # doctest: +SKIP
+(3, 8)
+"""

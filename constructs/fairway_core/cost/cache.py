@@ -1,0 +1,119 @@
+"""Prices that were asked for before, in the user's cache directory, each with its date."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.cost.address import service_url
+from fairway_core.cost.meters import meter
+from fairway_core.cost.prices import Price
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_core.cost.service import PriceService
+
+DAYS = 7
+"""For how long a price is not asked for again."""
+
+_SOURCE = "Azure's price service"
+_VERSION = 1
+
+
+def cache_folder() -> Path:
+    """Where prices are kept: below XDG_CACHE_HOME, `~/.cache` by default."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    # By the XDG Base Directory Specification a relative path is ignored.
+    if Path(named).is_absolute():
+        return Path(named) / "fairway" / "prices"
+    try:
+        return Path.home() / ".cache" / "fairway" / "prices"
+    except RuntimeError:
+        return Path(os.devnull) / "prices"  # nobody's home: nothing is kept
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(datetime.UTC).date()
+
+
+@dataclass
+class CachedPrices:
+    """Prices of the service, asked for once in seven days; without a `service` only the kept.
+
+    A price that the service does not know is kept as unknown. What is kept of another address
+    than that of the service is not looked at. A file that cannot be written is no error.
+    """
+
+    service: PriceService | None = None
+    folder: Path = field(default_factory=cache_folder)
+    today: Callable[[], datetime.date] = _today
+    _regions: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def currency(self) -> str:
+        """Only prices in US dollars are what Azure bills by."""
+        return "USD"
+
+    def price(self, meter_name: str, region: str) -> Price | None:
+        """The price that is kept or, where that is too old, the one that the service says."""
+        kept = self._region(region)
+        entry = kept.get(meter_name)
+        if self.service is not None and (entry is None or self._is_old(entry)):
+            amount = self.service.hourly(meter(meter_name), region)
+            entry = {"hourly": amount, "date": self.today().isoformat()}
+            kept[meter_name] = entry
+            self._write(region)
+        if entry is None or entry["hourly"] is None:
+            return None
+        return Price(entry["hourly"], _SOURCE, datetime.date.fromisoformat(entry["date"]))
+
+    def _is_old(self, entry: dict[str, Any]) -> bool:
+        age = self.today() - datetime.date.fromisoformat(entry["date"])
+        return not datetime.timedelta() <= age < datetime.timedelta(days=DAYS)
+
+    def _region(self, region: str) -> dict[str, Any]:
+        if region not in self._regions:
+            self._regions[region] = _read(self._file(region))
+        return self._regions[region]
+
+    def _file(self, region: str) -> Path:
+        return self.folder / f"{region}.json"
+
+    def _write(self, region: str) -> None:
+        """Whole or not at all, with what another process has written meanwhile."""
+        entries = {**_read(self._file(region)), **self._regions[region]}
+        facts = {"version": _VERSION, "url": service_url(), "prices": entries}
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{region}.")
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as draft:
+                    json.dump(facts, draft, indent=1, sort_keys=True)
+                Path(name).replace(self._file(region))
+            except OSError:
+                Path(name).unlink(missing_ok=True)
+                raise
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The entries of a file; none where it is missing, broken, or of another service."""
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        if facts["version"] != _VERSION or facts["url"] != service_url():
+            return {}
+        return {name: entry for name, entry in facts["prices"].items() if _is_sound(entry)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _is_sound(entry: Any) -> bool:
+    datetime.date.fromisoformat(entry["date"])
+    amount = entry["hourly"]
+    return amount is None or (isinstance(amount, float) and amount > 0)

@@ -1,0 +1,143 @@
+"""Parts with their prices, and what they come to: an hour, and a month."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_core.cost.meters import HOURS_A_MONTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fairway_core.cost.parts import Part
+    from fairway_core.cost.prices import Price, Prices
+
+HOURS_A_DAY = 24
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Money an hour: at the least, at the most and at rest; None where it is not known."""
+
+    minimum: float | None
+    maximum: float | None
+    rest: float | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A part and its price, None where that is not known."""
+
+    part: Part
+    price: Price | None
+
+    @property
+    def counts_as_known(self) -> bool | None:
+        """Whether it is priced; None for what is paid for as it is used."""
+        return None if self.part.by_use else self.price is not None
+
+    @property
+    def hourly(self) -> Amounts:
+        """What it costs an hour. None of something costs nothing, whatever its price."""
+        counts = self.part.counts
+        return Amounts(
+            self._amount(counts.minimum), self._amount(counts.maximum), self._amount(counts.rest)
+        )
+
+    def _amount(self, units: float) -> float | None:
+        if self.part.by_use:
+            return None
+        if units == 0:
+            return 0.0
+        return None if self.price is None else units * self.price.hourly
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an environment costs, as far as prices are known."""
+
+    currency: str
+    lines: tuple[Line, ...]
+
+    @property
+    def hourly(self) -> Amounts:
+        """The sums of what is known: at least so much where a part has no known price."""
+        return Amounts(
+            _sum(line.hourly.minimum for line in self._priced),
+            _sum(line.hourly.maximum for line in self._priced),
+            _sum(line.hourly.rest for line in self._priced),
+        )
+
+    @property
+    def monthly(self) -> Amounts:
+        """The same for a month of 730 hours."""
+        hourly = self.hourly
+        return Amounts(
+            *(
+                None if amount is None else amount * HOURS_A_MONTH
+                for amount in (hourly.minimum, hourly.maximum, hourly.rest)
+            )
+        )
+
+    def month_of_days(self, hours: float) -> float | None:
+        """A month in which clusters are at their most so many hours a day, and else at rest."""
+        hourly = self.hourly
+        if hourly.maximum is None or hourly.rest is None:
+            return None
+        busy = hours / HOURS_A_DAY
+        return HOURS_A_MONTH * (busy * hourly.maximum + (1 - busy) * hourly.rest)
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """How many parts are priced, and how many there are; not those paid for by use."""
+        known = [line.counts_as_known for line in self._priced]
+        return sum(bool(one) for one in known), len(known)
+
+    @property
+    def _priced(self) -> Sequence[Line]:
+        return [line for line in self.lines if line.counts_as_known is not None]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the nodes of a cluster cost an hour at their most, dedicated and as Spot."""
+
+    resource: str
+    size: str
+    spot: bool
+    dedicated: float | None
+    spare: float | None
+
+
+def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
+    """The parts with their prices, in their order."""
+    lines = (Line(part, _price(part, prices)) for part in parts)
+    return Estimate(prices.currency, tuple(lines))
+
+
+def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
+    """Dedicated against Spot, for each cluster."""
+    found = []
+    for part in parts:
+        if part.cluster and part.meter is not None:
+            size = part.meter.partition("/")[2]
+            costs = [
+                None if price is None else price.hourly * part.counts.maximum
+                for price in (
+                    prices.price(f"{kind}/{size}", part.region) for kind in ("vm", "spot")
+                )
+            ]
+            found.append(Offer(part.resource, size, part.spot, costs[0], costs[1]))
+    return found
+
+
+def _price(part: Part, prices: Prices) -> Price | None:
+    return None if part.meter is None else prices.price(part.meter, part.region)
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where something is unknown and nothing known costs."""
+    all_ = list(amounts)
+    total = sum(amount for amount in all_ if amount is not None)
+    return None if total == 0 and None in all_ else total

@@ -1,0 +1,87 @@
+"""Azure's meters: what each counts, and by which fields the price service knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from fairway_core.catalog.tables import table
+
+GLOBAL = "global"
+"""The region of prices that are the same everywhere."""
+
+HOURS_A_MONTH = 730
+"""As Azure counts a month."""
+
+
+@dataclass(frozen=True)
+class Meter:
+    """A meter by its name, and the fields that tell it in the answers of the price service."""
+
+    name: str
+    fields: tuple[tuple[str, str], ...]
+    spot: bool = False
+    is_global: bool = False
+
+
+_FIELDS = {
+    "service": "serviceName",
+    "product": "productName",
+    "meter": "meterName",
+    "arm_sku": "armSkuName",
+}
+
+
+@cache
+def meter(name: str) -> Meter:
+    """The meter of that name, such as `nat_gateway` or `vm/Standard_HB176rs_v4`.
+
+    Raises KeyError where the table has none.
+
+    >>> meter("premium/P10").fields
+    (('productName', 'Premium SSD Managed Disks'), ('meterName', 'P10 LRS Disk'))
+    """
+    rows = _table()["meter"]
+    family, _, rest = name.partition("/")
+    row = rows.get(name) or (rows.get(f"{family}/*") if rest else None)
+    if row is None:
+        raise KeyError(name)
+    fields = tuple(
+        (field, row[key].replace("{}", rest)) for key, field in _FIELDS.items() if key in row
+    )
+    return Meter(name, fields, row.get("spot", False), row.get("global", False))
+
+
+def disk_tier(gib: int) -> int | None:
+    """The number in the name of the tier of a disk of so many GiB; None for one too large.
+
+    >>> disk_tier(100)
+    10
+    """
+    tiers = _table()["disk_tiers"]
+    pairs = zip(tiers["gib"], tiers["number"], strict=True)
+    return next((number for most, number in pairs if gib <= most), None)
+
+
+def included(kind: str) -> tuple[int, int]:
+    """The IOPS and the MB/s that disks of that kind have without paying for them."""
+    row = _table()["included"].get(kind, {"iops": 0, "mbps": 0})
+    return row["iops"], row["mbps"]
+
+
+def paid_by_use(type: str) -> str | None:  # noqa: A002
+    """How a resource of that Terraform type is paid for as it is used; None for others."""
+    found: str | None = _table()["by_use"].get(type)
+    return found
+
+
+def never_priced(type: str) -> str | None:  # noqa: A002
+    """Why a resource of that Terraform type has no known price; None for others."""
+    found: str | None = _table()["unknown"].get(type)
+    return found
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return table("meters")

@@ -1,0 +1,209 @@
+"""The parts of resources in a Terraform plan, by their type and attributes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.cost import parts as make
+from fairway_core.cost.meters import never_priced, paid_by_use
+from fairway_core.cost.parts import Counts, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_DISK_KINDS = {
+    "Premium_LRS": "premium",
+    "StandardSSD_LRS": "standard_ssd",
+    "Standard_LRS": "standard_hdd",
+    "PremiumV2_LRS": "premium_v2",
+    "UltraSSD_LRS": "ultra",
+}
+# How formulas of `fairway_core.autoscale` begin, and how they end where all nodes are alike.
+_LIMITS = re.compile(r"minNodes = ([0-9]+);\nmaxNodes = ([0-9]+);")
+_ONE_KIND = re.compile(
+    r"^\$Target\w+Nodes = 0;\n\$Target(Dedicated|LowPriority)Nodes = total;", re.MULTILINE
+)
+_UNKNOWN_NUMBER = "its number is known after apply"
+
+
+def parts_of_resource(
+    address: str,
+    type: str,  # noqa: A002
+    attributes: Mapping[str, Any],
+    region: str,
+) -> list[Part]:
+    """What a resource with these attributes costs; nothing for what costs nothing.
+
+    `attributes` are those before or after the change, as `terraform show -json` writes them:
+    what is known only after apply is missing there. `region` is where it stands.
+    """
+    maker = _MAKERS.get(type)
+    if maker is not None:
+        return maker(address, attributes, region)
+    reason = paid_by_use(type)
+    if reason is not None:
+        return [make.used(address, region, what=type, reason=reason)]
+    reason = never_priced(type)
+    return [make.unpriced(address, region, what=type, reason=reason)] if reason else []
+
+
+def is_priced(type: str) -> bool:  # noqa: A002
+    """Whether a resource of that type may have parts with a price, known or not."""
+    return type in _MAKERS or never_priced(type) is not None
+
+
+def _scale_set(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+    size, instances = attributes.get("sku"), _number(attributes.get("instances"))
+    if not isinstance(size, str) or instances is None:
+        return [make.unpriced(address, region, what="nodes", reason=_UNKNOWN_NUMBER)]
+    counts = Counts(instances, instances, instances)
+    spot = attributes.get("priority") == "Spot"
+    return [
+        make.nodes(address, region, size=size, counts=counts, spot=spot),
+        *_os_disk(address, attributes, region, counts),
+    ]
+
+
+def _machine(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+    size = attributes.get("size")
+    if not isinstance(size, str):
+        return [make.unpriced(address, region, what="VM", reason="its size is not known")]
+    spot = attributes.get("priority") == "Spot"
+    return [
+        make.nodes(address, region, size=size, counts=make.ONE, spot=spot),
+        *_os_disk(address, attributes, region, make.ONE),
+    ]
+
+
+def _os_disk(
+    address: str, attributes: Mapping[str, Any], region: str, counts: Counts
+) -> list[Part]:
+    disk = _block(attributes.get("os_disk"))
+    if disk.get("diff_disk_settings"):
+        return []  # on the node itself
+    kind = _DISK_KINDS.get(str(disk.get("storage_account_type")))
+    if kind not in ("premium", "standard_ssd", "standard_hdd"):
+        reason = "its kind is not known"
+        return [make.unpriced(address, region, what="system disk", reason=reason)]
+    gib = _number(disk.get("disk_size_gb")) or None
+    return [make.tiered_disks(address, region, kind=kind, gib=gib, counts=counts)]
+
+
+def _disk(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+    kind = _DISK_KINDS.get(str(attributes.get("storage_account_type")))
+    gib = _number(attributes.get("disk_size_gb"))
+    if kind is None or not gib:
+        reason = "its kind or size is not known"
+        return [make.unpriced(address, region, what="disk", reason=reason)]
+    if kind not in ("premium_v2", "ultra"):
+        return [make.tiered_disks(address, region, kind=kind, gib=gib)]
+    iops = _number(attributes.get("disk_iops_read_write"))
+    mbps = _number(attributes.get("disk_mbps_read_write"))
+    if iops is None or mbps is None:
+        reason = "its IOPS or MB/s are known after apply"
+        return [make.unpriced(address, region, what=f"disk of {gib} GiB", reason=reason)]
+    return make.provisioned_disks(address, region, kind=kind, gib=gib, iops=iops, mbps=mbps)
+
+
+def _pool(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+    size = _size(str(attributes.get("vm_size")))
+    formula = _block(attributes.get("auto_scale")).get("formula")
+    if isinstance(formula, str):
+        return [_scaled(address, size, formula, region)]
+    scale = _block(attributes.get("fixed_scale"))
+    if not scale:
+        reason = "how many nodes it has is known after apply"
+        return [make.unpriced(address, region, what=f"nodes of {size}", reason=reason)]
+    found = []
+    for key, spot in (("target_dedicated_nodes", False), ("target_low_priority_nodes", True)):
+        count = _number(scale.get(key)) or 0
+        if count:
+            counts = Counts(count, count, count)
+            found.append(make.nodes(address, region, size=size, counts=counts, spot=spot))
+    return found
+
+
+def _scaled(address: str, size: str, formula: str, region: str) -> Part:
+    """Nodes between the limits that a formula of Fairway's own begins with."""
+    limits, kind = _LIMITS.match(formula), _ONE_KIND.search(formula)
+    if limits is None or kind is None:
+        reason = "how many nodes its formula asks for cannot be told"
+        return make.unpriced(address, region, what=f"nodes of {size}", reason=reason)
+    least, most = (int(limit) for limit in limits.groups())
+    counts, spot = Counts(least, most, least), kind[1] == "LowPriority"
+    return make.nodes(address, region, size=size, counts=counts, spot=spot)
+
+
+def _size(name: str) -> str:
+    """The size as the catalogue spells it: Batch writes it in capitals."""
+    from fairway_core.catalog.sizes import known_size
+
+    known = known_size(name)
+    return known.name if known else name
+
+
+def _share(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+    if attributes.get("enabled_protocol") != "NFS":
+        reason = "paid for by the GB that is kept and by the operation"
+        return [make.used(address, region, what="file share", reason=reason)]
+    # How often it is kept is a matter of its account, and not among its attributes.
+    reason = "its price depends on the replication of its account"
+    what = f"{attributes.get('quota')} GiB"
+    return [make.unpriced(address, region, what=what, reason=reason)]
+
+
+def _netapp(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+    tib, level = _number(attributes.get("size_in_tb")), attributes.get("service_level")
+    if tib is None or not isinstance(level, str):
+        return [make.unpriced(address, region, what="pool", reason="its size is not known")]
+    return [make.netapp_pool(address, region, level=level, tib=tib)]
+
+
+def _public_ip(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+    if attributes.get("sku") == "Standard":
+        return [make.flat(address, region, meter="public_ip", what="public address")]
+    reason = "only addresses of the sku Standard have a known price"
+    return [make.unpriced(address, region, what="public address", reason=reason)]
+
+
+def _sku_meter(family: str) -> Callable[[str, Mapping[str, Any], str], list[Part]]:
+    def make_part(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+        sku = attributes.get("sku")
+        if not isinstance(sku, str):
+            return [make.unpriced(address, region, what=family, reason="its sku is not known")]
+        return [make.flat(address, region, meter=f"{family}/{sku}", what=f"{sku} {family}")]
+
+    return make_part
+
+
+def _flat(meter: str, what: str) -> Callable[[str, Mapping[str, Any], str], list[Part]]:
+    def make_part(address: str, _: Mapping[str, Any], region: str) -> list[Part]:
+        return [make.flat(address, region, meter=meter, what=what)]
+
+    return make_part
+
+
+def _block(value: Any) -> Mapping[str, Any]:
+    """The one block of a list, or nothing."""
+    first = value[0] if isinstance(value, list) and value else value
+    return first if isinstance(first, dict) else {}
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) else None
+
+
+_MAKERS: dict[str, Callable[[str, Mapping[str, Any], str], list[Part]]] = {
+    "azurerm_bastion_host": _sku_meter("bastion"),
+    "azurerm_batch_pool": _pool,
+    "azurerm_container_registry": _sku_meter("registry"),
+    "azurerm_linux_virtual_machine": _machine,
+    "azurerm_linux_virtual_machine_scale_set": _scale_set,
+    "azurerm_managed_disk": _disk,
+    "azurerm_nat_gateway": _flat("nat_gateway", "gateway"),
+    "azurerm_netapp_pool": _netapp,
+    "azurerm_private_endpoint": _flat("private_endpoint", "private endpoint"),
+    "azurerm_public_ip": _public_ip,
+    "azurerm_storage_share": _share,
+}

@@ -1,0 +1,168 @@
+"""Prices by meter and region, and the two files that they may come from.
+
+A price file is TOML, as `prices.toml` of the catalogue:
+
+    [[prices]]
+    region = "westeurope"      # as Azure spells it; "global" for what costs the same everywhere
+    currency = "USD"
+    source = "our agreement"
+    date = 2026-11-21
+    [prices.hourly]            # an hour, for one unit of a meter of meters.toml
+    "vm/Standard_ND96isr_H100_v5" = 90.0
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import tomllib
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fairway_core.catalog.tables import table
+from fairway_core.cost.meters import GLOBAL, meter
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_CURRENCY = re.compile(r"[A-Z]{3}")
+_KEYS = {"region", "currency", "source", "date", "hourly"}
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one unit of a meter costs an hour, who says so, and since when that is known."""
+
+    hourly: float
+    source: str
+    date: datetime.date
+
+
+class Prices(Protocol):
+    """Where prices come from."""
+
+    @property
+    def currency(self) -> str:
+        """Of all its prices, by ISO code."""
+
+    def price(self, meter: str, region: str) -> Price | None:
+        """The price of a meter in a region; None where it is not known."""
+
+
+@dataclass(frozen=True)
+class PriceTable:
+    """Prices that were read before, by region and meter."""
+
+    currency: str = "USD"
+    rows: Mapping[tuple[str, str], Price] = field(default_factory=dict)
+
+    def price(self, meter: str, region: str) -> Price | None:
+        """The price in the region, or the one that is the same everywhere."""
+        return self.rows.get((region, meter)) or self.rows.get((GLOBAL, meter))
+
+
+@dataclass(frozen=True)
+class FirstOf:
+    """Prices of the first source that knows them; all are in one currency."""
+
+    sources: tuple[Prices, ...]
+
+    @property
+    def currency(self) -> str:
+        """That of the first source, and of all."""
+        return self.sources[0].currency
+
+    def price(self, meter: str, region: str) -> Price | None:
+        """What the first source says that says anything."""
+        found = (source.price(meter, region) for source in self.sources)
+        return next((price for price in found if price is not None), None)
+
+
+@cache
+def snapshot() -> PriceTable:
+    """The prices that come with Fairway, in US dollars.
+
+    >>> snapshot().price("nat_gateway", "westeurope").hourly
+    0.045
+    """
+    found = _price_table(table("prices"), "prices.toml")
+    rows = {
+        key: replace(price, source=f"Fairway's own snapshot: {price.source}")
+        for key, price in found.rows.items()
+    }
+    return PriceTable(found.currency, rows)
+
+
+def prices_at_hand(file: Path | None = None) -> Prices:
+    """Prices without asking anybody: those of `file`, or the kept ones and the snapshot."""
+    if file is not None:
+        return read_prices(file)
+    from fairway_core.cost.cache import CachedPrices
+
+    return FirstOf((CachedPrices(), snapshot()))
+
+
+def read_prices(file: Path) -> PriceTable:
+    """The prices in a file; UserError where it is missing or is no price file."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError.of("no-such-file", f"{file}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError.of("unreadable-prices", f"{file}: {error}") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError.of("not-toml", f"{file}: {error}", "docs/cost.md shows one") from None
+    return _price_table(data, str(file))
+
+
+def _price_table(data: Mapping[str, Any], file: str) -> PriceTable:
+    tables = data.get("prices")
+    if not isinstance(tables, list) or not tables:
+        raise _wrong(file, "holds no `[[prices]]`")
+    rows: dict[tuple[str, str], Price] = {}
+    currencies = set()
+    for one in tables:
+        rows.update(_rows(one, file))
+        currencies.add(one["currency"])
+    if len(currencies) > 1:
+        raise _wrong(file, f"prices in {' and '.join(sorted(currencies))} cannot be added up")
+    return PriceTable(currencies.pop(), rows)
+
+
+def _rows(one: Any, file: str) -> Iterable[tuple[tuple[str, str], Price]]:
+    if not isinstance(one, dict) or set(one) != _KEYS:
+        missing = sorted(_KEYS.symmetric_difference(one if isinstance(one, dict) else ()))
+        raise _wrong(file, f"each `[[prices]]` has {', '.join(sorted(_KEYS))}; look at {missing}")
+    date = one["date"]
+    if not isinstance(date, datetime.date) or isinstance(date, datetime.datetime):
+        raise _wrong(file, f"`date = {date!r}` is not a day such as 2026-11-21")
+    if not isinstance(one["currency"], str) or not _CURRENCY.fullmatch(one["currency"]):
+        raise _wrong(file, f"`{one['currency']}` is not a currency's ISO code such as USD")
+    if not isinstance(one["region"], str) or not isinstance(one["source"], str):
+        raise _wrong(file, "`region` and `source` are text")
+    if not isinstance(one["hourly"], dict):
+        raise _wrong(file, "`hourly` holds a price for each meter")
+    for name, amount in one["hourly"].items():
+        _check_price(name, amount, file)
+        yield (one["region"].lower(), name), Price(float(amount), one["source"], date)
+
+
+def _check_price(name: str, amount: object, file: str) -> None:
+    try:
+        meter(name)
+    except KeyError:
+        raise _wrong(file, f"no meter is called `{name}`") from None
+    number = isinstance(amount, int | float) and not isinstance(amount, bool)
+    # `inf` and `nan` are numbers in TOML.
+    if not number or not 0 < float(str(amount)) < float("inf"):
+        mend = "leave it out where it is not known"
+        raise _wrong(file, f"`{name} = {amount}` is no price an hour", mend)
+
+
+def _wrong(file: str, message: str, mend: str = "docs/cost.md shows the format") -> UserError:
+    return UserError.of("wrong-prices", f"{file}: {message}", mend)

@@ -1,0 +1,152 @@
+"""Azure's public retail-price service: no credentials, pages of rows, and patience.
+
+One meter has a dozen rows, most of them for Windows, for reservations or for what is sold no
+more. What is left must be one price; where it is more or less than one, it is unknown.
+Source: Azure Retail Prices documentation.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.cost.address import service_url
+from fairway_core.cost.meters import HOURS_A_MONTH, Meter
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_VERSION = "2023-01-01-preview"
+_TRIES = 6
+# Of what never answered: a machine without a network is not kept waiting.
+_TRIES_TO_REACH = 3
+_LONGEST_WAIT = 30.0
+_TIMEOUT = 30.0
+_MOST_PAGES = 50
+_RETRIED = frozenset({408, 429, 500, 502, 503, 504})
+_MARKS_OF_OTHERS = (" Win", "Cloud Services", "CloudServices", "Dedicated")
+_HOURS = {"hour": 1.0, "day": 24.0, "month": float(HOURS_A_MONTH)}
+
+
+@dataclass
+class PriceService:
+    """Asks the service; `wait` sleeps for so many seconds between tries."""
+
+    url: str = field(default_factory=service_url)
+    wait: Callable[[float], None] = time.sleep
+
+    def hourly(self, meter: Meter, region: str) -> float | None:
+        """US dollars an hour for one unit of the meter; None where there is no one price.
+
+        Raises UserError, exit code 5, where the service cannot be reached or gives up.
+        """
+        prices = set()
+        for row in self._rows(_filter(meter, "Global" if meter.is_global else region)):
+            price = hourly_price(row, meter)
+            if price is not None:
+                prices.add(price)
+        return prices.pop() if len(prices) == 1 else None
+
+    def _rows(self, filter_: str) -> Iterator[dict[str, Any]]:
+        query = {"api-version": _VERSION, "currencyCode": "'USD'", "$filter": filter_}
+        encoded = urllib.parse.urlencode(query, safe="$", quote_via=urllib.parse.quote)
+        page: str | None = f"{self.url}?{encoded}"
+        for _ in range(_MOST_PAGES):
+            if page is None:
+                return
+            answer = self._get(page)
+            items = answer.get("Items")
+            if not isinstance(items, list):
+                raise _failed("its answer holds no `Items`")
+            yield from (item for item in items if isinstance(item, dict))
+            page = answer.get("NextPageLink") or None
+            if page is not None and _origin(page) != _origin(self.url):
+                raise _failed(f"its next page is elsewhere: {_origin(page)[1]}")
+        raise _failed(f"more than {_MOST_PAGES} pages for one price")
+
+    def _get(self, url: str) -> dict[str, Any]:
+        reason = ""
+        for attempt in range(_TRIES):
+            try:
+                # `service_url` and `_rows` let nothing but https and this machine through.
+                with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:  # noqa: S310
+                    answer = json.load(response)
+                if not isinstance(answer, dict):
+                    raise _failed("its answer is no object")
+                return answer
+            except urllib.error.HTTPError as error:
+                with error:
+                    reason = f"HTTP {error.code}"
+                    if error.code not in _RETRIED:
+                        raise _failed(reason) from None
+                    wanted = error.headers.get("Retry-After")
+            except (OSError, HTTPException, ValueError) as error:
+                reason, wanted = str(getattr(error, "reason", error)) or type(error).__name__, None
+                if attempt + 1 >= _TRIES_TO_REACH:
+                    break
+            if attempt + 1 < _TRIES:
+                self.wait(_pause(attempt, wanted))
+        raise _failed(f"{reason}, {attempt + 1} times")
+
+
+def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
+    """The price an hour of one unit in a row of the service; None for a row of something else."""
+    price, name = row.get("retailPrice"), str(row.get("skuName"))
+    if row.get("type") != "Consumption" or not isinstance(price, int | float) or price <= 0:
+        return None
+    # A field's value is compared here too: the service has been seen to answer with more.
+    if any(row.get(field_) != value for field_, value in meter.fields):
+        return None
+    if dict(meter.fields).get("serviceName") == "Virtual Machines":
+        if any(mark in str(row.get("productName")) for mark in _MARKS_OF_OTHERS):
+            return None
+        if name.endswith(" Low Priority") or name.endswith(" Spot") is not meter.spot:
+            return None
+    count, hours = _unit(str(row.get("unitOfMeasure")))
+    return None if hours is None else float(price) / count / hours
+
+
+def _unit(text: str) -> tuple[float, float | None]:
+    """How many units a price is for and for how many hours: `1 GiB/Month`, `1 Hour`, `1/Day`."""
+    number, _, _ = text.partition(" ")
+    number = number.partition("/")[0].replace(",", "")
+    hours = _HOURS.get(text.replace("/", " ").rpartition(" ")[2].lower())
+    return (float(number), hours) if number.isdecimal() and float(number) > 0 else (1.0, None)
+
+
+def _filter(meter: Meter, region: str) -> str:
+    fields = (("armRegionName", region), ("priceType", "Consumption"), *meter.fields)
+    return " and ".join(f"{name} eq '{_escaped(value)}'" for name, value in fields)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("'", "''")
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port; the service writes the port of https where nobody needs it."""
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.scheme, parts.hostname, port
+
+
+def _pause(attempt: int, wanted: str | None) -> float:
+    """Seconds: what the service asks for, or twice as long each time."""
+    asked = float(wanted) if wanted and wanted.isdecimal() else 2.0**attempt
+    return min(asked, _LONGEST_WAIT)
+
+
+def _failed(reason: str) -> UserError:
+    return UserError.of(
+        "prices-unreachable",
+        f"Azure's price service: {reason}",
+        "try again later, or take --offline for the prices that are at hand",
+        exit_code=5,
+    )

@@ -1,0 +1,246 @@
+"""What changes of a resource, attribute by attribute, without its secrets.
+
+Terraform writes four trees of one shape: the values before and after, which of them are
+sensitive, and which are known only after apply. They are walked side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+class _Marker:
+    """Stands where a value must not or cannot be shown."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+HIDDEN = _Marker("(sensitive)")
+"""In place of a secret."""
+UNKNOWN = _Marker("(known after apply)")
+"""In place of what Azure decides."""
+
+# Hidden even where the provider does not say that they are secret.
+_SECRET_NAMES = re.compile(
+    r"(^|_)(password|secret_value|access_key|account_key|connection_string|sas|sas_token|sas_url"
+    r"|private_key|protected_settings)$"
+)
+
+
+@dataclass(frozen=True)
+class AttributeChange:
+    """One attribute: `old` and `new` are plain data, HIDDEN or UNKNOWN; None is nothing.
+
+    `forces` says that the resource must be replaced because of it.
+    """
+
+    path: str
+    old: Any
+    new: Any
+    forces: bool = False
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A value with its masks: which parts of it are sensitive, and which are unknown."""
+
+    value: Any
+    sensitive: Any = False
+    unknown: Any = False
+
+    def shown(self) -> Any:
+        """The value as it may be shown."""
+        return masked(self.value, self.sensitive, self.unknown)
+
+
+def attribute_changes(change: Mapping[str, Any], *, exact: bool = False) -> list[AttributeChange]:
+    """What differs between before and after, in the order of the attributes.
+
+    `null`, an empty text, an empty list, zero and false are all nothing to Terraform's
+    providers: a change from one to another is told only with `exact`.
+    """
+    before = _Seen(change.get("before"), change.get("before_sensitive", False))
+    after = _Seen(
+        change.get("after"),
+        change.get("after_sensitive", False),
+        change.get("after_unknown", False),
+    )
+    forcing = [tuple(path) for path in change.get("replace_paths") or ()]
+    return [
+        AttributeChange(_dotted(path), old.shown(), new.shown(), _forces(path, forcing))
+        for path, old, new in _differences((), before, after, exact)
+    ]
+
+
+def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
+    """The value with markers in place of what is secret or not known yet."""
+    if unknown is True:
+        return UNKNOWN
+    if sensitive is True:
+        return None if value is None else HIDDEN
+    if isinstance(value, dict) or (value is None and isinstance(unknown, dict) and unknown):
+        return _masked_mapping(value or {}, sensitive, unknown)
+    if isinstance(value, list):
+        return [
+            masked(item, _mask_of(sensitive, index), _mask_of(unknown, index))
+            for index, item in enumerate(value)
+        ]
+    return value
+
+
+def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> Any:
+    """The same of a mapping, most of whose items are plain and have no mask."""
+    sensitive, unknown = sensitive or {}, unknown or {}
+    if not isinstance(sensitive, dict):
+        return HIDDEN
+    if not isinstance(unknown, dict):
+        return UNKNOWN
+    shown = dict(value)
+    for key, item in value.items():
+        secret, later = sensitive.get(key) or _is_secret(key), unknown.get(key)
+        if secret or later or (item and isinstance(item, dict | list)):
+            shown[key] = masked(item, secret, later)
+    for key, later in unknown.items():
+        if later and key not in value:
+            shown[key] = masked(None, sensitive.get(key), later)
+    return shown
+
+
+def _secrecy(mask: Any, key: str | int) -> Any:
+    """The part of a mask of what is sensitive; some names are secret without one."""
+    if isinstance(key, str) and _is_secret(key):
+        return True
+    return _mask_of(mask, key)
+
+
+@cache
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAMES.search(name) is not None
+
+
+def _mask_of(mask: Any, key: str | int) -> Any:
+    """The part of a mask for a key or an index; a mask of another shape holds for all."""
+    if mask is False:
+        return False
+    if isinstance(mask, dict) and isinstance(key, str):
+        return mask.get(key, False)
+    if isinstance(mask, list) and isinstance(key, int):
+        return mask[key] if key < len(mask) else False
+    return bool(mask)
+
+
+def _differences(
+    path: tuple[str | int, ...], old: _Seen, new: _Seen, exact: bool
+) -> Iterator[tuple[tuple[str | int, ...], _Seen, _Seen]]:
+    """The smallest parts that differ, each with its path."""
+    hidden = old.sensitive is True or new.sensitive is True
+    if new.unknown is True or hidden:
+        if new.unknown is True or not _same(old.value, new.value, exact):
+            yield path, _hidden(old, hidden), _hidden(new, hidden)
+        return
+    if isinstance(old.value, dict) and _is_mapping(new):
+        yield from _of_mappings(path, old, new, exact)
+    elif old.value is None and not path:
+        yield from _of_mappings(path, _Seen({}), new, exact)
+    elif isinstance(old.value, list) and isinstance(new.value, list) and _has_blocks(old, new):
+        yield from _of_blocks(path, old, new, exact)
+    elif not _same(old.value, new.value, exact):
+        yield path, old, new
+
+
+def _hidden(seen: _Seen, hidden: bool) -> _Seen:
+    return _Seen(seen.value, True, seen.unknown) if hidden and seen.value is not None else seen
+
+
+def _is_mapping(seen: _Seen) -> bool:
+    return isinstance(seen.value, dict)
+
+
+def _has_blocks(old: _Seen, new: _Seen) -> bool:
+    items = [*old.value, *new.value]
+    return bool(items) and all(isinstance(item, dict) for item in items)
+
+
+def _of_mappings(
+    path: tuple[str | int, ...], old: _Seen, new: _Seen, exact: bool
+) -> Iterator[tuple[tuple[str | int, ...], _Seen, _Seen]]:
+    before, after = old.value or {}, new.value or {}
+    unknown = new.unknown if isinstance(new.unknown, dict) else {}
+    for key in {**before, **after, **unknown}:
+        yield from _differences((*path, key), _below(old, key), _below(new, key), exact)
+
+
+def _below(seen: _Seen, key: str | int) -> _Seen:
+    value = seen.value[key] if isinstance(key, int) else (seen.value or {}).get(key)
+    return _Seen(value, _secrecy(seen.sensitive, key), _mask_of(seen.unknown, key))
+
+
+def _of_blocks(
+    path: tuple[str | int, ...], old: _Seen, new: _Seen, exact: bool
+) -> Iterator[tuple[tuple[str | int, ...], _Seen, _Seen]]:
+    """Blocks with names are compared by name, as sets have no order; others by their place."""
+    keys_before, keys_after = _keys(old.value), _keys(new.value)
+    if keys_before is None or keys_after is None:
+        keys_before, keys_after = list(range(len(old.value))), list(range(len(new.value)))
+    before = {key: _below(old, index) for index, key in enumerate(keys_before)}
+    after = {key: _below(new, index) for index, key in enumerate(keys_after)}
+    nothing = _Seen(None)
+    for key in {**before, **after}:
+        one, other = before.get(key, nothing), after.get(key, nothing)
+        yield from _differences((*path, key), one, other, exact)
+
+
+def _keys(items: Sequence[Mapping[str, Any]]) -> list[str | int] | None:
+    """The names of blocks that all have one of their own."""
+    names = [item.get("name") for item in items]
+    if all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names):
+        return list(names)  # type: ignore[arg-type]
+    return None
+
+
+def _same(old: Any, new: Any, exact: bool) -> bool:
+    return bool(old == new) or (not exact and not _is_something(old) and not _is_something(new))
+
+
+def _is_something(value: Any) -> bool:
+    """Whether there is a value other than a provider's nothing, at any depth."""
+    if isinstance(value, dict):
+        return any(_is_something(item) for item in value.values())
+    if isinstance(value, list):
+        return any(_is_something(item) for item in value)
+    return bool(value)
+
+
+def _forces(path: Sequence[str | int], forcing: Sequence[tuple[str | int, ...]]) -> bool:
+    """Whether the path is below a forcing one; blocks found by name stand for any place."""
+    return any(_is_below(path, one) or _is_below(one, path) for one in forcing)
+
+
+def _is_below(path: Sequence[str | int], other: Sequence[str | int]) -> bool:
+    if len(path) < len(other):
+        return False
+    pairs = zip(path, other, strict=False)
+    return all(mine == theirs or isinstance(theirs, int) for mine, theirs in pairs)
+
+
+def _dotted(path: Sequence[str | int]) -> str:
+    """The path as Terraform writes it: `network_interface[0].name`, `security_rule["ssh"]`."""
+    text = ""
+    for index, step in enumerate(path):
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif index and not step.isidentifier():
+            text += f'["{step}"]'
+        else:
+            text += f".{step}" if index else step
+    return text

@@ -1,0 +1,180 @@
+"""What a plan does with each resource, in words of our own for Terraform's lists of actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_core.review.attributes import (
+    HIDDEN,
+    UNKNOWN,
+    AttributeChange,
+    attribute_changes,
+    masked,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_core.review.plan import Plan
+
+
+class Action(StrEnum):
+    """What becomes of a resource."""
+
+    DESTROY = "destroy"
+    REPLACE = "replace"
+    CHANGE = "change"
+    CREATE = "create"
+    FORGET = "forget"
+    MOVE = "move"
+    IMPORT = "import"
+
+
+_ACTIONS = {
+    ("create",): Action.CREATE,
+    ("update",): Action.CHANGE,
+    ("delete", "create"): Action.REPLACE,
+    ("create", "delete"): Action.REPLACE,
+    ("create", "forget"): Action.REPLACE,
+    ("delete",): Action.DESTROY,
+    ("forget",): Action.FORGET,
+}
+_NOTHING = frozenset({("no-op",), ("read",)})
+
+# What tells a new resource from its like in one line.
+_FACTS = (
+    "name",
+    "sku",
+    "size",
+    "vm_size",
+    "instances",
+    "storage_account_type",
+    "disk_size_gb",
+    "quota",
+    "storage_capacity_in_tb",
+    "role_definition_name",
+    "zone",
+    "location",
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What would be done with one resource, or was done to it: then it is drift.
+
+    `because` names the attributes that force a replacement, `reason` is Terraform's own word
+    for it. `attributes` is empty for what is created or destroyed; what a resource is created
+    with stands in `created`, without its secrets.
+    """
+
+    stack: str
+    address: str
+    type: str
+    provider: str
+    action: Action
+    because: tuple[str, ...] = ()
+    reason: str = ""
+    moved_from: str = ""
+    deposed: str = ""
+    attributes: tuple[AttributeChange, ...] = ()
+    created: Any = None
+    raw: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Which resource it is: a replaced one may have left a deposed object behind."""
+        return self.stack, self.address, self.deposed
+
+    @property
+    def facts(self) -> list[tuple[str, Any]]:
+        """What to say of a new resource in one line."""
+        values = self.created if isinstance(self.created, dict) else {}
+        return [
+            (name, values[name])
+            for name in _FACTS
+            if values.get(name) not in (None, "", UNKNOWN, HIDDEN)
+        ]
+
+
+def changes_of(plan: Plan) -> Iterator[Change]:
+    """What the plan would do, in its own order; nothing for what stays and what is only read.
+
+    Raises UserError for an action that is not known: what it does could not be said.
+    """
+    for resource in plan.changes:
+        actions = tuple(resource["change"]["actions"])
+        if resource.get("mode") == "data":
+            continue
+        action = _ACTIONS.get(actions)
+        if action is None and actions in _NOTHING:
+            action = _of_nothing(resource)
+            if action is None:
+                continue
+        if action is None:
+            raise UserError.of(
+                "unknown-action",
+                f"{plan.stack}: `{resource['address']}` has the actions {list(actions)}",
+                "this plan was made by a newer Terraform than Fairway knows",
+            )
+        yield _change(plan.stack, resource, action)
+
+
+def drift_of(plan: Plan) -> Iterator[Change]:
+    """What was changed or deleted outside of Terraform, as far as it can be seen.
+
+    Terraform also lists what it merely reads in another way than it wrote it: nothing.
+    """
+    for resource in plan.drift:
+        action = _ACTIONS.get(tuple(resource["change"]["actions"]))
+        if action is None:
+            continue
+        change = _change(plan.stack, resource, action, exact=False)
+        if change.attributes or action is not Action.CHANGE:
+            yield change
+
+
+def _of_nothing(resource: Mapping[str, Any]) -> Action | None:
+    """A resource that stays as it is may get another address, or become Terraform's."""
+    if resource["change"].get("importing"):
+        return Action.IMPORT
+    return Action.MOVE if resource.get("previous_address") else None
+
+
+def _change(
+    stack: str, resource: Mapping[str, Any], action: Action, *, exact: bool = True
+) -> Change:
+    """With `exact` a change of which nothing could be seen is told to the letter."""
+    change = resource["change"]
+    compared = action in (Action.CHANGE, Action.REPLACE, Action.IMPORT)
+    attributes = attribute_changes(change) if compared else []
+    if action is Action.CHANGE and exact and not attributes:
+        attributes = attribute_changes(change, exact=True)
+    created = None
+    if action is Action.CREATE:
+        created = masked(
+            change.get("after"), change.get("after_sensitive"), change.get("after_unknown")
+        )
+    return Change(
+        stack=stack,
+        address=resource["address"],
+        type=resource["type"],
+        provider=_provider(str(resource.get("provider_name", ""))),
+        action=action,
+        because=tuple(
+            ".".join(str(step) for step in path) for path in change.get("replace_paths") or ()
+        ),
+        reason=str(resource.get("action_reason") or ""),
+        moved_from=str(resource.get("previous_address") or ""),
+        deposed=str(resource.get("deposed") or ""),
+        attributes=tuple(attributes),
+        created=created,
+        raw=change,
+    )
+
+
+def _provider(name: str) -> str:
+    """The provider without its registry's host: `hashicorp/azurerm`."""
+    return "/".join(name.split("/")[-2:])

@@ -1,0 +1,206 @@
+"""The words of a review, the same for a terminal and for a pull request.
+
+A line is a list of pieces: `str` for our own words, `Given` for text from a plan, which is
+never trusted. How each is written is up to who prints it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.cost.meters import HOURS_A_MONTH
+from fairway_core.review.attributes import HIDDEN, UNKNOWN
+from fairway_core.review.changes import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_core.review.attributes import AttributeChange
+    from fairway_core.review.changes import Change
+    from fairway_core.review.costs import CostReview
+    from fairway_core.review.outputs import OutputChange
+    from fairway_core.review.review import Review, StackReview
+
+# Longer values are cut around the place at which old and new differ.
+_LONGEST = 100
+_MOST_ATTRIBUTES = 40
+
+DONE: Mapping[Action, str] = {
+    Action.DESTROY: "destroyed",
+    Action.REPLACE: "replaced",
+    Action.CHANGE: "changed",
+    Action.CREATE: "created",
+    Action.FORGET: "forgotten, and kept in Azure",
+    Action.MOVE: "called otherwise",
+    Action.IMPORT: "taken over",
+}
+"""What becomes of resources, in the order in which a reader should see them."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Text that came from a plan."""
+
+    text: str
+
+
+Line = list[str | Given]
+
+
+def summary(review: Review) -> str:
+    """One sentence: how many resources become what, in all stacks."""
+    return _counted(review.totals())
+
+
+def summary_of_stack(stack: StackReview) -> str:
+    """The same of one stack, or that it waits."""
+    if stack.state == "waiting":
+        return "waits for other stacks"
+    counts = dict.fromkeys(Action, 0)
+    for change in (*stack.changes, *stack.pending):
+        counts[change.action] += 1
+    return _counted(counts)
+
+
+def _counted(counts: Mapping[Action, int]) -> str:
+    parts = [f"{count} {DONE[action]}" for action, count in counts.items() if count]
+    return ", ".join(parts) if parts else "nothing would change"
+
+
+def change_line(change: Change) -> Line:
+    """The resource, and why it is replaced or what it is made with."""
+    line: Line = [Given(change.address)]
+    if change.deposed:
+        line += [" (deposed ", Given(change.deposed), ")"]
+    if change.moved_from:
+        line += [", which was ", Given(change.moved_from)]
+    if change.because:
+        line += [" because of ", Given(", ".join(change.because))]
+    elif change.action is Action.REPLACE and change.reason:
+        line += [": ", Given(change.reason.replace("_", " "))]
+    facts = ", ".join(f"{name} = {written(value)}" for name, value in change.facts)
+    if facts:
+        line += [": ", Given(facts)]
+    return line
+
+
+def attribute_lines(change: Change) -> Iterator[Line]:
+    """Each attribute, old → new; those that Azure decides anew are counted only."""
+    unknown = [each for each in change.attributes if _is_noise(change, each)]
+    told = [each for each in change.attributes if not _is_noise(change, each)]
+    for each in told[:_MOST_ATTRIBUTES]:
+        yield attribute_line(each)
+    if len(told) > _MOST_ATTRIBUTES:
+        yield [f"and {len(told) - _MOST_ATTRIBUTES} more attributes, see `--json`"]
+    if unknown:
+        count = len(unknown)
+        yield [f"{count} attribute{'s' if count > 1 else ''} known after apply"]
+
+
+def attribute_line(attribute: AttributeChange) -> Line:
+    """One attribute, old → new."""
+    old, new = both_written(attribute.old, attribute.new)
+    line: Line = [Given(attribute.path), ": ", Given(old), " → ", Given(new)]
+    return [*line, " forces replacement"] if attribute.forces else line
+
+
+def output_line(output: OutputChange) -> Line:
+    """One output, old → new."""
+    old, new = both_written(output.old, output.new)
+    return [Given(output.name), ": ", Given(old), " → ", Given(new)]
+
+
+def waiting_line(stack: StackReview) -> Line:
+    """For which stacks it waits."""
+    return [
+        "not planned yet: it reads the outputs of ",
+        Given(", ".join(stack.waits_for)),
+        ", which is not deployed",
+    ]
+
+
+def reread_line(stack: StackReview) -> Line:
+    """That Terraform lists drift in which no value differs."""
+    count = f"{stack.reread} resource{'s' if stack.reread > 1 else ''}"
+    return [f"drift of {count} is in form only: no value differs"]
+
+
+def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
+    """The difference, that of `most` resources, and where the prices are from."""
+    known, changes = cost.known
+    if not changes:
+        yield ["nothing that would change has a price by the hour"]
+        return
+    without = f", without what has no known price in {changes - known} of {changes} changes"
+    share = without if known < changes else ""
+    high, low = (_hour_and_month(x, cost.currency) for x in (cost.hourly, cost.hourly_at_minimum))
+    where = "" if high == low else f" at the maximum of nodes, {low} at the minimum"
+    yield [f"{high}{where}{share}"]
+    for each in cost.changes[:most]:
+        before, after = _amount(each.before), _amount(each.after)
+        said = each.whole or each.before is None or each.after is None
+        rest = "" if said else ", and parts without a known price"
+        yield [
+            Given(each.address),
+            " ",
+            Given(each.what),
+            f": {before} → {after} {cost.currency} an hour{rest}",
+        ]
+    if most is not None and changes > most:
+        yield [f"and {changes - most:,} more, see `--json`"]
+    dates = sorted({(price.source, price.date.isoformat()) for price in cost.prices})
+    for source, date in dates:
+        yield ["prices from ", Given(source), f", of {date}"]
+
+
+def written(value: Any) -> str:
+    """A value as JSON writes it, and markers as they are."""
+    if value in (HIDDEN, UNKNOWN):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False, default=repr)
+
+
+def both_written(old: Any, new: Any) -> tuple[str, str]:
+    """Old and new, each cut to what differs where it is long.
+
+    >>> both_written("1", 2)
+    ('"1"', '2')
+    """
+    texts = written(old), written(new)
+    if max(map(len, texts)) <= _LONGEST:
+        return texts
+    pairs = zip(*texts, strict=False)
+    first = next((place for place, (a, b) in enumerate(pairs) if a != b), 0)
+    start = max(0, first - _LONGEST // 4)
+    return _window(texts[0], start), _window(texts[1], start)
+
+
+def _window(text: str, start: int) -> str:
+    if len(text) <= _LONGEST and start == 0:
+        return text
+    end = start + _LONGEST
+    return f"{'…' if start else ''}{text[start:end]}{'…' if len(text) > end else ''}"
+
+
+def _is_noise(change: Change, attribute: AttributeChange) -> bool:
+    return change.action is Action.REPLACE and attribute.new is UNKNOWN and not attribute.forces
+
+
+def _amount(amount: float | None) -> str:
+    return "unknown" if amount is None else f"{amount:,.4g}" if amount < 1000 else f"{amount:,.0f}"
+
+
+def _difference(amount: float | None, currency: str) -> str:
+    if amount is None:
+        return "an unknown amount more or less"
+    sign = "+" if amount >= 0 else "−"
+    return f"{sign}{abs(amount):,.2f} {currency}"
+
+
+def _hour_and_month(hourly: float | None, currency: str) -> str:
+    said = f"{_difference(hourly, currency)} an hour"
+    if hourly is None:
+        return said
+    return f"{said}, {_difference(hourly * HOURS_A_MONTH, currency)} a month of 730 hours"

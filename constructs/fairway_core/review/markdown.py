@@ -1,0 +1,162 @@
+"""A review as a comment of a pull request, in GitHub's Markdown.
+
+Whatever comes from a plan is untrusted: somebody's pull request names the resources. It is
+written inside `<code>`, where nobody is mentioned and nothing is linked, and characters that
+mean something to Markdown or HTML are written as entities where they stand so that they do.
+What matters most comes first: a comment that is too long may be cut at any character.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Severity, printable
+from fairway_core.review import lines
+from fairway_core.review.changes import Action
+from fairway_core.review.lines import DONE, Given
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from fairway_core.findings import Finding
+    from fairway_core.review.changes import Change
+    from fairway_core.review.lines import Line
+    from fairway_core.review.review import Review, StackReview
+
+MARK = "<!-- fairway review -->"
+"""The first line: by it the comment is found again, to be updated in place."""
+
+# Of what a comment lists, more than these nobody reads; what is destroyed is always told.
+_MOST_LINES = 200
+_ALWAYS_TOLD = (Action.DESTROY, Action.REPLACE)
+
+# An underscore between letters, a dot and brackets stay: names of resources are full of them.
+_MEANT = re.compile(
+    r"[&<>`*@#~|\\$:!^]|_(?![A-Za-z0-9])|(?<![A-Za-z0-9])_|(?<=[wW]{3})\.|(?<=\])\("
+)
+
+
+def markdown(review: Review) -> str:
+    """The whole comment, which ends in a newline."""
+    return "\n".join([MARK, *_head(review), *_cost(review), *_stacks(review), *_end(review), ""])
+
+
+def code(text: str) -> str:
+    """Untrusted text, so that it is only ever text.
+
+    >>> code("@all <b>")
+    '<code>&#64;all &#60;b&#62;</code>'
+    """
+    # Line ends, and what turns the direction of text, would show another text than there is.
+    return f"<code>{_MEANT.sub(_entity, printable(text))}</code>"
+
+
+def _entity(found: re.Match[str]) -> str:
+    return f"&#{ord(found[0])};"
+
+
+def _written(line: Line) -> str:
+    return "".join(code(piece.text) if isinstance(piece, Given) else piece for piece in line)
+
+
+def _head(review: Review) -> Iterator[str]:
+    lost = review.lost
+    yield "### Data would be lost" if lost else "### What Terraform would do"
+    yield ""
+    yield f"{lines.summary(review).capitalize()}."
+    if len(review.stacks) > 1:
+        yield ""
+        for stack in review.stacks:
+            yield f"- {code(stack.stack)}: {lines.summary_of_stack(stack)}"
+    if review.losses:
+        yield ""
+    for change in review.losses:
+        word = "allowed" if change.address in review.allowed else "not allowed"
+        yield f"- ⛔ {DONE[change.action]} ({word}): {_written(_loss_line(change))}"
+    for severity, mark in ((Severity.ERROR, "⛔"), (Severity.WARNING, "⚠️")):
+        yield from _findings(review, severity, mark)
+
+
+def _loss_line(change: Change) -> Line:
+    """The resource that holds data, and what forces it to be replaced, old → new."""
+    line: Line = [Given(change.address), " in ", Given(change.stack)]
+    for attribute in change.attributes:
+        if attribute.forces:
+            line += [", because of ", *lines.attribute_line(attribute)[:5]]
+    return line
+
+
+def _findings(review: Review, severity: Severity, mark: str) -> Iterator[str]:
+    from fairway_core.review.review import LOSS
+
+    found = [
+        (stack, finding)
+        for stack in review.stacks
+        for finding in stack.findings
+        if finding.severity is severity and finding.id != LOSS
+    ]
+    if found:
+        yield ""
+    for stack, finding in found:
+        yield f"- {mark} {code(_words(finding))} ({code(stack.stack)}, {code(finding.id)})"
+
+
+def _words(finding: Finding) -> str:
+    return f"{finding.message} – {finding.mend}".replace("`", "")
+
+
+def _cost(review: Review) -> Iterator[str]:
+    if review.cost is None:
+        return
+    first, *rest = (_written(line) for line in lines.cost_lines(review.cost, most=_MOST_LINES))
+    yield from ("", f"**Cost:** {first}", "")
+    if rest:
+        yield from _folded("by resource", [f"- {line}" for line in rest])
+
+
+def _stacks(review: Review) -> Iterator[str]:
+    for stack in review.stacks:
+        yield from ("", f"#### {code(stack.stack)}", "")
+        body = list(_stack(stack))
+        yield from body or ["nothing would change"]
+
+
+def _stack(stack: StackReview) -> Iterator[str]:
+    if stack.state == "waiting":
+        yield _written(lines.waiting_line(stack))
+        yield ""
+    for action, word in DONE.items():
+        yield from _changes([each for each in stack.changes if each.action is action], word)
+    if stack.outputs:
+        yield from _folded(
+            f"{len(stack.outputs)} output{'s' if len(stack.outputs) > 1 else ''}",
+            [f"- {_written(lines.output_line(each))}" for each in stack.outputs],
+        )
+    yield from _changes(stack.pending, "what the base would do already")
+    yield from _changes(stack.dropped, "what only the base would do")
+    yield from _changes(stack.drift, "changed outside of Terraform (drift)")
+    if stack.reread:
+        yield from (_written(lines.reread_line(stack)), "")
+
+
+def _changes(changes: Sequence[Change], title: str) -> Iterator[str]:
+    body = []
+    for number, change in enumerate(changes):
+        if number >= _MOST_LINES and change.action not in _ALWAYS_TOLD:
+            continue
+        body.append(f"- {_written(lines.change_line(change))}")
+        body += [f"  - {_written(line)}" for line in lines.attribute_lines(change)]
+    told = sum(line.startswith("- ") for line in body)
+    if told < len(changes):
+        body.append(f"- and {len(changes) - told:,} more, see `--json`")
+    if body:
+        yield from _folded(f"{len(changes):,} {title}", body)
+
+
+def _folded(title: str, body: Iterable[str]) -> Iterator[str]:
+    yield from ("<details>", f"<summary>{title}</summary>", "", *body, "", "</details>", "")
+
+
+def _end(review: Review) -> Iterator[str]:
+    yield from ("", f"Digest: `{review.digest}`")

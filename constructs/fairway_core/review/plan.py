@@ -1,0 +1,245 @@
+"""Reads the files that a review is made of: one plan a stack, as `terraform show -json` prints it.
+
+In place of a plan there may be what `terraform plan -json` printed, where it failed because
+the stack's inputs are not deployed yet.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_FORMAT = re.compile(r"1\.[0-9]+")
+_LARGEST = 1 << 30
+_HOW = "terraform plan -out tfplan && terraform show -json tfplan > plan.json"
+
+# Names of files that say nothing of the stack: their folder then does.
+_PLAIN_NAMES = frozenset({"plan", "tfplan", "show"})
+_NAME_PREFIXES, _NAME_SUFFIXES = ("plan-", "tfplan-"), (".plan", ".tfplan", "-plan")
+
+_NO_JSON = object()
+# The key that each line of Terraform's machine-readable log has.
+_LEVEL = "@level"
+_REMOTE_STATE = "terraform_remote_state"
+# What cdktf puts before the name of the stack whose outputs another one reads.
+_CDKTF_PREFIX = "cross-stack-reference-input-"
+# The summary of Terraform's diagnostic where a remote state does not exist.
+_NO_STATE = "Unable to find remote state"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A stack, and its plan as plain data; `waits_for` names stacks that are not deployed yet."""
+
+    stack: str
+    data: Mapping[str, Any]
+    waits_for: tuple[str, ...] = ()
+
+    @property
+    def errored(self) -> bool:
+        """Whether Terraform gave up before the plan was whole."""
+        return self.data.get("errored") is True
+
+    @property
+    def changes(self) -> list[Mapping[str, Any]]:
+        """What would be done with each resource."""
+        found: list[Mapping[str, Any]] = self.data.get("resource_changes") or []
+        return found
+
+    @property
+    def drift(self) -> list[Mapping[str, Any]]:
+        """What was done to resources outside of Terraform."""
+        found: list[Mapping[str, Any]] = self.data.get("resource_drift") or []
+        return found
+
+    @property
+    def output_changes(self) -> Mapping[str, Mapping[str, Any]]:
+        """What would become of the stack's outputs, by name."""
+        found: Mapping[str, Mapping[str, Any]] = self.data.get("output_changes") or {}
+        return found
+
+
+def read_plan(argument: str) -> Plan:
+    """The plan in `FILE`, or in FILE of `STACK=FILE`.
+
+    Without a name the stack is called as the file, less `plan-` or `.plan`, or as its folder
+    where the file is called `plan.json`. Raises UserError for a file that is no plan.
+
+    >>> stack_of("out/demo-data.plan.json"), stack_of("out/demo-data/plan.json")
+    ('demo-data', 'demo-data')
+    """
+    name, equals, path = argument.partition("=")
+    file = Path(argument)
+    named = equals and name and "/" not in name and not file.exists()
+    if named:
+        file = Path(path)
+    return _plan(name if named else stack_of(argument), file)
+
+
+def stack_of(path: str) -> str:
+    """The stack that a file's name, or that of its folder, tells."""
+    file = Path(path)
+    name = file.stem
+    if name in _PLAIN_NAMES and file.resolve().parent.name:
+        return file.resolve().parent.name
+    for prefix in _NAME_PREFIXES:
+        name = name.removeprefix(prefix)
+    for suffix in _NAME_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _plan(stack: str, file: Path) -> Plan:
+    content = _content(file)
+    data = _parsed(content)
+    if data is _NO_JSON or (isinstance(data, dict) and _LEVEL in data):
+        return _plan_of_log(stack, file, content)
+    if not isinstance(data, dict) or "format_version" not in data:
+        raise _no_plan(file, "this is JSON, and no plan")
+    version = str(data["format_version"])
+    if not _FORMAT.fullmatch(version):
+        raise _no_plan(file, f"a plan of format {version}, and only formats 1.x are known")
+    if "values" in data and "resource_changes" not in data:
+        raise _no_plan(file, "this is a state, and no plan")
+    if "resource_changes" not in data and "planned_values" not in data:
+        raise _no_plan(file, "this is JSON, and no plan")
+    _check_shape(data, file)
+    return Plan(stack, data, tuple(_missing_inputs(data)))
+
+
+def _content(file: Path) -> bytes:
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise _no_plan(file, f"larger than {_LARGEST >> 30} GiB")
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise UserError.of("no-such-file", f"{file}: no such file", _HOW) from None
+    except OSError as error:
+        raise UserError.of("unreadable-plan", f"{file}: {error.strerror}") from None
+
+
+def _parsed(content: bytes) -> Any:
+    """The JSON, or a mark of our own where it is none."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return _NO_JSON
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Leaves the garbage collector out: plans are large and stay, and it would look at all of
+    them again and again.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _check_shape(data: Mapping[str, Any], file: Path) -> None:
+    for key in ("resource_changes", "resource_drift"):
+        changes = [] if data.get(key) is None else data[key]
+        if not isinstance(changes, list) or not all(_is_change(change) for change in changes):
+            raise _no_plan(file, f"`{key}` is not what Terraform writes")
+    outputs = {} if data.get("output_changes") is None else data["output_changes"]
+    if not isinstance(outputs, dict) or not all(_has_actions(each) for each in outputs.values()):
+        raise _no_plan(file, "`output_changes` is not what Terraform writes")
+
+
+def _is_change(change: Any) -> bool:
+    return (
+        isinstance(change, dict)
+        and isinstance(change.get("address"), str)
+        and isinstance(change.get("type"), str)
+        and _has_actions(change.get("change"))
+        and isinstance(change["change"].get("before"), dict | None)
+        and isinstance(change["change"].get("after"), dict | None)
+        and _are_paths(change["change"].get("replace_paths"))
+    )
+
+
+def _are_paths(paths: Any) -> bool:
+    if paths is None:
+        return True
+    return isinstance(paths, list) and all(
+        isinstance(path, list) and all(isinstance(step, str | int) for step in path)
+        for path in paths
+    )
+
+
+def _has_actions(change: Any) -> bool:
+    actions = change.get("actions") if isinstance(change, dict) else None
+    return isinstance(actions, list) and all(isinstance(action, str) for action in actions)
+
+
+def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
+    """The stacks whose outputs an errored plan was to read, and could not.
+
+    What was read stands in the state before the plan, and what is not there was not found.
+    """
+    if data.get("errored") is not True:
+        return
+    prior = _at(data, "prior_state", "values", "root_module", "resources") or []
+    read = {
+        each.get("name")
+        for each in prior
+        if isinstance(each, dict) and each.get("type") == _REMOTE_STATE
+    }
+    configured = _at(data, "configuration", "root_module", "resources") or []
+    for each in configured:
+        if isinstance(each, dict) and each.get("type") == _REMOTE_STATE:
+            name = str(each.get("name"))
+            if name not in read:
+                yield name.removeprefix(_CDKTF_PREFIX)
+
+
+def _at(data: Any, *keys: str) -> Any:
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:
+    """A stack that could not be planned, by the diagnostics of `terraform plan -json`."""
+    if content[:2] == b"PK":
+        raise _no_plan(file, "this is Terraform's own plan file, and no JSON")
+    errors = list(_errors(content))
+    if not errors:
+        raise _no_plan(file, "this is no JSON")
+    missing = []
+    for summary, address in errors:
+        if summary != _NO_STATE:
+            raise UserError.of("plan-failed", f"{file}: terraform plan failed: {summary}")
+        missing.append(address.rpartition(".")[2].removeprefix(_CDKTF_PREFIX))
+    return Plan(stack, {}, tuple(missing))
+
+
+def _errors(content: bytes) -> Iterator[tuple[str, str]]:
+    """Summary and address of each error; nothing where a line is not of such a log."""
+    found = []
+    for line in content.splitlines():
+        entry = _parsed(line)
+        if not isinstance(entry, dict) or _LEVEL not in entry:
+            return
+        diagnostic = entry.get("diagnostic")
+        if isinstance(diagnostic, dict) and diagnostic.get("severity") == "error":
+            found.append((str(diagnostic.get("summary")), str(diagnostic.get("address"))))
+    yield from found
+
+
+def _no_plan(file: Path, message: str) -> UserError:
+    return UserError.of("not-a-plan", f"{file}: {message}", _HOW)

@@ -1,0 +1,90 @@
+"""A price service on this machine, with the real one's filters, pages and refusals."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+
+_PAGE = 2
+_TERM = re.compile(r"(\w+) eq '((?:[^']|'')*)'")
+
+
+@dataclass
+class PriceServer:
+    """`rows` are what it knows, `refusals` the codes that it answers with first."""
+
+    url: str = ""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    refusals: list[int] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
+    elsewhere: str = ""
+
+    def add(self, **fields: Any) -> None:
+        """A row as the service writes it, of one Linux size unless `fields` say otherwise."""
+        row = {
+            "currencyCode": "USD",
+            "retailPrice": 98.32,
+            "armRegionName": "eastus",
+            "meterName": "ND96isr H100 v5",
+            "productName": "Virtual Machines NDsr H100 v5 Series",
+            "skuName": "ND96isr H100 v5",
+            "serviceName": "Virtual Machines",
+            "unitOfMeasure": "1 Hour",
+            "type": "Consumption",
+            "armSkuName": "Standard_ND96isr_H100_v5",
+        }
+        self.rows.append({**row, **fields})
+
+    def answer(self, query: dict[str, list[str]]) -> dict[str, Any]:
+        """One page: the rows that the filter leaves, from `$skip` on."""
+        terms = _TERM.findall(query["$filter"][0])
+        fields = [(("type" if name == "priceType" else name), value) for name, value in terms]
+        left = [
+            row
+            for row in self.rows
+            if all(row.get(name) == value.replace("''", "'") for name, value in fields)
+        ]
+        skip = int(query.get("$skip", ["0"])[0])
+        link = None
+        if skip + _PAGE < len(left):
+            filter_ = quote(query["$filter"][0])
+            link = f"{self.elsewhere or self.url}?$filter={filter_}&$skip={skip + _PAGE}"
+        items = left[skip : skip + _PAGE]
+        return {"BillingCurrency": "USD", "Items": items, "NextPageLink": link, "Count": len(items)}
+
+
+@pytest.fixture
+def price_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PriceServer]:
+    """The server, whose address stands in FAIRWAY_PRICES_URL."""
+    state = PriceServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.queries.append(self.path)
+            code = state.refusals.pop(0) if state.refusals else 200
+            body = json.dumps(state.answer(parse_qs(urlsplit(self.path).query))).encode()
+            self.send_response(code)
+            if code == 429:
+                self.send_header("Retry-After", "7")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    state.url = f"http://127.0.0.1:{server.server_port}/api/retail/prices"
+    monkeypatch.setenv("FAIRWAY_PRICES_URL", state.url)
+    yield state
+    server.shutdown()
+    thread.join()
+    server.server_close()

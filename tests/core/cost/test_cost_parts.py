@@ -1,0 +1,297 @@
+"""What an environment costs: its parts, their sums, and what is not known."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from fairway_core.catalog import vm_sizes
+from fairway_core.catalog.tables import table
+from fairway_core.cost.environment import parts_of
+from fairway_core.cost.estimate import Estimate, estimate, offers
+from fairway_core.cost.meters import meter
+from fairway_core.cost.parts import Counts, Part, nodes, provisioned_disks, tiered_disks
+from fairway_core.cost.planned import parts_of_resource
+from fairway_core.cost.prices import Price, PriceTable, snapshot
+from fairway_core.environment import Environment
+
+DAY = datetime.date(2026, 11, 21)
+BASE: dict[str, Any] = {
+    "name": "lab",
+    "location": "eastus",
+    "access": {"ssh_keys": ["ssh-ed25519 AAAA lab"]},
+    "filesystems": {
+        "data": {
+            "kind": "nfs_server",
+            "size": "Standard_D32s_v6",
+            "disks": {"count": 4, "gib": 1024, "iops": 5000, "mbps": 500},
+            "path": "/data",
+        }
+    },
+    "clusters": {
+        "pair": {
+            "engine": "ssh",
+            "size": "Standard_ND96isr_H100_v5",
+            "nodes": 2,
+            "mounts": ["data"],
+        }
+    },
+}
+
+
+def _parts(**changes: Any) -> list[Part]:
+    return parts_of(Environment.model_validate({**BASE, **changes}))
+
+
+def _prices(**hourly: float) -> PriceTable:
+    rows = {("eastus", name): Price(amount, "test", DAY) for name, amount in hourly.items()}
+    return PriceTable("USD", rows)
+
+
+def _hourly(parts: list[Part], prices: PriceTable) -> tuple[float | None, ...]:
+    sums = estimate(parts, prices).hourly
+    return sums.minimum, sums.maximum, sums.rest
+
+
+def _everything(parts: list[Part]) -> PriceTable:
+    """A price of 1 for every meter."""
+    return _prices(**{part.meter: 1.0 for part in parts if part.meter})
+
+
+def test_nodes_of_a_scale_set_are_stopped_at_rest_and_those_of_a_pool_at_their_least() -> None:
+    pool = {"engine": "batch", "size": "Standard_ND96asr_v4", "nodes": {"min": 1, "max": 8}}
+    parts = _parts(clusters={**BASE["clusters"], "pool": pool})
+    prices = _prices(**{"vm/Standard_ND96isr_H100_v5": 100.0, "vm/Standard_ND96asr_v4": 10.0})
+    assert _hourly(parts, prices) == (210.0, 280.0, 10.0)
+
+
+def test_slurm_has_a_scheduler_and_keeps_its_least_nodes_at_rest() -> None:
+    partition = {
+        "engine": "slurm",
+        "size": "Standard_ND96isr_H100_v5",
+        "nodes": {"min": 1, "max": 4},
+        "mounts": ["data"],
+        "os_disk": "managed",
+    }
+    parts = _parts(clusters={"nd": partition}, slurm={"disk_gib": 100})
+    counts = {part.meter: part.counts for part in parts if part.resource == "cluster nd"}
+    assert counts["vm/Standard_ND96isr_H100_v5"] == Counts(1, 4, 1)
+    assert list(counts.values())[1] == Counts(1, 4, 1), "deleted nodes keep no disk"
+    scheduler = [part.meter for part in parts if part.resource == "Slurm scheduler"]
+    assert scheduler == [
+        "vm/Standard_D4s_v6",
+        "premium/P6",
+        "premium/P10",
+        None,
+        "private_endpoint",
+    ]
+
+
+def test_every_section_of_an_environment_is_priced_or_known_to_cost_nothing() -> None:
+    """A section that is added must be counted, or named here."""
+    free = {"name", "location", "zone", "tags", "protect", "checks", "defaults", "state"}
+    free |= {"budget"}
+    counted = {"access", "network", "storage", "registry", "vault", "monitoring"}
+    counted |= {"filesystems", "batch", "slurm", "clusters"}
+    assert set(Environment.model_fields) == free | counted
+
+
+def test_what_costs_more_than_is_known_is_never_zero() -> None:
+    found = estimate(_parts(), PriceTable())
+    assert (found.hourly.minimum, found.hourly.maximum) == (None, None)
+    assert found.hourly.rest is None
+    assert found.monthly.maximum is None
+    assert found.month_of_days(8) is None
+    known, parts = found.known
+    assert known == 0
+    assert parts > 5
+
+
+def test_none_of_something_costs_nothing_whatever_its_price() -> None:
+    part = nodes("c", "eastus", size="Standard_HB176rs_v4", counts=Counts(0, 4, 0))
+    (line,) = estimate([part], PriceTable()).lines
+    assert (line.hourly.minimum, line.hourly.maximum, line.hourly.rest) == (0.0, None, 0.0)
+
+
+def test_a_month_of_days_is_at_maximum_for_so_many_hours_and_else_at_rest() -> None:
+    found = Estimate("USD", estimate(_parts(), _everything(_parts())).lines)
+    hourly = found.hourly
+    assert hourly.maximum is not None
+    assert hourly.rest is not None
+    assert hourly.maximum - hourly.rest == 2.0  # the two nodes
+    assert found.month_of_days(24) == pytest.approx(730 * hourly.maximum)
+    assert found.month_of_days(0) == pytest.approx(730 * hourly.rest)
+    assert found.month_of_days(6) == pytest.approx(730 * (hourly.rest + 2.0 / 4))
+
+
+def test_iops_and_throughput_that_come_with_a_disk_cost_nothing() -> None:
+    kind: dict[str, Any] = {"kind": "premium_v2", "gib": 100, "count": 2}
+    least = provisioned_disks("d", "eastus", iops=3000, mbps=125, **kind)
+    assert [(part.meter, part.counts.maximum) for part in least] == [("premium_v2/gib", 200)]
+    more = provisioned_disks("d", "eastus", iops=5000, mbps=225, **kind)
+    assert [(part.meter, part.counts.maximum) for part in more] == [
+        ("premium_v2/gib", 200),
+        ("premium_v2/iops", 4000),
+        ("premium_v2/mbps", 200),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "gib", "named"),
+    [
+        ("premium", 64, "premium/P6"),
+        ("premium", 65, "premium/P10"),
+        ("standard_ssd", 1024, "standard_ssd/E30"),
+        ("standard_hdd", 8, "standard_hdd/S4"),
+        ("premium", 40_000, None),
+        ("premium", None, None),
+    ],
+)
+def test_a_disk_costs_what_its_tier_costs(kind: str, gib: int | None, named: str | None) -> None:
+    part = tiered_disks("d", "eastus", kind=kind, gib=gib)
+    assert part.meter == named
+    assert bool(part.reason) is (named is None)
+
+
+def test_the_network_and_services_have_their_parts() -> None:
+    parts = _parts(
+        access={**BASE["access"], "bastion": True},
+        registry={"sku": "Premium"},
+        vault={},
+        monitoring={"emails": ["a@example.com"]},
+    )
+    meters = [part.meter for part in parts if part.resource not in ("cluster pair",)]
+    assert meters.count("private_endpoint") == 3  # storage, registry, vault
+    assert meters.count("public_ip") == 2  # the NAT gateway's and the bastion's
+    assert {"nat_gateway", "bastion/Standard", "registry/Premium"} <= set(meters)
+    by_use = {part.resource for part in parts if part.by_use}
+    assert by_use == {"NAT gateway", "storage account", "vault", "logs", "alerts"}
+    assert all(part.reason for part in parts if part.by_use)
+
+
+def test_each_kind_of_file_system_is_counted() -> None:
+    filesystems = {
+        **BASE["filesystems"],
+        "home": {"kind": "azure_files", "gib": 1024, "path": "/home"},
+        "fast": {"kind": "netapp", "tib": 4, "service_level": "Ultra", "path": "/fast"},
+        "flex": {
+            "kind": "netapp",
+            "tib": 4,
+            "service_level": "Flexible",
+            "mibps": 200,
+            "path": "/flex",
+        },
+        "wide": {"kind": "lustre", "tib": 8, "path": "/wide"},
+    }
+    found = {part.resource: part for part in _parts(filesystems=filesystems) if part.meter is None}
+    assert found["file system wide"].reason
+    assert found["file system flex"].reason
+    units = {part.meter: part.counts.maximum for part in _parts(filesystems=filesystems)}
+    assert units["files/ZRS"] == 1024
+    assert units["netapp/Ultra"] == 4096
+
+
+def test_a_managed_system_disk_is_paid_for_while_its_node_is_stopped() -> None:
+    box = {"engine": "ssh", "size": "Standard_NC24ads_A100_v4", "nodes": 1}
+    disks = [
+        part
+        for part in _parts(clusters={"box": box}, filesystems={})
+        if part.resource == "cluster box" and part.meter and part.meter.startswith("premium/")
+    ]
+    assert [part.counts.rest for part in disks] == [1]
+    assert not [
+        part for part in _parts() if part.resource == "cluster pair" and "disk" in part.what
+    ]
+
+
+def test_dedicated_is_set_against_spot() -> None:
+    prices = _prices(**{"vm/Standard_ND96isr_H100_v5": 98.0, "spot/Standard_ND96isr_H100_v5": 30.0})
+    (offer,) = offers(_parts(), prices)
+    assert (offer.spot, offer.dedicated, offer.spare) == (False, 196.0, 60.0)
+    spot = {"pair": {**BASE["clusters"]["pair"], "spot": True}}
+    (offer,) = offers(_parts(clusters=spot), prices)
+    assert (offer.spot, offer.dedicated, offer.spare) == (True, 196.0, 60.0)
+    part = next(part for part in _parts(clusters=spot) if part.cluster)
+    assert part.meter == "spot/Standard_ND96isr_H100_v5"
+
+
+def test_every_price_of_the_snapshot_is_of_a_meter_and_says_where_it_is_from() -> None:
+    for (region, name), price in snapshot().rows.items():
+        assert region
+        assert meter(name).fields
+        assert price.hourly > 0
+        assert "snapshot" in price.source
+        assert price.date.year >= 2026
+    assert snapshot().price("vm/Standard_ND96isr_H100_v5", "eastus") is not None
+    assert snapshot().price("vm/Standard_ND96isr_H100_v5", "westeurope") is None
+    assert snapshot().price("nat_gateway", "westeurope") is not None
+
+
+def test_sizes_are_asked_for_by_the_name_that_azure_uses() -> None:
+    for size in vm_sizes():
+        assert dict(meter(f"vm/{size}").fields)["armSkuName"] == size
+
+
+def test_what_is_not_in_the_table_of_meters_is_no_meter() -> None:
+    for name in ("gold", "vm", "vm/", "nat_gateway/x"):
+        with pytest.raises(KeyError):
+            meter(name)
+    assert table("meters")["meters"]["date"]
+
+
+class TestPlanned:
+    def test_a_scale_set(self) -> None:
+        attributes = {
+            "sku": "Standard_HB176rs_v4",
+            "instances": 3,
+            "priority": "Spot",
+            "os_disk": [{"storage_account_type": "Premium_LRS", "disk_size_gb": 64}],
+        }
+        found = parts_of_resource(
+            "a", "azurerm_linux_virtual_machine_scale_set", attributes, "eastus"
+        )
+        assert [(part.meter, part.counts.maximum) for part in found] == [
+            ("spot/Standard_HB176rs_v4", 3),
+            ("premium/P6", 3),
+        ]
+        local = {**attributes, "os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
+        found = parts_of_resource("a", "azurerm_linux_virtual_machine_scale_set", local, "eastus")
+        assert len(found) == 1
+
+    def test_a_pool_whose_size_is_written_in_capitals(self) -> None:
+        attributes = {
+            "vm_size": "STANDARD_ND96ISR_H100_V5",
+            "fixed_scale": [{"target_dedicated_nodes": 4, "target_low_priority_nodes": 0}],
+        }
+        (part,) = parts_of_resource("a", "azurerm_batch_pool", attributes, "eastus")
+        assert (part.meter, part.counts.maximum) == ("vm/Standard_ND96isr_H100_v5", 4)
+        (part,) = parts_of_resource("a", "azurerm_batch_pool", {"vm_size": "x"}, "eastus")
+        assert part.meter is None
+
+    @pytest.mark.parametrize(
+        ("type_", "attributes", "named"),
+        [
+            ("azurerm_nat_gateway", {}, "nat_gateway"),
+            ("azurerm_private_endpoint", {}, "private_endpoint"),
+            ("azurerm_public_ip", {"sku": "Standard"}, "public_ip"),
+            ("azurerm_public_ip", {"sku": "Basic"}, None),
+            ("azurerm_bastion_host", {"sku": "Standard"}, "bastion/Standard"),
+            ("azurerm_container_registry", {"sku": "Premium"}, "registry/Premium"),
+            ("azurerm_netapp_pool", {"size_in_tb": 4, "service_level": "Ultra"}, "netapp/Ultra"),
+            ("azurerm_managed_lustre_file_system", {}, None),
+            ("azurerm_managed_disk", {}, None),
+            ("azurerm_linux_virtual_machine", {"size": None}, None),
+            ("azurerm_linux_virtual_machine_scale_set", {"sku": "x"}, None),
+        ],
+    )
+    def test_other_types(self, type_: str, attributes: dict[str, Any], named: str | None) -> None:
+        part = parts_of_resource("a", type_, attributes, "eastus")[0]
+        assert part.meter == named
+        assert bool(part.reason) is (named is None)
+
+    def test_what_costs_nothing_and_what_costs_by_use(self) -> None:
+        assert parts_of_resource("a", "azurerm_subnet", {}, "eastus") == []
+        (part,) = parts_of_resource("a", "azurerm_storage_account", {}, "eastus")
+        assert part.by_use

@@ -1,0 +1,100 @@
+"""Price files: what they may say, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from fairway_core.cost.prices import FirstOf, PriceTable, prices_at_hand, read_prices, snapshot
+from fairway_core.findings import UserError
+
+GOOD = """
+[[prices]]
+region = "WestEurope"
+currency = "EUR"
+source = "our agreement"
+date = 2026-11-21
+[prices.hourly]
+"vm/Standard_ND96isr_H100_v5" = 90
+"""
+
+
+def _file(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "prices.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_good_one(tmp_path: Path) -> None:
+    prices = read_prices(_file(tmp_path, GOOD))
+    assert prices.currency == "EUR"
+    price = prices.price("vm/Standard_ND96isr_H100_v5", "westeurope")
+    assert price is not None
+    assert (price.hourly, price.source) == (90.0, "our agreement")
+    assert prices.price("vm/Standard_ND96isr_H100_v5", "eastus") is None
+
+
+def test_the_prices_of_a_file_are_mixed_with_no_others(tmp_path: Path) -> None:
+    prices = prices_at_hand(_file(tmp_path, GOOD))
+    assert prices.price("nat_gateway", "westeurope") is None
+
+
+def test_without_a_file_the_snapshot_is_at_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    price = prices_at_hand().price("nat_gateway", "westeurope")
+    assert price is not None
+    assert "snapshot" in price.source
+
+
+def test_the_first_source_that_knows_a_price_says_it() -> None:
+    known = snapshot().rows["global", "nat_gateway"]
+    mine = PriceTable("USD", {("eastus", "public_ip"): known})
+    both = FirstOf((mine, snapshot()))
+    assert both.price("public_ip", "eastus") == known
+    assert both.price("public_ip", "eastus") != snapshot().price("public_ip", "eastus")
+    assert both.price("nat_gateway", "eastus") == known
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("= 90", "= 0", "no price an hour"),
+        ("= 90", "= -1", "no price an hour"),
+        ("= 90", "= nan", "no price an hour"),
+        ("= 90", "= inf", "no price an hour"),
+        ("= 90", "= true", "no price an hour"),
+        ("= 90", '= "90"', "no price an hour"),
+        ("vm/", "wm/", "no meter is called `wm/Standard_ND96isr_H100_v5`"),
+        ("EUR", "euro", "not a currency"),
+        ("2026-11-21", '"today"', "not a day"),
+        ("2026-11-21", "2026-11-21T10:00:00", "not a day"),
+        ('source = "our agreement"\n', "", "look at ['source']"),
+        ('source = "our agreement"', "source = 1", "are text"),
+        ("currency", "curency", "look at"),
+        ("[[prices]]", "[[price]]", "no `[[prices]]`"),
+        ("[prices.hourly]", "[prices.hourly", "prices.toml: "),
+    ],
+)
+def test_a_wrong_one_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in GOOD
+    with pytest.raises(UserError) as caught:
+        read_prices(_file(tmp_path, GOOD.replace(old, new)))
+    assert said in caught.value.findings[0].message
+    assert str(tmp_path) in caught.value.findings[0].message
+
+
+def test_two_currencies_cannot_be_added(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="EUR and USD cannot be added"):
+        read_prices(_file(tmp_path, GOOD + GOOD.replace("EUR", "USD")))
+
+
+def test_a_missing_file_and_one_that_is_no_text(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        read_prices(tmp_path / "none.toml")
+    file = tmp_path / "binary"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="binary"):
+        read_prices(file)
+    with pytest.raises(UserError, match="directory"):
+        read_prices(tmp_path)

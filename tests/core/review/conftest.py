@@ -1,0 +1,69 @@
+"""Small plans, as `terraform show -json` writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MakePlan = Callable[..., str]
+HOST = "registry.example.com/"
+
+
+@pytest.fixture
+def samples() -> Path:
+    """Plans of azurerm 5.2 by Terraform 1.11, made on a machine without an account."""
+    return Path(__file__).parent / "plans"
+
+
+@pytest.fixture
+def make_plan(tmp_path: Path) -> MakePlan:
+    """Writes a plan of changes `(address, actions, before, after, more)` to a file of that name.
+
+    `more` goes into the change: masks, `replace_paths`; keys of the resource stand in `resource`.
+    """
+
+    def make(name: str, *changes: tuple[Any, ...], **parts: Any) -> str:
+        file = tmp_path / f"{name}.json"
+        plan = {
+            "format_version": "1.2",
+            "terraform_version": "1.11.4",
+            "planned_values": {},
+            "resource_changes": [resource(*change) for change in changes],
+            **parts,
+        }
+        file.write_text(json.dumps(plan))
+        return str(file)
+
+    return make
+
+
+def resource(
+    address: str,
+    actions: str | list[str],
+    before: Any = None,
+    after: Any = None,
+    more: dict[str, Any] | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """One entry of `resource_changes`."""
+    return {
+        "address": address,
+        "mode": "managed",
+        "type": address.split(".")[0],
+        "name": address.split(".")[-1],
+        "provider_name": f"{HOST}hashicorp/azurerm",
+        "change": {
+            "actions": actions.split() if isinstance(actions, str) else actions,
+            "before": before,
+            "after": after,
+            "after_unknown": {},
+            "before_sensitive": {},
+            "after_sensitive": {},
+            **(more or {}),
+        },
+        **fields,
+    }

@@ -1,0 +1,133 @@
+"""What differs between before and after, and what of it is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairway_core.review.attributes import (
+    HIDDEN,
+    UNKNOWN,
+    AttributeChange,
+    attribute_changes,
+    masked,
+)
+
+
+def _changes(before: Any, after: Any, **more: Any) -> list[tuple[str, Any, Any]]:
+    change = {"before": before, "after": after, **more}
+    return [(each.path, each.old, each.new) for each in attribute_changes(change)]
+
+
+def test_only_what_differs() -> None:
+    assert _changes({"a": 1, "b": 2}, {"a": 1, "b": 3}) == [("b", 2, 3)]
+    assert _changes({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 2}}}) == [("a.b.c", 1, 2)]
+    assert _changes({"tags": {"my key": "x"}}, {"tags": {}}) == [('tags["my key"]', "x", None)]
+
+
+@pytest.mark.parametrize("nothing", [None, "", [], {}, 0, False, [{}], [{"a": False}]])
+def test_one_nothing_is_as_good_as_another(nothing: Any) -> None:
+    assert _changes({"a": nothing}, {"a": None}) == []
+    assert _changes({"a": None}, {"a": nothing}) == []
+    assert _changes({"a": nothing}, {"a": 1})[0][2] == 1
+
+
+def test_to_the_letter_it_is_not() -> None:
+    change = {"before": {"a": [{"b": False}]}, "after": {"a": []}}
+    assert attribute_changes(change) == []
+    (found,) = attribute_changes(change, exact=True)
+    assert (found.path, found.old, found.new) == ("a[0]", {"b": False}, None)
+
+
+def test_blocks_with_names_are_compared_by_name() -> None:
+    one, two = {"name": "ssh", "port": 22}, {"name": "web", "port": 443}
+    assert _changes({"rule": [one, two]}, {"rule": [two, one]}) == []
+    three = {"name": "dns", "port": 53}
+    assert _changes({"rule": [one, two]}, {"rule": [three, two, one]}) == [
+        ("rule.dns", None, three)
+    ]
+    assert _changes({"rule": [one]}, {"rule": [{**one, "port": 23}]}) == [("rule.ssh.port", 22, 23)]
+
+
+def test_other_blocks_are_compared_by_their_place() -> None:
+    before, after = {"disk": [{"lun": 0}, {"lun": 1}]}, {"disk": [{"lun": 0}, {"lun": 2}]}
+    assert _changes(before, after) == [("disk[1].lun", 1, 2)]
+    assert _changes({"zones": ["1"]}, {"zones": ["2"]}) == [("zones", ["1"], ["2"])]
+
+
+def test_what_azure_decides_is_unknown() -> None:
+    assert _changes({"id": "x"}, {}, after_unknown={"id": True}) == [("id", "x", UNKNOWN)]
+    assert _changes(
+        {"ip": [{"name": "i", "subnet": "x"}]},
+        {"ip": [{"name": "i"}]},
+        after_unknown={"ip": [{"subnet": True}]},
+    ) == [("ip.i.subnet", "x", UNKNOWN)]
+
+
+class TestSecrets:
+    SECRET = "hunter2"
+
+    def _text(self, before: Any, after: Any, **masks: Any) -> str:
+        text = repr(_changes(before, after, **masks))
+        assert self.SECRET not in text
+        return text
+
+    def test_a_sensitive_attribute(self) -> None:
+        mask = {"before_sensitive": {"key": True}, "after_sensitive": {"key": True}}
+        assert _changes({"key": self.SECRET}, {"key": "new"}, **mask) == [("key", HIDDEN, HIDDEN)]
+        assert _changes({"key": self.SECRET}, {"key": self.SECRET}, **mask) == []
+
+    def test_sensitive_on_one_side_is_hidden_on_both(self) -> None:
+        self._text({"key": self.SECRET}, {"key": "new"}, after_sensitive={"key": True})
+        self._text({"key": "old"}, {"key": self.SECRET}, before_sensitive={"key": True})
+
+    def test_inside_a_list_and_inside_what_is_new(self) -> None:
+        block = {"name": "a", "values": {"token": self.SECRET}}
+        mask = {"after_sensitive": {"block": [{"values": {"token": True}}]}}
+        assert "(sensitive)" in self._text({"block": []}, {"block": [block]}, **mask)
+        whole = {"after_sensitive": {"block": [True]}}
+        assert "(sensitive)" in self._text({"block": []}, {"block": [block]}, **whole)
+
+    def test_everything(self) -> None:
+        self._text({"a": 1}, {"a": self.SECRET}, after_sensitive=True)
+        self._text({"a": {"b": 1}}, {"a": {"b": self.SECRET}}, after_sensitive={"a": True})
+
+    def test_a_mask_of_another_shape_hides_all(self) -> None:
+        self._text({"a": {"b": 1}}, {"a": {"b": self.SECRET}}, after_sensitive={"a": [True]})
+        assert masked({"a": [self.SECRET]}, {"a": {"b": True}}) == {"a": [HIDDEN]}
+
+    def test_what_is_reordered_keeps_its_mask(self) -> None:
+        secret, plain = {"name": "a", "value": self.SECRET}, {"name": "b", "value": "old"}
+        self._text(
+            {"block": [secret, plain]},
+            {"block": [{**plain, "value": "new"}, {**secret, "value": f"{self.SECRET}!"}]},
+            before_sensitive={"block": [{"value": True}, {}]},
+            after_sensitive={"block": [{}, {"value": True}]},
+        )
+
+    @pytest.mark.parametrize(
+        "name", ["password", "admin_password", "primary_access_key", "sas_token", "private_key"]
+    )
+    def test_some_names_are_secret_whatever_the_provider_says(self, name: str) -> None:
+        assert "(sensitive)" in self._text({name: None}, {name: self.SECRET})
+        assert masked({"a": [{name: self.SECRET}]}, False) == {"a": [{name: HIDDEN}]}
+
+    def test_the_absence_of_a_secret_is_none(self) -> None:
+        assert masked({"admin_password": None}, {"admin_password": True}) == {
+            "admin_password": None
+        }
+        assert masked({}, {"key": True}, {"key": True}) == {"key": UNKNOWN}
+
+
+def test_what_forces_a_replacement() -> None:
+    change = {
+        "before": {"zone": "1", "tags": {"a": "b"}, "ip": [{"name": "i", "subnet": "x"}]},
+        "after": {"zone": "2", "tags": {"a": "c"}, "ip": [{"name": "i", "subnet": "y"}]},
+        "replace_paths": [["zone"], ["ip", 0, "subnet"]],
+    }
+    assert attribute_changes(change) == [
+        AttributeChange("zone", "1", "2", forces=True),
+        AttributeChange("tags.a", "b", "c", forces=False),
+        AttributeChange("ip.i.subnet", "x", "y", forces=True),
+    ]

@@ -1,0 +1,137 @@
+"""Plans that are read, and files that are none."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.review.plan import read_plan, stack_of
+from fairway_core.review.review import review
+
+CROSS = "cross-stack-reference-input-demo-network"
+
+
+@pytest.mark.parametrize(
+    ("path", "stack"),
+    [
+        ("demo-data.json", "demo-data"),
+        ("out/plan-demo-data.json", "demo-data"),
+        ("demo-data.plan.json", "demo-data"),
+        ("demo-data.tfplan.json", "demo-data"),
+        ("out/demo-data/plan.json", "demo-data"),
+        ("out/demo-data/tfplan.json", "demo-data"),
+    ],
+)
+def test_the_file_or_its_folder_names_the_stack(path: str, stack: str) -> None:
+    assert stack_of(path) == stack
+
+
+def test_a_stack_may_be_named(make_plan: Any) -> None:
+    assert read_plan(f"demo-data={make_plan('x')}").stack == "demo-data"
+    assert read_plan(make_plan("a=b")).stack == "a=b", "a file is looked for first"
+
+
+def _diagnostic(summary: str, address: str = f"data.terraform_remote_state.{CROSS}") -> str:
+    diagnostic = {"severity": "error", "summary": summary, "address": address}
+    return json.dumps({"@level": "error", "type": "diagnostic", "diagnostic": diagnostic})
+
+
+def test_a_log_in_place_of_a_plan_says_for_what_the_stack_waits(tmp_path: Path) -> None:
+    file = tmp_path / "demo-compute.json"
+    version = json.dumps({"@level": "info", "type": "version"})
+    file.write_text(f"{version}\n{_diagnostic('Unable to find remote state')}\n")
+    plan = read_plan(str(file))
+    assert (plan.stack, plan.waits_for) == ("demo-compute", ("demo-network",))
+    assert plan.changes == []
+    file.write_text(f"{version}\n{_diagnostic('Invalid value')}\n")
+    with pytest.raises(UserError, match="terraform plan failed: Invalid value"):
+        read_plan(str(file))
+
+
+def _errored(prior: list[str]) -> dict[str, Any]:
+    kind = "terraform_remote_state"
+    return {
+        "errored": True,
+        "configuration": {
+            "root_module": {"resources": [{"mode": "data", "type": kind, "name": CROSS}]}
+        },
+        "prior_state": {
+            "values": {"root_module": {"resources": [{"type": kind, "name": n} for n in prior]}}
+        },
+    }
+
+
+def test_an_errored_plan_without_its_inputs_waits(make_plan: Any) -> None:
+    assert read_plan(make_plan("a", **_errored([]))).waits_for == ("demo-network",)
+    failed = read_plan(make_plan("b", **_errored([CROSS])))
+    assert failed.waits_for == ()
+    assert failed.errored
+    whole = {**_errored([]), "errored": False}
+    assert read_plan(make_plan("c", **whole)).waits_for == ()
+
+
+def _bad(**change: Any) -> dict[str, Any]:
+    return {"address": "a.b", "type": "a", "change": {"actions": ["create"], **change}}
+
+
+def test_parts_that_are_null_are_empty(make_plan: Any) -> None:
+    parts = {"resource_changes": None, "resource_drift": None, "output_changes": None}
+    plan = read_plan(make_plan("a", **parts))
+    assert (plan.changes, plan.drift, plan.output_changes) == ([], [], {})
+    assert review([plan]).stacks[0].changes == ()
+
+
+GOOD = {"format_version": "1.2", "planned_values": {}}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "no JSON"),
+        ("{", "no JSON"),
+        ("plan: x", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("[]", "no plan"),
+        ("null", "no plan"),
+        ("1", "no plan"),
+        ("{}", "no plan"),
+        ('{"format_version": "1.2"}', "no plan"),
+        ('{"format_version": "1.0", "values": {}}', "a state"),
+        ({**GOOD, "format_version": "2.0"}, "format 2.0"),
+        ({**GOOD, "format_version": ["1"]}, "format"),
+        ({**GOOD, "resource_changes": {}}, "`resource_changes`"),
+        ({**GOOD, "resource_changes": [1]}, "`resource_changes`"),
+        ({**GOOD, "resource_changes": [{"address": "a", "type": "b"}]}, "`resource_changes`"),
+        ({**GOOD, "resource_changes": [{"address": 1, "type": "b"}]}, "`resource_changes`"),
+        ({**GOOD, "resource_drift": [{"address": "a", "type": "b"}]}, "`resource_drift`"),
+        ({**GOOD, "output_changes": {"a": []}}, "`output_changes`"),
+        ({**GOOD, "resource_changes": [_bad(actions="create")]}, "`resource_changes`"),
+        ({**GOOD, "resource_changes": [_bad(actions=[["create"]])]}, "`resource_changes`"),
+        ({**GOOD, "resource_changes": [_bad(after="x")]}, "`resource_changes`"),
+        ({**GOOD, "resource_changes": [_bad(replace_paths=["x"])]}, "`resource_changes`"),
+        ("PK\x03\x04", "Terraform's own plan file"),
+    ],
+)
+def test_what_is_no_plan(tmp_path: Path, content: Any, said: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(UserError) as caught:
+        read_plan(str(file))
+    (finding,) = caught.value.findings
+    assert said in finding.message
+    assert str(file) in finding.message
+    assert "terraform show -json" in finding.mend
+
+
+def test_missing_unreadable_and_huge_files(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        read_plan(str(tmp_path / "none.json"))
+    with pytest.raises(UserError, match="directory"):
+        read_plan(str(tmp_path))
+    huge = tmp_path / "huge.json"
+    with huge.open("wb") as sparse:
+        sparse.truncate((1 << 30) + 1)
+    with pytest.raises(UserError, match="larger than 1 GiB"):
+        read_plan(str(huge))

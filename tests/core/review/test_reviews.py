@@ -1,0 +1,399 @@
+"""What a review says of plans: actions, losses, the base, drift, costs and the digest."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.cost.prices import Price, PriceTable
+from fairway_core.findings import Severity, UserError
+from fairway_core.review.changes import Action
+from fairway_core.review.facts import review_facts
+from fairway_core.review.markdown import MARK, code, markdown
+from fairway_core.review.plan import read_plan
+from fairway_core.review.review import Review, review
+
+DISK = "azurerm_managed_disk.data"
+GROUP = "azurerm_resource_group.rg"
+DAY = datetime.date(2026, 11, 21)
+
+
+def _review(*files: str, base: tuple[str, ...] = (), allow: tuple[str, ...] = ()) -> Review:
+    return review([read_plan(f) for f in files], base=[read_plan(f) for f in base], allow=allow)
+
+
+def _actions(found: Review) -> dict[str, str]:
+    return {each.address: str(each.action) for stack in found.stacks for each in stack.changes}
+
+
+@pytest.mark.parametrize(
+    ("actions", "word"),
+    [
+        ("create", "create"),
+        ("update", "change"),
+        ("delete", "destroy"),
+        ("delete create", "replace"),
+        ("create delete", "replace"),
+        ("create forget", "replace"),
+        ("forget", "forget"),
+        ("no-op", None),
+        ("read", None),
+    ],
+)
+def test_what_becomes_of_a_resource(make_plan: Any, actions: str, word: str | None) -> None:
+    found = _review(make_plan("a", (GROUP, actions, {"name": "a"}, {"name": "b"})))
+    assert _actions(found) == ({GROUP: word} if word else {})
+
+
+def test_an_action_that_is_not_known_is_no_nothing(make_plan: Any) -> None:
+    with pytest.raises(UserError, match="evict"):
+        _review(make_plan("a", (GROUP, "evict")))
+
+
+def test_moves_and_imports(make_plan: Any, tmp_path: Path) -> None:
+    file = make_plan("a", (GROUP, "no-op"), (DISK, "no-op", None, None, {"importing": {"id": "x"}}))
+    plan = json.loads(Path(file).read_text())
+    plan["resource_changes"][0]["previous_address"] = "azurerm_resource_group.old"
+    Path(file).write_text(json.dumps(plan))
+    found = _review(file)
+    assert _actions(found) == {GROUP: "move", DISK: "import"}
+    assert found.stacks[0].changes[0].moved_from == "azurerm_resource_group.old"
+
+
+def test_providers_are_accepted_with_and_without_their_registry(make_plan: Any) -> None:
+    file = make_plan("a", (DISK, "delete", {"name": "a"}))
+    long = _review(file)
+    Path(file).write_text(Path(file).read_text().replace("registry.example.com/", ""))
+    short = _review(file)
+    assert long.digest == short.digest
+    assert len(long.lost) == len(short.lost) == 1
+    assert short.stacks[0].changes[0].provider == "hashicorp/azurerm"
+
+
+class TestLoss:
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            "managed_disk",
+            "storage_account",
+            "storage_container",
+            "storage_share",
+            "netapp_volume",
+            "managed_lustre_file_system",
+            "key_vault",
+            "container_registry",
+        ],
+    )
+    @pytest.mark.parametrize("actions", ["delete", "delete create", "create delete"])
+    def test_of_whatever_holds_data(self, make_plan: Any, kind: str, actions: str) -> None:
+        address = f"azurerm_{kind}.x"
+        file = make_plan("a", (address, actions, {"name": "a"}, {"name": "b"}))
+        found = _review(file)
+        assert [change.address for change in found.lost] == [address]
+        assert found.stacks[0].findings[0].severity is Severity.ERROR
+        allowed = _review(file, allow=(address,))
+        assert allowed.lost == ()
+        assert [change.address for change in allowed.losses] == [address]
+        assert "data-loss" not in {finding.id for finding in allowed.stacks[0].findings}
+        assert "allowed" in markdown(allowed)
+
+    def test_each_address_must_be_allowed(self, samples: Path) -> None:
+        one, two = (f"azurerm_managed_disk.data[{index}]" for index in range(2))
+        file = str(samples / "move-disks.json")
+        assert [c.address for c in _review(file, allow=(one,)).lost] == [two]
+        assert _review(file, allow=(one, two)).lost == ()
+
+    def test_in_a_plan_that_prevent_destroy_refused(self, make_plan: Any) -> None:
+        file = make_plan("a", (DISK, "delete", {"name": "a"}), errored=True)
+        found = _review(file)
+        assert [change.address for change in found.lost] == [DISK]
+        assert found.stacks[0].state == "failed"
+        assert found.stacks[0].findings[0].id == "failed-plan"
+
+    def test_what_is_forgotten_stays_in_azure(self, make_plan: Any) -> None:
+        assert _review(make_plan("a", (DISK, "forget", {"name": "a"}))).losses == ()
+
+
+def test_a_partial_plan_says_so(make_plan: Any) -> None:
+    found = _review(make_plan("a", complete=False))
+    assert [finding.id for finding in found.stacks[0].findings] == ["partial-plan"]
+    assert _review(make_plan("b", complete=True)).stacks[0].findings == ()
+
+
+class TestBase:
+    def test_what_the_base_would_do_already_is_set_apart(self, make_plan: Any) -> None:
+        mine = (GROUP, "update", {"tags": {"a": "b"}}, {"tags": {"a": "c"}})
+        old = ("azurerm_subnet.a", "create", None, {"name": "a"})
+        gone = ("azurerm_subnet.b", "create", None, {"name": "b"})
+        found = _review(
+            "s=" + make_plan("head", mine, old), base=("s=" + make_plan("base", old, gone),)
+        )
+        (stack,) = found.stacks
+        assert [each.address for each in stack.changes] == [GROUP]
+        assert [each.address for each in stack.pending] == ["azurerm_subnet.a"]
+        assert [each.address for each in stack.dropped] == ["azurerm_subnet.b"]
+        assert found.totals()[Action.CREATE] == 1
+
+    def test_another_value_is_another_change(self, make_plan: Any) -> None:
+        head = make_plan("head", (GROUP, "create", None, {"name": "a"}))
+        base = make_plan("base", (GROUP, "create", None, {"name": "b"}))
+        (stack,) = _review(f"s={head}", base=(f"s={base}",)).stacks
+        assert (len(stack.changes), stack.pending) == (1, ())
+
+    def test_a_loss_stays_one(self, make_plan: Any) -> None:
+        file = "s=" + make_plan("head", (DISK, "delete", {"name": "a"}))
+        found = _review(file, base=(file,))
+        assert found.stacks[0].changes == ()
+        assert len(found.lost) == 1
+
+    def test_the_digest_is_of_the_plan_and_not_of_the_difference(self, make_plan: Any) -> None:
+        file = "s=" + make_plan("head", (GROUP, "create", None, {"name": "a"}))
+        assert _review(file, base=(file,)).digest == _review(file).digest
+
+
+class TestDrift:
+    def _drift(self, make_plan: Any, before: Any, after: Any, actions: str = "update") -> Any:
+        from fairway_core.review.review import StackReview
+
+        change = {"actions": actions.split(), "before": before, "after": after}
+        entry = {"address": GROUP, "type": "azurerm_resource_group", "change": change}
+        stack = _review(make_plan("a", resource_drift=[entry])).stacks[0]
+        assert isinstance(stack, StackReview)
+        return stack
+
+    def test_is_apart_from_the_change(self, make_plan: Any) -> None:
+        stack = self._drift(make_plan, {"tags": {"a": "b"}}, {"tags": {"a": "c"}})
+        assert stack.changes == ()
+        assert [each.address for each in stack.drift] == [GROUP]
+
+    def test_in_form_only_is_counted(self, make_plan: Any) -> None:
+        stack = self._drift(make_plan, {"tags": None}, {"tags": {}})
+        assert (stack.drift, stack.reread) == ((), 1)
+
+    def test_what_somebody_deleted(self, make_plan: Any) -> None:
+        stack = self._drift(make_plan, {"name": "a"}, None, "delete")
+        assert stack.drift[0].action is Action.DESTROY
+        assert not stack.losses, "it is gone already"
+
+
+class TestCost:
+    PRICES = PriceTable("USD", {("eastus", "vm/Standard_HB176rs_v4"): Price(7.2, "test", DAY)})
+
+    def _cost(self, file: str) -> Any:
+        return review([read_plan(file)], prices=self.PRICES).cost
+
+    def _set(self, nodes: int, **disk: Any) -> dict[str, Any]:
+        os_disk = [disk or {"diff_disk_settings": [{"option": "Local"}]}]
+        sku = "Standard_HB176rs_v4"
+        return {"sku": sku, "instances": nodes, "location": "East US", "os_disk": os_disk}
+
+    def test_more_nodes_cost_more(self, make_plan: Any) -> None:
+        address = "azurerm_linux_virtual_machine_scale_set.nd"
+        cost = self._cost(make_plan("a", (address, "update", self._set(2), self._set(5))))
+        (change,) = cost.changes
+        assert (change.before, change.after) == (14.4, 36.0)
+        assert cost.hourly == pytest.approx(21.6)
+        assert cost.known == (1, 1)
+
+    def test_a_pool_is_priced_between_the_limits_of_its_formula(self, make_plan: Any) -> None:
+        from fairway_core.autoscale import Autoscale, PoolShape, scale_formula
+
+        def pool(most: int) -> dict[str, Any]:
+            shape = PoolShape(minimum=1, maximum=most, spot=False, mpi=True)
+            formula = scale_formula(Autoscale(scenario="pending_tasks"), shape)
+            scale = [{"formula": formula}]
+            return {"vm_size": "STANDARD_HB176RS_V4", "auto_scale": scale, "location": "eastus"}
+
+        address = "azurerm_batch_pool.nd"
+        cost = self._cost(make_plan("a", (address, "update", pool(2), pool(5))))
+        assert cost.hourly == pytest.approx(21.6)
+        assert cost.hourly_at_minimum == 0
+        cost = self._cost(make_plan("b", (address, "create", None, pool(5))))
+        assert (cost.hourly, cost.hourly_at_minimum) == (36.0, 7.2)
+        file = make_plan("c", (address, "create", None, pool(5)))
+        comment = markdown(review([read_plan(file)], prices=self.PRICES))
+        assert "+36.00 USD an hour" in comment
+        assert "+7.20 USD an hour" in comment
+        own = {**pool(5), "auto_scale": [{"formula": "$TargetDedicatedNodes = 3;"}]}
+        assert self._cost(make_plan("d", (address, "create", None, own))).hourly is None
+
+    def test_what_is_unknown_before_and_after_is_no_difference(self, make_plan: Any) -> None:
+        address = "azurerm_linux_virtual_machine_scale_set.nd"
+        disk = {"storage_account_type": "Premium_LRS", "disk_size_gb": 64}
+        before, after = self._set(2, **disk), {**self._set(2, **disk), "tags": {"a": "b"}}
+        assert self._cost(make_plan("a", (address, "update", before, after))).changes == ()
+        cost = self._cost(make_plan("b", (address, "update", before, self._set(3, **disk))))
+        assert cost.hourly == pytest.approx(7.2)
+        assert cost.known == (0, 1), "a third disk costs something that is not known"
+
+    def test_an_unknown_price_is_never_zero(self, make_plan: Any) -> None:
+        gateway = ("azurerm_nat_gateway.a", "create", None, {"location": "eastus"})
+        cost = self._cost(make_plan("a", gateway))
+        assert cost.hourly is None
+        facts = review_facts(review([read_plan(make_plan("b", gateway))], prices=self.PRICES))[
+            "cost"
+        ]
+        assert facts["hourly_difference"] is None
+        assert facts["changes"][0]["hourly_after"] is None
+        assert facts["changes"][0]["hourly_before"] == 0
+
+
+class TestDigest:
+    CHANGE = (GROUP, "update", {"a": 1, "key": "x", "etag": 1}, {"a": 2, "key": "y", "etag": 1})
+
+    def _digest(self, make_plan: Any, *changes: Any, name: str = "s", **parts: Any) -> str:
+        return _review(make_plan(name, *changes, **parts)).digest
+
+    def test_is_the_same_for_the_same(self, make_plan: Any) -> None:
+        other = ("azurerm_subnet.a", "create", None, {"name": "a"})
+        one = self._digest(make_plan, self.CHANGE, other)
+        assert one == self._digest(make_plan, other, self.CHANGE, timestamp="2026", errored=False)
+        assert one.startswith("sha256:")
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            ("azurerm_resource_group.other", *CHANGE[1:]),
+            (GROUP, "delete create", *CHANGE[2:]),
+            (GROUP, "update", {"a": 0, "key": "x"}, {"a": 2, "key": "y"}),
+            (GROUP, "update", {"a": 1, "key": "x"}, {"a": 3, "key": "y"}),
+            (GROUP, "update", {"a": 1, "key": "x"}, {"a": 2}, {"after_unknown": {"key": True}}),
+        ],
+    )
+    def test_differs_with_what_would_be_done(self, make_plan: Any, other: Any) -> None:
+        assert self._digest(make_plan, self.CHANGE) != self._digest(make_plan, other)
+
+    def test_holds_no_secret_and_no_drift(self, make_plan: Any) -> None:
+        mask = {"before_sensitive": {"key": True}, "after_sensitive": {"key": True}}
+        one = copy.deepcopy((*self.CHANGE, mask))
+        other = copy.deepcopy(one)
+        other[3]["key"] = "z"
+        assert self._digest(make_plan, one) == self._digest(make_plan, other)
+        drift = [{"address": "a.b", "type": "a", "change": {"actions": ["delete"], "before": {}}}]
+        assert self._digest(make_plan, one) == self._digest(make_plan, one, resource_drift=drift)
+
+    def test_holds_the_outputs_and_the_stack(self, make_plan: Any) -> None:
+        plain = self._digest(make_plan, self.CHANGE)
+        output = {"x": {"actions": ["create"], "before": None, "after": "1"}}
+        assert plain != self._digest(make_plan, self.CHANGE, output_changes=output)
+        assert plain != self._digest(make_plan, self.CHANGE, name="other")
+        assert plain != self._digest(make_plan, self.CHANGE, errored=True)
+
+    def test_of_several_stacks_does_not_depend_on_their_order(self, make_plan: Any) -> None:
+        one, two = make_plan("one", self.CHANGE), make_plan("two", self.CHANGE)
+        assert _review(one, two).digest == _review(two, one).digest != _review(one).digest
+
+
+def test_a_sensitive_output_is_hidden(make_plan: Any) -> None:
+    output = {"actions": ["update"], "before": "old", "after": "hunter2", "after_sensitive": True}
+    found = _review(make_plan("a", output_changes={"key": output}))
+    assert "hunter2" not in json.dumps(review_facts(found)) + markdown(found)
+    assert found.stacks[0].outputs[0].name == "key"
+
+
+def test_two_plans_of_one_stack(make_plan: Any) -> None:
+    with pytest.raises(UserError, match="two plans are of the stack `s`"):
+        _review("s=" + make_plan("a"), "s=" + make_plan("b"))
+
+
+class TestMarkdown:
+    HOSTILE = (
+        "</code></details><img src=x onerror=alert(1)> @octocat #1 `x` **b** [a](http://e.vil) "
+        "![i](//e.vil/i) www.e.vil \u202ertl\nnew line\n# head | :tada: $x$ <!-- ~~s~~ \\ _i_"
+    )
+
+    def _comment(self, make_plan: Any) -> str:
+        bad = self.HOSTILE
+        change = (f"azurerm_managed_disk.{bad}", "delete create", {bad: bad, "z": "1"}, {bad: "x"})
+        more = {"replace_paths": [[bad]]}
+        output = {bad: {"actions": ["create"], "before": None, "after": bad}}
+        plan = make_plan("plan", (*change, more), output_changes=output)
+        return markdown(_review(f"{'@octocat <b>'}={plan}"))
+
+    def test_nothing_of_a_plan_is_markup(self, make_plan: Any) -> None:
+        import html
+        import re
+
+        comment = self._comment(make_plan)
+        inside = re.findall(r"<code>(.*?)</code>", comment)
+        assert len(inside) > 5
+        for text in inside:
+            assert not re.search(r"[<>`*@#~|\\$!^](?!\d+;)", text.replace("&#", "")), text
+            assert "www." not in text
+            assert "](" not in text
+        outside = re.sub(r"<code>.*?</code>", "", comment)
+        for word in ("octocat", "alert", "e.vil", "head", "tada"):
+            assert word not in outside
+        assert set(re.findall(r"<[^>]*>", outside)) <= {
+            MARK,
+            "<details>",
+            "</details>",
+            "<summary>",
+            "</summary>",
+        }
+        assert "@octocat" in html.unescape(comment), "and a reader sees all of it"
+
+    def test_a_line_of_a_plan_stays_one(self, make_plan: Any) -> None:
+        assert not any(
+            line.startswith(("new line", "# head")) for line in self._comment(make_plan).split("\n")
+        )
+        assert "\u202e" not in self._comment(make_plan)
+
+    def test_cut_anywhere_it_mentions_nobody(self, make_plan: Any) -> None:
+        comment = self._comment(make_plan)
+        for end in range(0, len(comment), 7):
+            assert "@" not in comment[:end]
+            assert "<img" not in comment[:end]
+
+    def test_names_of_resources_stay_readable(self) -> None:
+        for name in ("azurerm_managed_disk.data[0]", 'module.a["b c"].azurerm_subnet.c'):
+            assert code(name) == f"<code>{name}</code>"
+
+    def test_a_long_value_is_cut_around_what_differs(self, make_plan: Any) -> None:
+        before, after = "x" * 5_000 + "a" * 500, "x" * 5_000 + "b" * 500
+        comment = markdown(_review(make_plan("a", (GROUP, "update", {"v": before}, {"v": after}))))
+        assert len(comment) < 1_500
+        assert "aaa" in comment
+        assert "bbb" in comment
+
+    def test_what_is_destroyed_is_told_whole_and_the_rest_up_to_a_point(
+        self, make_plan: Any
+    ) -> None:
+        new = [(f"azurerm_subnet.new{n}", "create", None, {"name": "a"}) for n in range(300)]
+        old = [(f"azurerm_subnet.old{n}", "delete", {"name": "a"}, None) for n in range(300)]
+        comment = markdown(_review(make_plan("a", *new, *old)))
+        assert comment.count("azurerm_subnet.old") == 300
+        assert comment.count("azurerm_subnet.new") == 200
+        assert "300 created" in comment
+        assert "and 100 more" in comment
+
+    def test_what_matters_most_comes_first(self, make_plan: Any) -> None:
+        file = make_plan("a", (GROUP, "create", None, {}), (DISK, "delete", {"name": "a"}))
+        lines = markdown(_review(file)).splitlines()
+        assert lines[:2] == [MARK, "### Data would be lost"]
+        assert DISK in "\n".join(lines[:8])
+
+
+def test_several_stacks_are_counted_at_the_top(make_plan: Any) -> None:
+    one, two = make_plan("one", (GROUP, "create", None, {})), make_plan("two")
+    comment = markdown(_review(one, two))
+    assert "- <code>one</code>: 1 created\n- <code>two</code>: nothing would change" in comment
+
+
+def test_a_stack_that_waits_is_shown_as_such(tmp_path: Path, make_plan: Any) -> None:
+    log = tmp_path / "demo-compute.json"
+    diagnostic = {
+        "severity": "error",
+        "summary": "Unable to find remote state",
+        "address": "data.terraform_remote_state.cross-stack-reference-input-demo-data",
+    }
+    log.write_text(json.dumps({"@level": "error", "diagnostic": diagnostic}))
+    found = _review(str(log), make_plan("demo-data"))
+    assert [stack.state for stack in found.stacks] == ["waiting", "planned"]
+    assert "reads the outputs of <code>demo-data</code>" in markdown(found)
+    assert found.lost == ()

@@ -1,0 +1,143 @@
+"""`fairway cost`: prices of the service, of a file, and of the snapshot."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+VM = "vm/Standard_ND96isr_H100_v5"
+
+
+@pytest.fixture(autouse=True)
+def _no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("FAIRWAY_PRICES_URL", raising=False)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The filters that a service on this machine was asked for; every price in it is 10."""
+    filters: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            (filter_,) = parse_qs(urlsplit(self.path).query)["$filter"]
+            filters.append(filter_)
+            fields = dict(term.split(" eq ") for term in filter_.split(" and "))
+            row = {name: value.strip("'") for name, value in fields.items()}
+            row |= {"type": "Consumption", "unitOfMeasure": "1 Hour", "skuName": "x"}
+            items = [{**row, "retailPrice": 10.0, "productName": row.get("productName", "")}]
+            body = json.dumps({"Items": items, "NextPageLink": None}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{server.server_port}/")
+    yield filters
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def _facts(fairway: Any, folder: Path, *arguments: str) -> dict[str, Any]:
+    code, out, errors = fairway(folder, "cost", *arguments, "--json")
+    assert (code, errors) == (0, "")
+    facts: dict[str, Any] = json.loads(out)
+    return facts
+
+
+def test_prices_are_asked_for_once(fairway: Any, tmp_path: Path, asked: list[str]) -> None:
+    first = _facts(fairway, tmp_path, "demo")
+    assert asked
+    assert any("armSkuName eq 'Standard_ND96isr_H100_v5'" in each for each in asked)
+    assert all("southcentralus" in each or "Global" in each for each in asked)
+    assert first["complete"] is True
+    assert first["known"]["share"] == 1.0
+    assert first["hourly"]["maximum"] - first["hourly"]["rest"] == pytest.approx(20.0)
+    assert first["monthly"]["maximum"] == pytest.approx(730 * first["hourly"]["maximum"])
+    count = len(asked)
+    assert _facts(fairway, tmp_path, "demo") == first
+    assert _facts(fairway, tmp_path, "demo", "--offline")["hourly"] == first["hourly"]
+    assert len(asked) == count
+
+
+def test_the_snapshot_says_that_it_is_one(fairway: Any, tmp_path: Path) -> None:
+    facts = _facts(fairway, tmp_path, "demo", "--offline", "--region", "eastus")
+    assert facts["hourly"]["maximum"] > 2 * 98.32
+    assert facts["complete"] is False
+    assert 0 < facts["known"]["share"] < 1
+    assert all("snapshot" in each["source"] for each in facts["prices"])
+    assert all(each["newest"] > "2026" for each in facts["prices"])
+
+
+def test_what_is_unknown_is_never_zero(fairway: Any, tmp_path: Path) -> None:
+    facts = _facts(fairway, tmp_path, "demo", "--offline")  # its region is not in the snapshot
+    nodes = facts["resources"][0]
+    assert nodes["unit_price"] is None
+    assert nodes["hourly"] == {"minimum": None, "maximum": None, "rest": 0.0}
+    assert "southcentralus" in nodes["reason"]
+    _, out, _ = fairway(tmp_path, "cost", "demo", "--offline")
+    assert "unknown" in out
+    assert "at least" in out
+    assert "prices are known of" in out
+
+
+def test_a_file_and_hours_a_day(fairway: Any, tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(
+        '[[prices]]\nregion = "southcentralus"\ncurrency = "EUR"\nsource = "ours"\n'
+        f'date = 2026-11-21\n[prices.hourly]\n"{VM}" = 50.0\n'
+        '"spot/Standard_ND96isr_H100_v5" = 20.0\n"premium_v2/gib" = 0.001\n'
+    )
+    facts = _facts(fairway, tmp_path, "demo", "--prices", str(file), "--hours-per-day", "6")
+    disks = 4 * 1024 * 0.001
+    assert facts["currency"] == "EUR"
+    assert facts["hourly"]["maximum"] == pytest.approx(100 + disks)
+    assert facts["hourly"]["rest"] == pytest.approx(disks)
+    assert facts["monthly_at_hours_per_day"] == pytest.approx(730 * (25 + disks))
+    (offer,) = facts["dedicated_against_spot"]
+    assert (offer["dedicated_hourly"], offer["spot_hourly"]) == (100.0, 40.0)
+    _, out, _ = fairway(tmp_path, "cost", "demo", "--prices", str(file), "--hours-per-day", "6")
+    assert "a month of 6 hours a day at maximum: at least 21,240.08 EUR" in out
+    assert "Spot 40.00, 60% less" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("demo", "--prices", "none.toml"), "no such file"),
+        (("dmo",), "did you mean `demo`"),
+        (("demo", "--region", "../x"), "no region"),
+        (("demo", "--hours-per-day", "25"), "25"),
+        (("demo", "--hours-per-day", "nan", "--offline"), "nan"),
+    ],
+)
+def test_mistakes(fairway: Any, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    code, out, errors = fairway(tmp_path, "cost", *arguments)
+    assert (code, out) == (2, "")
+    assert said in errors
+
+
+def test_every_environment_of_ours_can_be_priced(
+    fairway: Any, tmp_path: Path, repository: Path, asked: list[str]
+) -> None:
+    for file in sorted((repository / "stacks/environments").glob("*.yaml")):
+        facts = _facts(fairway, tmp_path, str(file))
+        assert facts["hourly"]["maximum"] > 0, file.name
+        assert all(line["reason"] for line in facts["resources"] if line["unit_price"] is None)

@@ -1,0 +1,162 @@
+"""`fairway review` on plans of the real provider: the comments are kept under golden/review/.
+
+After a change that is meant, write them anew:
+
+    FAIRWAY_GOLDEN=write bin/test tests/runner/test_review_command.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GOLDEN = Path(__file__).with_name("golden") / "review"
+SAMPLES = Path(__file__).resolve().parents[1] / "core/review/plans"
+DISKS = [f"azurerm_managed_disk.data[{index}]" for index in range(2)]
+
+
+@pytest.fixture(autouse=True)
+def _no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("FAIRWAY_PRICES_URL", raising=False)
+
+
+def _plan(name: str) -> str:
+    return f"demo-compute={SAMPLES / name}.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("create", 0), ("grow", 0), ("drift", 0), ("move-disks", 3)]
+)
+def test_the_comment_is_the_golden_one(fairway: Any, tmp_path: Path, name: str, code: int) -> None:
+    exit_code, comment, errors = fairway(tmp_path, "review", _plan(name), "--markdown")
+    golden = GOLDEN / f"{name}.md"
+    if os.environ.get("FAIRWAY_GOLDEN") == "write":
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(comment, encoding="utf-8")
+    assert comment == golden.read_text(encoding="utf-8")
+    assert (exit_code, errors) == (code, "")
+
+
+@pytest.mark.parametrize("form", [(), ("--markdown",), ("--json",)])
+def test_disks_that_move_are_named_with_their_zone(
+    fairway: Any, tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    code, out, _ = fairway(tmp_path, "review", _plan("move-disks"), *form)
+    assert code == 3
+    assert all(disk in out for disk in DISKS)
+    assert "zone" in out
+
+
+def test_a_loss_that_is_meant(fairway: Any, tmp_path: Path) -> None:
+    one, two = (("--allow", disk) for disk in DISKS)
+    assert fairway(tmp_path, "review", _plan("move-disks"), *one)[0] == 3
+    code, out, _ = fairway(tmp_path, "review", _plan("move-disks"), *one, *two)
+    assert code == 0
+    assert f"allowed: {DISKS[0]}" in out
+
+
+def test_json(fairway: Any, tmp_path: Path) -> None:
+    code, out, _ = fairway(tmp_path, "review", _plan("move-disks"), "--json")
+    facts = json.loads(out)
+    assert code == 3
+    assert facts["version"] == 1
+    assert facts["digest"].startswith("sha256:")
+    assert facts["data_loss"] == [
+        {
+            "stack": "demo-compute",
+            "address": disk,
+            "action": "replace",
+            "because": ["zone"],
+            "allowed": False,
+        }
+        for disk in DISKS
+    ]
+    assert facts["totals"]["replace"] == 2
+    (stack,) = facts["stacks"]
+    assert (stack["stack"], stack["state"]) == ("demo-compute", "planned")
+    zone = stack["changes"][1]["attributes"][-1]
+    assert zone == {"path": "zone", "old": "1", "new": "2", "forces_replacement": True}
+    assert fairway(tmp_path, "review", _plan("move-disks"), "--json")[1] == out
+
+
+def test_the_growth_costs_two_nodes_more(fairway: Any, tmp_path: Path) -> None:
+    _, out, _ = fairway(tmp_path, "review", _plan("grow"), "--json")
+    cost = json.loads(out)["cost"]
+    assert cost["hourly_difference"] == pytest.approx(2 * 98.32)
+    assert "snapshot" in cost["prices"][0]["source"]
+
+
+def test_prices_of_a_file(fairway: Any, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(
+        '[[prices]]\nregion = "eastus"\ncurrency = "EUR"\nsource = "ours"\ndate = 2026-11-21\n'
+        '[prices.hourly]\n"vm/Standard_ND96isr_H100_v5" = 50.0\n'
+    )
+    _, out, _ = fairway(tmp_path, "review", _plan("grow"), "--prices", "prices.toml")
+    assert "+100.00 EUR an hour" in out
+
+
+def test_the_base_is_set_apart(fairway: Any, tmp_path: Path) -> None:
+    base = ("--base", _plan("drift"))
+    code, out, _ = fairway(tmp_path, "review", _plan("grow"), *base, "--json")
+    (stack,) = json.loads(out)["stacks"]
+    assert code == 0
+    assert [each["action"] for each in stack["changes"]] == ["change", "create"]
+    code, out, _ = fairway(tmp_path, "review", _plan("drift"), *base, "--json")
+    (stack,) = json.loads(out)["stacks"]
+    assert stack["changes"] == []
+    assert len(stack["pending"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("not JSON", "this is no JSON"), ("[]", "no plan"), ('{"format_version": "3.0"}', "format 3")],
+)
+def test_bad_input(fairway: Any, tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "bad.json").write_text(content)
+    code, out, errors = fairway(tmp_path, "review", _plan("grow"), "bad.json")
+    assert (code, out) == (2, "")
+    assert "bad.json" in errors
+    assert said in errors
+
+
+def test_a_missing_file_and_two_forms(fairway: Any, tmp_path: Path) -> None:
+    code, _, errors = fairway(tmp_path, "review", "none.json")
+    assert (code, "no such file" in errors) == (2, True)
+    code, _, errors = fairway(tmp_path, "review", _plan("grow"), "--json", "--markdown")
+    assert (code, "choose one" in errors) == (2, True)
+
+
+def test_a_terminal_is_not_moved_by_a_plan(fairway: Any, tmp_path: Path) -> None:
+    plan = json.loads((SAMPLES / "grow.json").read_text())
+    for resource in plan["resource_changes"]:
+        resource["address"] = f"{resource['address']}\x1b[2J\rsafe"
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    _, out, _ = fairway(tmp_path, "review", "x=plan.json")
+    assert "\x1b" not in out
+    assert "\r" not in out
+
+
+def test_it_needs_neither_the_environment_model_nor_the_network(tmp_path: Path) -> None:
+    """A review starts at once: it may import nothing that is slow."""
+    program = (
+        "import sys; sys.argv = ['fairway', 'review', sys.argv[1], '--markdown']\n"
+        "from fairway_runner import cli\n"
+        "try: cli.main()\n"
+        "finally: print(sorted({'urllib.request', 'ssl', 'rich.table', 'jinja2', 'cdktf',\n"
+        "    'fairway_core.environment'} & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, _plan("grow")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert done.stderr.strip() == "[]"
