@@ -1,0 +1,1 @@
+"""Files between this machine and the storage account of a target."""

@@ -1,0 +1,181 @@
+"""From files here to blobs: many at once, checked, and going on where an upload was cut off.
+
+A large file travels in blocks whose ids hold the digests of what is in them. The service
+keeps blocks of an unfinished upload for a week, so that the next one leaves them out.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.data.transfer import (
+    BLOCK,
+    Transferred,
+    at_once,
+    block_size,
+    blocks_at_once,
+    digest_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from azure.storage.blob import BlobProperties
+
+    from fairway_runner.data.places import BlobPlace
+    from fairway_runner.data.transfer import Report
+    from fairway_runner.engines.batch.storage import Storage
+
+
+def files_below(source: Path) -> dict[str, Path]:
+    """The files of a folder by their paths in it, or one file by its name; UserError for none."""
+    if source.is_file():
+        return {source.name: source}
+    if not source.is_dir():
+        raise UserError.of("no-files", f"there is no file or folder {source}")
+    found = {}
+    for parent, _, names in os.walk(source):
+        for name in names:
+            path = Path(parent, name)
+            if path.is_file():
+                found[path.relative_to(source).as_posix()] = path
+    if not found:
+        raise UserError.of("no-files", f"{source} holds no files")
+    return dict(sorted(found.items()))
+
+
+class Upload:
+    """Files on their way to a place; made once, `run` once."""
+
+    def __init__(self, source: Path, place: BlobPlace, storage: Storage, *, force: bool) -> None:
+        self._storage = storage
+        self._place = place
+        self._names = self._blob_names(source)
+        there = {blob.name: blob for blob in storage.blobs(place.container, self._beginning())}
+        self._new = {
+            name: file for name, file in self._names.items() if not _is_same(file, there.get(name))
+        }
+        if not force:
+            self._require_free(there)
+
+    @property
+    def size(self) -> int:
+        """The bytes that are to travel."""
+        return sum(file.stat().st_size for file in self._new.values())
+
+    def run(self, report: Report) -> Transferred:
+        """Uploads what is not there; `report` is told of each piece that has arrived."""
+        size = self.size
+
+        def send(item: tuple[str, Path]) -> None:
+            name, file = item
+            try:
+                if file.stat().st_size <= BLOCK:
+                    self._send_whole(name, file, report)
+                else:
+                    self._send_blocks(name, file, report)
+            except OSError as error:
+                message = f"{file} cannot be read: {error.strerror}"
+                raise UserError.of("unreadable-file", message) from None
+
+        at_once(send, self._new.items())
+        return Transferred(tuple(self._new), size, len(self._names) - len(self._new))
+
+    def _blob_names(self, source: Path) -> dict[str, Path]:
+        files = files_below(source)
+        if source.is_file() and self._place.path and not self._place.path.endswith("/"):
+            return {self._place.path: source}
+        return {self._place.name_of(name): file for name, file in files.items()}
+
+    def _beginning(self) -> str:
+        """How the names of all the blobs begin."""
+        first, last = min(self._names), max(self._names)
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+        return "".join(character for character, _ in same)
+
+    def _require_free(self, there: Mapping[str, BlobProperties]) -> None:
+        taken = [name for name in self._new if name in there]
+        if taken:
+            shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
+            message = f"{self._place} holds other data already: {shown}"
+            mend = "choose another path, or replace it with --force"
+            raise UserError.of("existing-blobs", message, mend, exit_code=3)
+
+    def _send_whole(self, name: str, file: Path, report: Report) -> None:
+        from azure.storage.blob import ContentSettings
+
+        data = file.read_bytes()
+        digest = hashlib.md5(data, usedforsecurity=False).digest()
+        settings = ContentSettings(content_md5=bytearray(digest))
+        client = self._storage.container(self._place.container)
+        self._storage.calls.call(
+            f"the blob {name}",
+            lambda: client.upload_blob(
+                name, data, overwrite=True, content_settings=settings, validate_content=True
+            ),
+        )
+        report(len(data))
+
+    def _send_blocks(self, name: str, file: Path, report: Report) -> None:
+        from azure.storage.blob import BlobBlock, ContentSettings
+
+        blob = self._storage.container(self._place.container).get_blob_client(name)
+        calls, what = self._storage.calls, f"the blob {name}"
+        kept = self._kept_blocks(name)
+        whole = hashlib.md5(usedforsecurity=False)
+        ids: list[str] = []
+        length = block_size(file.stat().st_size)
+        with file.open("rb") as content, blocks_at_once() as start:
+            while data := content.read(length):
+                whole.update(data)
+                block = _block_id(len(ids), data)
+                ids.append(block)
+                if block in kept:
+                    report(len(data))
+                    continue
+
+                def send(data: bytes = data, block: str = block) -> None:
+                    calls.call(
+                        what,
+                        lambda: blob.stage_block(block, data, len(data), validate_content=True),
+                    )
+                    report(len(data))
+
+                start(send)
+        settings = ContentSettings(content_md5=bytearray(whole.digest()))
+        blocks = [BlobBlock(each) for each in ids]
+        calls.call(what, lambda: blob.commit_block_list(blocks, content_settings=settings))
+
+    def _kept_blocks(self, name: str) -> set[str]:
+        """The blocks that an upload which was cut off has left."""
+        from fairway_runner.engines.batch.calls import ServiceError
+
+        blob = self._storage.container(self._place.container).get_blob_client(name)
+        try:
+            _, uncommitted = self._storage.calls.call(
+                f"the blob {name}", lambda: blob.get_block_list("uncommitted")
+            )
+        except ServiceError as error:
+            if error.is_missing:
+                return set()
+            raise
+        return {block.id for block in uncommitted}
+
+
+def _block_id(index: int, data: bytes) -> str:
+    """All ids of one blob are equally long, as the service wants them."""
+    digest = hashlib.sha256(data).hexdigest()[:32]
+    return base64.b64encode(f"{index:06}-{digest}".encode()).decode()
+
+
+def _is_same(file: Path, blob: BlobProperties | None) -> bool:
+    if blob is None or blob.size != file.stat().st_size:
+        return False
+    known = blob.content_settings.content_md5
+    return known is not None and bytes(known) == digest_of(file)

@@ -1,0 +1,46 @@
+"""Bytes on their way: a bar on a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_runner.data.transfer import Report
+
+
+@contextmanager
+def shown(title: str, size: int, *, quiet: bool = False) -> Iterator[Report]:
+    """A function that is told of each number of bytes that have arrived."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr)) as progress:
+        bar, lock = progress.add_task(title, total=size), Lock()
+
+        def report(count: int) -> None:
+            with lock:
+                progress.update(bar, advance=count)
+
+        yield report

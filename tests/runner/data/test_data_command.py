@@ -1,0 +1,270 @@
+"""Files to and from storage, through the program and Azurite."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from azure.core.exceptions import ServiceResponseError
+from azure.storage.blob import BlobClient, ContainerClient, ContentSettings
+
+from fairway_runner.data.transfer import BLOCK
+from fairway_runner.engines.batch.storage import Storage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RunFairway = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A path in the container that no other test has."""
+    return f"t-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def source(folder: Path) -> Path:
+    """Files as people have them: small, empty, of several blocks, with names that need care."""
+    source = folder / "src"
+    (source / "a b" / "c").mkdir(parents=True)
+    (source / "a b" / "c" / "é & %20#?.txt").write_text("odd")
+    (source / "empty").write_text("")
+    (source / "large").write_bytes(os.urandom(3 * BLOCK + 5))
+    return source
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def test_a_folder_goes_there_and_back(
+    folder: Path, source: Path, prefix: str, fairway: RunFairway
+) -> None:
+    code, out, err = fairway(folder, "data", "put", "src", f"sim:datasets/{prefix}", "--json")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert set(facts["files"]) == {f"{prefix}/{name}" for name in tree(source)}
+    assert facts["bytes"] == sum(map(len, tree(source).values()))
+    code, _, err = fairway(folder, "data", "get", f"sim:datasets/{prefix}", "back")
+    assert code == 0, err
+    assert tree(folder / "back") == tree(source)
+    for words in (
+        ("put", "src", f"sim:datasets/{prefix}"),
+        ("get", f"sim:datasets/{prefix}", "back"),
+    ):
+        code, out, _ = fairway(folder, "data", *words, "--json")
+        assert (code, json.loads(out)["files"], json.loads(out)["unchanged"]) == (0, [], 3)
+
+
+def test_one_file_has_the_name_that_it_is_given(
+    folder: Path, prefix: str, fairway: RunFairway
+) -> None:
+    (folder / "a.txt").write_text("a")
+    for place in (f"{prefix}/b.txt", f"{prefix}/folder/"):
+        assert fairway(folder, "data", "put", "a.txt", f"sim:datasets/{place}")[0] == 0
+    _, out, _ = fairway(folder, "data", "ls", f"sim:datasets/{prefix}", "-r", "--json")
+    assert [each["name"] for each in json.loads(out)] == [
+        f"{prefix}/b.txt",
+        f"{prefix}/folder/a.txt",
+    ]
+    assert fairway(folder, "data", "get", f"sim:datasets/{prefix}/b.txt", "here")[0] == 0
+    assert tree(folder / "here") == {"b.txt": b"a"}
+
+
+def test_a_path_is_whole_words(folder: Path, prefix: str, fairway: RunFairway) -> None:
+    """`words` is not `wordsmith`."""
+    for name in ("words", "wordsmith"):
+        (folder / name).mkdir()
+        (folder / name / "a").write_text(name)
+        assert fairway(folder, "data", "put", name, f"sim:datasets/{prefix}/{name}")[0] == 0
+    assert fairway(folder, "data", "get", f"sim:datasets/{prefix}/words", "here")[0] == 0
+    assert tree(folder / "here") == {"a": b"words"}
+    _, out, _ = fairway(folder, "data", "ls", f"sim:datasets/{prefix}/words", "-r", "--json")
+    assert [each["name"] for each in json.loads(out)] == [f"{prefix}/words/a"]
+
+
+def test_folders_are_listed_with_what_is_below(
+    folder: Path, source: Path, prefix: str, fairway: RunFairway
+) -> None:
+    fairway(folder, "data", "put", "src", f"sim:datasets/{prefix}")
+    _, out, _ = fairway(folder, "data", "ls", f"sim:datasets/{prefix}", "--json")
+    found = {each["name"]: (each["bytes"], each["blobs"]) for each in json.loads(out)}
+    assert found == {
+        f"{prefix}/a b/": (3, 1),
+        f"{prefix}/empty": (0, 1),
+        f"{prefix}/large": (3 * BLOCK + 5, 1),
+    }
+    assert fairway(folder, "data", "ls", "sim")[1] == "datasets\noutputs\n"
+
+
+def test_other_data_is_not_replaced_unless_asked(
+    folder: Path, source: Path, prefix: str, fairway: RunFairway
+) -> None:
+    place = f"sim:datasets/{prefix}"
+    fairway(folder, "data", "put", "src", place)
+    (source / "empty").write_text("no more")
+    code, _, err = fairway(folder, "data", "put", "src", place)
+    assert code == 3
+    assert f"{prefix}/empty" in err
+    (folder / "back").mkdir()
+    (folder / "back" / "empty").write_text("mine")
+    code, _, err = fairway(folder, "data", "get", place, "back")
+    assert code == 3
+    assert tree(folder / "back") == {"empty": b"mine"}
+    assert fairway(folder, "data", "put", "src", place, "--force")[0] == 0
+    assert fairway(folder, "data", "get", place, "back", "--force")[0] == 0
+    assert tree(folder / "back") == tree(source)
+
+
+def test_an_upload_goes_on_where_it_was_cut_off(
+    folder: Path, prefix: str, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "large").write_bytes(os.urandom(6 * BLOCK))
+    place = f"sim:datasets/{prefix}/large"
+    sent: list[str] = []
+    real = BlobClient.stage_block
+
+    def stage(self: BlobClient, block_id: str, *arguments: Any, **options: Any) -> Any:
+        if len(sent) == 4:
+            raise KeyboardInterrupt
+        sent.append(block_id)
+        return real(self, block_id, *arguments, **options)
+
+    monkeypatch.setattr(BlobClient, "stage_block", stage)
+    assert fairway(folder, "data", "put", "large", place)[0] == 130
+    sent.clear()
+    code, _, err = fairway(folder, "data", "put", "large", place)
+    assert code == 0, err
+    assert len(sent) == 2
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+
+
+def test_a_download_goes_on_where_it_was_cut_off(
+    folder: Path, prefix: str, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "large").write_bytes(os.urandom(6 * BLOCK))
+    place = f"sim:datasets/{prefix}/large"
+    assert fairway(folder, "data", "put", "large", place)[0] == 0
+    taken: list[int] = []
+    real = ContainerClient.download_blob
+
+    def download(self: ContainerClient, name: str, **options: Any) -> Any:
+        if len(taken) == 4:
+            raise KeyboardInterrupt
+        taken.append(options["offset"])
+        return real(self, name, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ContainerClient, "download_blob", download)
+        assert fairway(folder, "data", "get", place, "back")[0] == 130
+        assert tree(folder / "back").keys() == {".large.part", ".large.part.blocks"}
+        taken.clear()
+        code, _, err = fairway(folder, "data", "get", place, "back")
+    assert code == 0, err
+    assert len(taken) == 2
+    assert tree(folder / "back") == {"large": (folder / "large").read_bytes()}
+
+
+def test_half_a_download_of_another_version_is_no_use(
+    folder: Path, prefix: str, fairway: RunFairway
+) -> None:
+    (folder / "large").write_bytes(os.urandom(2 * BLOCK))
+    place = f"sim:datasets/{prefix}/large"
+    fairway(folder, "data", "put", "large", place)
+    (folder / "back").mkdir()
+    (folder / "back" / ".large.part").write_bytes(bytes(2 * BLOCK))
+    (folder / "back" / ".large.part.blocks").write_text("another version\n0\n")
+    assert fairway(folder, "data", "get", place, "back")[0] == 0
+    assert tree(folder / "back") == {"large": (folder / "large").read_bytes()}
+
+
+def test_what_arrives_damaged_is_not_kept(
+    folder: Path, prefix: str, fairway: RunFairway, account: str
+) -> None:
+    with ContainerClient.from_connection_string(account, "datasets") as container:
+        blob = container.upload_blob(f"{prefix}/a", b"damaged")
+        blob.set_http_headers(ContentSettings(content_md5=bytearray(16)))
+    code, _, err = fairway(folder, "data", "get", f"sim:datasets/{prefix}/a", "back")
+    assert code == 5
+    assert "[bad-digest]" in err
+    assert tree(folder / "back") == {}
+
+
+def test_a_failing_service_is_asked_again(
+    folder: Path, prefix: str, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a").write_text("a")
+    real, tries = ContainerClient.upload_blob, []
+
+    def upload(self: ContainerClient, *arguments: Any, **options: Any) -> Any:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ServiceResponseError("the connection was cut")
+        return real(self, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ContainerClient, "upload_blob", upload)
+        assert fairway(folder, "data", "put", "a", f"sim:datasets/{prefix}")[0] == 0
+    assert len(tries) == 3
+
+
+@pytest.mark.parametrize("name", ["../owned", "a/../../owned", "/../owned"])
+def test_a_blob_cannot_leave_the_folder(
+    folder: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Azure allows such names, which neither its SDK nor Azurite can make."""
+    blob = SimpleNamespace(name=f"sets/{name}", size=1, etag="e")
+    monkeypatch.setattr(Storage, "blobs", lambda *_: [blob])
+    code, _, err = fairway(folder, "data", "get", "sim:datasets/sets", "back")
+    assert code == 2
+    assert "cannot be a file here" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("put", "none", "sim:datasets"), 2, "there is no file or folder none"),
+        (("put", "hollow", "sim:datasets"), 2, "hollow holds no files"),
+        (("put", "a", "datasets/x"), 2, "does not say where"),
+        (("put", "a", "sim:"), 2, "does not say where"),
+        (("put", "a", "sim:dataset/x"), 2, "did you mean `datasets`?"),
+        (("put", "a", "sim:datasets/../x"), 2, "is no place in a storage account"),
+        (("put", "a", "smi:datasets/x"), 2, "there is no target `smi`"),
+        (("put", "a", "local:datasets/x"), 2, "has no storage account"),
+        (("get", "sim:datasets/none-such"), 2, "there is nothing at"),
+        (("ls", "local"), 2, "has no storage account"),
+    ],
+)
+def test_what_cannot_be_copied_is_said(
+    folder: Path, fairway: RunFairway, words: tuple[str, ...], code: int, message: str
+) -> None:
+    (folder / "a").write_text("a")
+    (folder / "hollow").mkdir()
+    found, _, err = fairway(folder, "data", *words)
+    assert found == code
+    assert message in err
+
+
+def test_a_wrong_key_is_one_message(
+    folder: Path, fairway: RunFairway, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a").write_text("a")
+    head, _, rest = account.partition("AccountKey=")
+    wrong = f"{head}AccountKey=d3Jvbmc=;{rest.partition(';')[2]}"
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", wrong)
+    code, _, err = fairway(folder, "data", "put", "a", "sim:datasets/x")
+    assert code == 2
+    assert err.count("error: ") == 1
+    assert "does not accept these credentials" in err
+    assert "wrong" not in err
