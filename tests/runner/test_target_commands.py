@@ -65,6 +65,7 @@ def test_this_machine_is_a_node(tmp_path: Path, fairway: RunFairway) -> None:
         (["pool", "resize", "local", "3"], "`local` cannot be resized"),
         (["pool", "resize", "spot", "9"], "`spot` has 8 nodes at most"),
         (["ssh", "local"], "`local` cannot be connected to"),
+        (["ssh", "local", "n1", "uptime"], "fairway ssh local n1 -- uptime"),
         (["tunnel", "nothing-1", "6006"], "there is no run `nothing-1`"),
     ],
 )
