@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Place:
     """A target that is there: its name, the `fairway.yaml` that declares it, the variables that
-    commands need, and what can be expected of it. `timeout` is the shortest that it keeps."""
+    commands need, and what can be expected of it."""
 
     name: str
     engine: str
     nodes: int
     project: str = ""
     environment: dict[str, str] = field(default_factory=dict)
-    timeout: str = "2s"
     has_mpi: bool = True
 
     @staticmethod
@@ -52,6 +51,17 @@ def ssh(folder: Path) -> Iterator[Place]:
     with SshCluster(folder, ["n1", "n2", "n3"], name="pair") as cluster:
         project = json.dumps({"targets": [cluster.target()]})
         yield Place("pair", "ssh", 3, project, cluster.environment)
+
+
+@contextmanager
+def slurm(folder: Path) -> Iterator[Place]:
+    """A real Slurm of three nodes, behind a real sshd."""
+    from fairway_simulator.slurm import SlurmCluster, missing
+
+    _require(missing())
+    with SlurmCluster(nodes=3, shared=folder / "shared") as cluster:
+        project = json.dumps({"targets": [cluster.target]})
+        yield Place("slurm-sim", "slurm", 3, project, cluster.environment)
 
 
 @contextmanager
@@ -87,7 +97,7 @@ def _require(lacking: str) -> None:
         pytest.skip(lacking)
 
 
-PLACES = {"local": local, "ssh": ssh, "batch": batch}
+PLACES = {"local": local, "ssh": ssh, "slurm": slurm, "batch": batch}
 
 
 @pytest.fixture(scope="session", params=PLACES)

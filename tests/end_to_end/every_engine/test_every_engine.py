@@ -149,7 +149,7 @@ class TestOneTask:
             place,
             template="plain",
             command="trap '' USR1; sleep 300",
-            timeout=place.timeout,
+            timeout="2s",
             checkpoint={"grace": "1s"},
         )
         assert code == 124
