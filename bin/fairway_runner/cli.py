@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import Annotated, ClassVar
 
@@ -10,6 +12,9 @@ import typer
 import fairway_core
 from fairway_core.findings import UserError, format_finding
 from fairway_runner.lazy import LazyGroup
+
+# Why a disk takes nothing more.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Commands(LazyGroup):
@@ -50,8 +55,24 @@ class Commands(LazyGroup):
         ),
         "report": "Write a page about a run: its tasks, metrics, sweep and scaling.",
         "fetch": "Copy what a run's tasks kept, and their logs, to FOLDER/TASK/.",
+        "targets": "List where jobs can be sent, or read it from what was deployed.",
+        "nodes": "List the nodes of a target, or drain, resume, reboot or reimage some of them.",
+        "pool": "Ask a target for another number of nodes.",
+        "ssh": "Open a shell on a node of a target, or run a command there.",
+        "tunnel": "Bring a port of a run's main host to this machine, such as TensorBoard's 6006.",
+        "data": "Copy files to and from the storage of a target, and from there to its nodes.",
         "clean": "Remove runs that have ended, with their logs, outputs and checkpoints.",
+        "init": "Begin a project: an environment, a job, and what deploys and checks them.",
         "check": "Look for mistakes in an environment file.",
+        "doctor": "Say what is missing for a deployment, with the command that mends each.",
+        "cost": ("Say what an environment costs an hour and a month, as far as prices are known."),
+        "review": (
+            "Say what Terraform plans would change, what that costs and what it would destroy."
+        ),
+        "synth": "Write the Terraform of an environment: a folder a stack, below cdktf.out.",
+        "diagram": (
+            "Draw an environment: its networks, clusters, file systems, and who reaches whom."
+        ),
         "sizes": "List the VM sizes that Fairway knows.",
         "schema": "Print the JSON schema of environment files or job files, for editors.",
     }
@@ -86,7 +107,10 @@ def options(
 def main() -> None:
     """Runs the program; a user's error is printed as its findings and sets the exit code."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except UserError as error:
         for finding in error.findings:
             print(format_finding(finding), file=sys.stderr)  # noqa: T201
@@ -95,6 +119,12 @@ def main() -> None:
         # The reader went away (`fairway logs RUN | head`): nothing is left to say.
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+        os.close(sys.stdout.fileno())  # or Python would try once more, and fail again
+        sys.exit(5)
 
 
 if __name__ == "__main__":

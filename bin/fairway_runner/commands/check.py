@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairway_runner.commands.arguments import JsonOption
+
+if TYPE_CHECKING:
+    from fairway_core.environment import LoadedEnvironment
+    from fairway_core.findings import Finding
 
 _FAILED = 2
 
@@ -21,25 +26,35 @@ def command(
         list[str] | None, typer.Option(metavar="ID", help="Leave this check out. Repeatable.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask Azure too: sizes, quota, images, providers.")
+    ] = False,
 ) -> None:
     """Look for mistakes in an environment file.
 
     Prints each with its line and how to mend it; docs/checks.md explains them all. Exits
-    with 2 for an error, and with --strict with 1 for a warning.
+    with 2 for an error, and with --strict with 1 for a warning. With --live the subscription
+    is asked whether it has what the environment needs; that takes `az login`, changes
+    nothing, and warns of what you may not see.
     """
     from fairway_core.checks import check_environment, require_known
     from fairway_core.environment import read_environment
     from fairway_core.environment.selection import environment_file
     from fairway_core.findings import Severity, UserError
+    from fairway_runner.live import LIVE
     from fairway_runner.ui.findings import finding_facts, print_findings
 
-    require_known(ignore or ())
+    require_known([id_ for id_ in ignore or () if id_ not in LIVE])
     try:
         loaded = read_environment(environment_file(environment))
         ignored = {*loaded.environment.checks.ignore, *(ignore or ())}
         findings = check_environment(loaded.environment, loaded.document, ignore=ignored)
     except UserError as error:
         findings = [*error.findings]
+    else:
+        if live:
+            found = _ask(loaded)
+            findings += [finding for finding in found if finding.id not in ignored]
     if json_:
         print(json.dumps([finding_facts(finding) for finding in findings], indent=1))
     else:
@@ -47,3 +62,23 @@ def command(
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(_FAILED)
     raise typer.Exit(1 if findings and strict else 0)
+
+
+def _ask(loaded: LoadedEnvironment) -> list[Finding]:
+    """What Azure says against the environment, each at its line."""
+    from fairway_runner.doctor.subscription import open_subscription
+    from fairway_runner.live.asking import check_live
+
+    azure = open_subscription()
+    try:
+        found = check_live(loaded.environment, azure)
+    finally:
+        azure.close()
+    return [
+        replace(
+            finding, location=loaded.document.location(tuple(finding.path.split(".")), of_key=True)
+        )
+        if finding.path
+        else finding
+        for finding in found
+    ]

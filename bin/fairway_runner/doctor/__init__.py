@@ -1,0 +1,1 @@
+"""What this machine and this subscription lack for an environment, and how to mend it."""

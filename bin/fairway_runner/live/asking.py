@@ -1,0 +1,100 @@
+"""Asks Azure what an environment needs to know; what may not be seen is a warning."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Finding, Severity
+from fairway_runner.live import rules
+from fairway_runner.live.management import NotAllowed
+from fairway_runner.live.needs import images_of, machines_of, providers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_core.environment import Environment
+    from fairway_runner.live.management import Reader
+
+_COMPUTE = "2024-07-01"
+_SKUS = "2021-07-01"
+_BATCH = "2024-07-01"
+_RESOURCES = "2021-04-01"
+
+
+@dataclass
+class _Asking:
+    """One environment against one subscription, and what was found so far."""
+
+    environment: Environment
+    azure: Reader
+    findings: list[Finding] = field(default_factory=list)
+
+    @contextmanager
+    def _allowed(self, what: str) -> Iterator[None]:
+        """What is asked within is left out, with a warning, where the caller may not see it."""
+        try:
+            yield
+        except NotAllowed as error:
+            message = f"{what} not looked at: you may not read {error.action}"
+            mend = "have the role Reader on the subscription assigned to you"
+            self.findings.append(Finding("not-allowed", message, mend, severity=Severity.WARNING))
+
+    def providers(self) -> None:
+        for namespace in providers_of(self.environment):
+            with self._allowed(f"the registration of {namespace} was"):
+                found = self.azure.get(f"providers/{namespace}", _RESOURCES)
+                self.findings += rules.provider_registered(namespace, found)
+
+    def sizes(self) -> None:
+        location, zone = self.environment.location, self.environment.zone
+        with self._allowed("whether the sizes are offered was"):
+            skus = self.azure.list(
+                "providers/Microsoft.Compute/skus",
+                _SKUS,
+                **{"$filter": f"location eq '{location}'"},
+            )
+            seen = set()
+            for each in machines_of(self.environment):
+                if each.size not in seen:
+                    seen.add(each.size)
+                    self.findings += rules.size_offered(each.path, each.size, location, zone, skus)
+
+    def quotas(self) -> None:
+        location, machines = self.environment.location, machines_of(self.environment)
+        with self._allowed("the quota was"):
+            path = f"providers/Microsoft.Compute/locations/{location}/usages"
+            usages = self.azure.list(path, _COMPUTE)
+            self.findings += rules.quota_suffices(location, machines, usages)
+        if any(each.pool for each in machines):
+            with self._allowed("the quota of the Batch account was"):
+                for account in self.azure.list("providers/Microsoft.Batch/batchAccounts", _BATCH):
+                    if (account.get("tags") or {}).get("environment") == self.environment.name:
+                        self.findings += rules.pool_quota_suffices(machines, account)
+
+    def images(self) -> None:
+        location = self.environment.location
+        for path, image in images_of(self.environment).items():
+            with self._allowed(f"the versions of image `{image.alias}` were"):
+                stem = (
+                    f"providers/Microsoft.Compute/locations/{location}/publishers/"
+                    f"{image.publisher}/artifacttypes/vmimage/offers/{image.offer}"
+                    f"/skus/{image.sku}/versions"
+                )
+                # A plain list, not one of pages.
+                versions = self.azure.get(stem, _COMPUTE) or ()
+                self.findings += rules.image_version_exists(path, image, location, versions)
+
+
+def check_live(environment: Environment, azure: Reader) -> list[Finding]:
+    """What Azure's answers say against the environment, errors and warnings.
+
+    Raises UserError where nobody is signed in, or where the service failed.
+    """
+    asking = _Asking(environment, azure)
+    asking.providers()
+    asking.sizes()
+    asking.quotas()
+    asking.images()
+    return asking.findings

@@ -1,0 +1,128 @@
+"""Azure Resource Manager, asked and never told: plain authenticated requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from azure.core import PipelineClient
+    from azure.core.credentials import TokenCredential
+
+    from fairway_runner.live.cloud import Cloud
+
+_FAILED = 5
+_RETRIES = 3
+
+
+class NotAllowed(Exception):
+    """The caller may not see this; `action` is what they would need."""
+
+    def __init__(self, action: str) -> None:
+        self.action = action
+        super().__init__(action)
+
+
+class Reader(Protocol):
+    """Who answers questions about one subscription."""
+
+    def get(self, path: str, version: str, **query: str) -> Any:
+        """The JSON at a path below the subscription; None where nothing is.
+
+        Raises NotAllowed where the caller may not see it, and UserError where nobody is
+        signed in, or where the service failed.
+        """
+
+    def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
+        """All items of a collection, page after page."""
+
+
+@dataclass
+class Management:
+    """Azure Resource Manager, for one subscription. Requests that fail are made again.
+
+    >>> azure = Management(cloud, credential_for(cloud), subscription)  # doctest: +SKIP
+    >>> azure.list("providers/Microsoft.Compute/skus", "2021-07-01")  # doctest: +SKIP
+    """
+
+    cloud: Cloud
+    credential: TokenCredential
+    subscription: str
+    _client: PipelineClient[Any, Any] | None = field(default=None, repr=False)
+
+    def get(self, path: str, version: str, **query: str) -> Any:
+        """What is at a path below the subscription; see `Reader`."""
+        base = f"{self.cloud.manager}/subscriptions/{self.subscription}"
+        url = f"{base}/{path}" if path else base
+        return self._ask(url, path, {"api-version": version, **query})
+
+    def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
+        """All items of a collection; see `Reader`."""
+        page = self.get(path, version, **query)
+        items: list[dict[str, Any]] = []
+        while page is not None:
+            items += page.get("value", ())
+            next_ = page.get("nextLink")
+            page = self._ask(next_, path, {}) if next_ else None
+        return items
+
+    def _ask(self, url: str, path: str, query: dict[str, str]) -> Any:
+        from azure.core.exceptions import AzureError, ClientAuthenticationError
+        from azure.core.rest import HttpRequest
+
+        try:
+            answer = self._pipeline().send_request(HttpRequest("GET", url, params=query))
+            status = answer.status_code
+            body = answer.json() if status == 200 else None
+        except ClientAuthenticationError as error:
+            raise not_signed_in(error) from None
+        except (AzureError, ValueError) as error:
+            message = f"Azure Resource Manager does not answer: {_first_line(error)}"
+            raise UserError.of("service-failed", message, exit_code=_FAILED) from None
+        if status == 200:
+            return body
+        if status == 401:
+            raise not_signed_in(f"the token was refused for {path}")
+        if status == 403:
+            raise NotAllowed(path or "the subscription")
+        if status == 404:
+            return None
+        message = f"Azure Resource Manager answers {status} for {path}"
+        raise UserError.of("service-failed", message, exit_code=_FAILED)
+
+    def _pipeline(self) -> PipelineClient[Any, Any]:
+        if self._client is None:
+            from azure.core import PipelineClient as Client
+            from azure.core.pipeline.policies import BearerTokenCredentialPolicy, RetryPolicy
+            from azure.core.pipeline.transport import RequestsTransport
+
+            verify = self.cloud.authorities or True
+            self._client = Client(
+                self.cloud.manager,
+                policies=[
+                    RetryPolicy(retry_total=_RETRIES),
+                    BearerTokenCredentialPolicy(self.credential, self.cloud.scope),
+                ],
+                transport=RequestsTransport(connection_verify=verify),
+            )
+        return self._client
+
+    def close(self) -> None:
+        """Closes the connections."""
+        if self._client is not None:
+            self._client.close()
+        close = getattr(self.credential, "close", None)
+        if close:
+            close()
+
+
+def not_signed_in(error: object) -> UserError:
+    """Nobody is signed in, or not any more."""
+    message = f"nobody is signed in to Azure: {_first_line(error)}"
+    return UserError.of("not-signed-in", message, "az login")
+
+
+def _first_line(error: object) -> str:
+    return (str(error).strip().splitlines() or ["no reason was given"])[0][:300]

@@ -1,0 +1,116 @@
+"""What an environment needs of a subscription: VMs, images and resource providers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog import image, vm_size
+from fairway_core.cost.environment import parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_core.catalog import Image
+    from fairway_core.environment import Environment
+
+# What every environment uses, see the stacks.
+_ALWAYS = (
+    "Microsoft.Authorization",
+    "Microsoft.Compute",
+    "Microsoft.ManagedIdentity",
+    "Microsoft.Network",
+    "Microsoft.Storage",
+)
+# Meters of VMs, and whether they are spare capacity.
+_VMS = {"vm": False, "spot": True}
+
+
+@dataclass(frozen=True)
+class Machines:
+    """At most so many VMs of one size, for one part of the environment.
+
+    `path` is that part in the environment file. `pool` says that they are nodes of a Batch
+    pool, which count against the quota of its account.
+    """
+
+    path: str
+    size: str
+    count: int
+    spot: bool = False
+    pool: bool = False
+
+    @property
+    def vcpus(self) -> int:
+        """The vCPUs of all of them: quotas are counted in these."""
+        return self.count * vm_size(self.size).vcpus
+
+
+def machines_of(environment: Environment) -> list[Machines]:
+    """All VMs, the most that there can be of each."""
+    found = []
+    for part in parts_of(environment):
+        kind, _, size = (part.meter or "").partition("/")
+        if kind not in _VMS or not size:
+            continue
+        path = _path(part.resource)
+        cluster = environment.clusters.get(path.removeprefix("clusters."))
+        found.append(
+            Machines(
+                path,
+                size,
+                round(part.counts.maximum),
+                spot=_VMS[kind],
+                pool=cluster is not None and _is_service_pool(environment, cluster.engine),
+            )
+        )
+    return found
+
+
+def images_of(environment: Environment) -> dict[str, Image]:
+    """The images of exact versions that clusters name or get, by the path of the cluster."""
+    found = {}
+    for name, cluster in environment.clusters.items():
+        chosen = image(cluster.image) if cluster.image else cluster.chosen_image
+        if getattr(cluster, "image_id", None) is None and chosen.pinned:
+            found[f"clusters.{name}"] = chosen
+    return found
+
+
+def providers_of(environment: Environment) -> list[str]:
+    """The resource providers that must be registered in the subscription."""
+    return sorted({*_ALWAYS, *_optional_providers(environment)})
+
+
+def _optional_providers(environment: Environment) -> Iterator[str]:
+    if environment.has_pools:
+        yield "Microsoft.Batch"
+    if environment.has_vault or environment.scheduler is not None:
+        yield "Microsoft.KeyVault"
+    if environment.registry is not None:
+        yield "Microsoft.ContainerRegistry"
+    if environment.monitoring is not None:
+        yield from ("Microsoft.AlertsManagement", "Microsoft.Insights")
+        yield "Microsoft.OperationalInsights"
+    if environment.budget is not None:
+        yield "Microsoft.Consumption"
+    kinds = {filesystem.kind for filesystem in environment.filesystems.values()}
+    if "lustre" in kinds:
+        yield "Microsoft.StorageCache"
+    if "netapp" in kinds:
+        yield "Microsoft.NetApp"
+    if any(getattr(each, "backup", None) for each in environment.filesystems.values()):
+        yield "Microsoft.RecoveryServices"
+
+
+def _path(resource: str) -> str:
+    """Where a part stands in the file: `cluster nd` is `clusters.nd`."""
+    kind, _, name = resource.rpartition(" ")
+    section = {"cluster": "clusters", "file system": "filesystems"}.get(kind)
+    return f"{section}.{name}" if section else "slurm"
+
+
+def _is_service_pool(environment: Environment, engine: str) -> bool:
+    """Whether Batch itself owns the nodes, and not the subscription."""
+    own = environment.batch is not None and environment.batch.mode == "UserSubscription"
+    return engine == "batch" and not own

@@ -1,0 +1,136 @@
+"""Rules on what Azure answered; each over plain arguments, and each yields findings.
+
+`path` is the field of the environment file that asks for what is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog import vm_size
+from fairway_core.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fairway_core.catalog import Image
+    from fairway_runner.live.needs import Machines
+
+
+def size_offered(
+    path: str, size: str, location: str, zone: int, skus: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """A size that the region or the zone does not have, or not for this subscription."""
+    how = f"az vm list-skus --location {location} --size {size} --all --output table"
+    sku = next((one for one in skus if str(one.get("name", "")).lower() == size.lower()), None)
+    if sku is None:
+        message = f"{size} is not offered in {location}"
+        yield Finding("size-not-offered", message, f"take another region or size; see: {how}", path)
+        return
+    for restriction in sku.get("restrictions") or ():
+        info = restriction.get("restrictionInfo") or {}
+        whole = str(restriction.get("type", "")).lower() == "location"
+        if whole or str(zone) in (info.get("zones") or ()):
+            where = location if whole else f"zone {zone} of {location}"
+            reason = restriction.get("reasonCode", "no reason given")
+            message = f"{size} is not for this subscription in {where}: {reason}"
+            yield Finding("size-restricted", message, f"ask for access; see: {how}", path)
+            return
+    zones = sorted(
+        {each for info in sku.get("locationInfo") or () for each in info.get("zones") or ()}
+    )
+    if str(zone) not in zones:
+        there = f"it is in zones {', '.join(zones)}" if zones else "no zone has it there"
+        message = f"{size} is not in zone {zone} of {location}: {there}"
+        yield Finding(
+            "size-not-in-zone", message, "set `zone:` to another, or take another region", path
+        )
+
+
+def quota_suffices(
+    location: str, machines: Sequence[Machines], usages: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """A quota of vCPUs, of a family, of Spot or of the region, that is too small."""
+    limits = {str(one["name"]["value"]).lower(): one for one in usages}
+    needs: dict[str, tuple[int, str]] = {}
+    for each in machines:
+        if each.pool or not each.count:
+            continue
+        family = vm_size(each.size).quota_family
+        names = ["lowPriorityCores"] if each.spot else [family, "cores"]
+        for name in filter(None, names):
+            known = needs.get(name, (0, each.path))
+            needs[name] = (known[0] + each.vcpus, known[1])
+    for name, (need, path) in needs.items():
+        found = limits.get(name.lower())
+        if found is not None:
+            yield from _enough(name, location, path, need, found)
+
+
+def _enough(
+    name: str, location: str, path: str, need: int, usage: Mapping[str, Any]
+) -> Iterator[Finding]:
+    limit, used = int(usage["limit"]), int(usage["currentValue"])
+    title = usage["name"].get("localizedValue") or name
+    how = f"ask for more in the portal, under Quotas; see: az vm list-usage --location {location}"
+    if need > limit:
+        message = f"{need} vCPUs are asked for, and the quota `{title}` in {location} is {limit}"
+        yield Finding("quota-too-small", message, how, path)
+    elif need > limit - used:
+        message = (
+            f"{need} vCPUs are asked for, and {limit - used} of {limit} are free in the quota "
+            f"`{title}` in {location}"
+        )
+        mend = f"where the used ones are this environment's own, all is well; if not, {how}"
+        yield Finding("quota-in-use", message, mend, path, Severity.WARNING)
+
+
+def pool_quota_suffices(
+    machines: Sequence[Machines], account: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """A quota of a Batch account that is too small for its pools."""
+    properties = account.get("properties") or {}
+    families = {
+        str(each["name"]).lower(): int(each["coreQuota"])
+        for each in properties.get("dedicatedCoreQuotaPerVMFamily") or ()
+    }
+    enforced = bool(properties.get("dedicatedCoreQuotaPerVMFamilyEnforced"))
+    for each in machines:
+        if not each.pool:
+            continue
+        family = vm_size(each.size).quota_family.lower()
+        if each.spot:
+            limit = properties.get("lowPriorityCoreQuota")
+        elif enforced and family:
+            limit = families.get(family, 0)
+        else:
+            limit = properties.get("dedicatedCoreQuota")
+        if limit is not None and each.vcpus > int(limit):
+            message = (
+                f"{each.vcpus} vCPUs are asked for, and the quota of the Batch account "
+                f"`{account.get('name')}` for {each.size} is {limit}"
+            )
+            mend = "ask for more in the portal, under Quotas of the Batch account"
+            yield Finding("quota-too-small", message, mend, each.path)
+
+
+def image_version_exists(
+    path: str, image: Image, location: str, versions: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """An exact version of an image that the region does not have."""
+    names = sorted(str(each.get("name")) for each in versions)
+    if image.version not in names:
+        newest = f"the newest is {names[-1]}" if names else "there is none of this image"
+        message = f"image `{image.urn}` is not in {location}: {newest}"
+        stem = image.urn.rpartition(":")[0]
+        mend = f"name one that is: `image: {stem}:VERSION`" if names else "take another image"
+        yield Finding("no-image-version", message, mend, path)
+
+
+def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> Iterator[Finding]:
+    """A resource provider that is not registered, without which nothing of it can be made."""
+    state = (provider or {}).get("registrationState", "NotRegistered")
+    if state != "Registered":
+        message = f"resource provider {namespace} is {state} in the subscription"
+        mend = f"az provider register --namespace {namespace} --wait"
+        yield Finding("provider-not-registered", message, mend)

@@ -1,0 +1,246 @@
+"""What services add to the resources that they are given, for those whose answers are read.
+
+`complete` fills in what every resource has. The table holds what one type has beyond that,
+by the names of Azure's management API; a type that is not in it is answered with as it came.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.azure.addresses import address_in, documentation_address
+from fairway_simulator.azure.cloud import STORAGE_SUFFIX
+from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.azure.resource_ids import ResourcePath
+
+if TYPE_CHECKING:
+    from fairway_simulator.azure.store import ResourceStore
+
+Made = list[tuple[ResourcePath, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class _New:
+    """A resource that was put, to be filled in, and the store with all the others."""
+
+    path: ResourcePath
+    resource: dict[str, Any]
+    store: ResourceStore
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.resource["properties"]
+        return found
+
+
+_Addition = Callable[[_New], Made]
+
+
+def complete(path: ResourcePath, resource: dict[str, Any], store: ResourceStore) -> Made:
+    """Fills in what the service adds; answers with the resources that it makes beside it."""
+    resource["id"] = path.text
+    resource["name"] = path.name
+    _part(resource, "properties")["provisioningState"] = "Succeeded"
+    _add_principal(path, resource)
+    addition = _ADDITIONS.get(path.type)
+    return addition(_New(path, resource, store)) if addition else []
+
+
+def id_for(text: str) -> str:
+    """A UUID that is always the same for that text."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, text))
+
+
+def role_definition(role: str) -> dict[str, Any]:
+    """A built-in role as a look-up by its name finds it; the id is made from the name."""
+    name = id_for(role)
+    return {
+        "id": f"/subscriptions/{NOBODY}/providers/Microsoft.Authorization/roleDefinitions/{name}",
+        "name": name,
+        "type": "Microsoft.Authorization/roleDefinitions",
+        "properties": {
+            "roleName": role,
+            "type": "BuiltInRole",
+            "description": "",
+            "assignableScopes": ["/"],
+            "permissions": [],
+        },
+    }
+
+
+def _part(mapping: dict[str, Any], key: str) -> dict[str, Any]:
+    """The mapping under a key, made where there is none or null."""
+    if not isinstance(mapping.get(key), dict):
+        mapping[key] = {}
+    found: dict[str, Any] = mapping[key]
+    return found
+
+
+def _add_principal(path: ResourcePath, resource: dict[str, Any]) -> None:
+    """The principal of a resource that has an identity of its own."""
+    identity = resource.get("identity")
+    if isinstance(identity, dict) and "SystemAssigned" in str(identity.get("type", "")):
+        identity["principalId"] = id_for(path.key)
+        identity["tenantId"] = NOBODY
+
+
+def _user_identity(new: _New) -> Made:
+    new.properties.update(
+        {
+            "principalId": id_for(new.path.key),
+            "clientId": id_for(f"{new.path.key}/client"),
+            "tenantId": NOBODY,
+        }
+    )
+    return []
+
+
+def _storage_account(new: _New) -> Made:
+    services = ("blob", "dfs", "file", "queue", "table", "web")
+    new.properties.update(
+        {
+            "primaryLocation": new.resource.get("location"),
+            "statusOfPrimary": "available",
+            "primaryEndpoints": {
+                service: f"https://{new.path.name}.{service}.{STORAGE_SUFFIX}/"
+                for service in services
+            },
+        }
+    )
+    return []
+
+
+def _vault(new: _New) -> Made:
+    # The provider waits until the vault answers, so it is here.
+    new.properties["vaultUri"] = f"https://{new.store.vault_host}/"
+    return []
+
+
+def _registry(new: _New) -> Made:
+    new.properties["loginServer"] = f"{new.path.name}.azurecr.io"
+    return []
+
+
+def _workspace(new: _New) -> Made:
+    new.properties["customerId"] = id_for(new.path.key)
+    return []
+
+
+def _data_collection(new: _New) -> Made:
+    made = id_for(new.path.key).replace("-", "")
+    properties = new.properties
+    properties["immutableId"] = f"dcr-{made}"
+    for service in ("configurationAccess", "logsIngestion", "metricsIngestion"):
+        properties[service] = {
+            "endpoint": f"https://{new.path.name}.{service.lower()}.monitor.azure.com"
+        }
+    return []
+
+
+def _batch_account(new: _New) -> Made:
+    host = f"{new.path.name}.{new.resource.get('location')}.batch.azure.com"
+    new.properties["accountEndpoint"] = host
+    return []
+
+
+def _batch_pool(new: _New) -> Made:
+    new.properties["allocationState"] = "Steady"
+    return []
+
+
+def _public_ip(new: _New) -> Made:
+    new.properties["ipAddress"] = documentation_address(new.path.key)
+    return []
+
+
+def _network_interface(new: _New) -> Made:
+    for configuration in new.properties.get("ipConfigurations") or ():
+        properties = _part(configuration, "properties")
+        subnet = (properties.get("subnet") or {}).get("id", "")
+        if not properties.get("privateIPAddress"):
+            properties["privateIPAddress"] = address_in(subnet, new.path.key, new.store)
+    return []
+
+
+def _private_zone(new: _New) -> Made:
+    record: dict[str, Any] = {
+        "type": "Microsoft.Network/privateDnsZones/SOA",
+        "properties": {
+            "fqdn": f"{new.path.name}.",
+            "ttl": 3600,
+            "soaRecord": {
+                "email": "azureprivatedns-host.microsoft.com",
+                "host": "azureprivatedns.net",
+                "expireTime": 2419200,
+                "minimumTtl": 10,
+                "refreshTime": 3600,
+                "retryTime": 300,
+                "serialNumber": 1,
+            },
+        },
+    }
+    place = ResourcePath(f"{new.path.text}/SOA/@")
+    return [(place, {"id": place.text, "name": "@", **record})]
+
+
+def _virtual_machine(new: _New) -> Made:
+    """The disk of the system is a resource of its own, as any other disk."""
+    properties = new.properties
+    properties["vmId"] = id_for(new.path.key)
+    storage = _part(properties, "storageProfile")
+    storage["dataDisks"] = storage.get("dataDisks") or []
+    disk = _part(storage, "osDisk")
+    disk["name"] = disk.get("name") or f"{new.path.name}_OsDisk"
+    group = new.path.text.lower().index("/providers/")
+    place = ResourcePath(
+        f"{new.path.text[:group]}/providers/Microsoft.Compute/disks/{disk['name']}"
+    )
+    managed = _part(disk, "managedDisk")
+    managed["id"] = place.text
+    size = disk.get("diskSizeGB") or 30
+    kept = {"diskSizeGB": size, "osType": "Linux", "provisioningState": "Succeeded"}
+    sku = {"name": managed.get("storageAccountType", "Standard_LRS")}
+    location = new.resource.get("location")
+    facts = {"id": place.text, "name": disk["name"], "location": location, "sku": sku}
+    return [(place, {**facts, "properties": kept})]
+
+
+def _lustre(new: _New) -> Made:
+    properties = new.properties
+    address = address_in(properties.get("filesystemSubnet", ""), new.path.key, new.store)
+    properties["clientInfo"] = {
+        "mgsAddress": address,
+        "lustreVersion": "2.15.5",
+        "mountCommand": f"mount -t lustre {address}@tcp:/lustrefs /lustre",
+    }
+    properties["health"] = {"state": "Available"}
+    return []
+
+
+def _netapp_volume(new: _New) -> Made:
+    properties = new.properties
+    address = address_in(properties.get("subnetId", ""), new.path.key, new.store)
+    properties["mountTargets"] = [{"ipAddress": address, "mountTargetId": id_for(new.path.key)}]
+    return []
+
+
+_ADDITIONS: dict[str, _Addition] = {
+    "microsoft.batch/batchaccounts": _batch_account,
+    "microsoft.batch/batchaccounts/pools": _batch_pool,
+    "microsoft.compute/virtualmachines": _virtual_machine,
+    "microsoft.containerregistry/registries": _registry,
+    "microsoft.insights/datacollectionendpoints": _data_collection,
+    "microsoft.insights/datacollectionrules": _data_collection,
+    "microsoft.keyvault/vaults": _vault,
+    "microsoft.managedidentity/userassignedidentities": _user_identity,
+    "microsoft.netapp/netappaccounts/capacitypools/volumes": _netapp_volume,
+    "microsoft.network/networkinterfaces": _network_interface,
+    "microsoft.network/privatednszones": _private_zone,
+    "microsoft.network/publicipaddresses": _public_ip,
+    "microsoft.operationalinsights/workspaces": _workspace,
+    "microsoft.storage/storageaccounts": _storage_account,
+    "microsoft.storagecache/amlfilesystems": _lustre,
+}

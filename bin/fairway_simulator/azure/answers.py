@@ -1,0 +1,113 @@
+"""What is answered to a request: the store's resources, and the few special answers.
+
+A path that names a resource is answered from the store, one that names a collection with
+what the store holds of it. Beyond that stand the tables below, each entry of which the
+azurerm provider or a client of the management API asks for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.azure.additions import role_definition
+from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.azure.resource_ids import ResourcePath
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_simulator.azure.store import ResourceStore
+
+Answer = tuple[int, Any]
+
+_ROLE_FILTER = re.compile(r"roleName eq '((?:[^']|'')*)'", re.IGNORECASE)
+_SERVICES = re.compile(r"/(blob|file|queue|table)services/default$")
+
+
+def answer(
+    store: ResourceStore, method: str, path: ResourcePath, query: Mapping[str, str], body: Any
+) -> Answer:
+    """The status and the body that a request gets."""
+    if method in ("GET", "HEAD"):
+        return _read(store, path, query)
+    if method == "PUT":
+        return 200, store.put(path, body or {})
+    if method == "PATCH":
+        changed = store.patch(path, body or {})
+        return (200, changed) if changed is not None else _missing(path)
+    if method == "DELETE":
+        return (200 if store.delete(path) else 204), None
+    return _act(store, path)
+
+
+def failure(status: int, code: str, message: str) -> Answer:
+    """An error in the form of Azure Resource Manager."""
+    return status, {"error": {"code": code, "message": message}}
+
+
+def _read(store: ResourceStore, path: ResourcePath, query: Mapping[str, str]) -> Answer:
+    found = store.get(path)
+    if found is not None:
+        return 200, found
+    special = _special(store, path)
+    if special is not None:
+        return 200, special
+    if path.is_resource:
+        return _missing(path)
+    if path.type.endswith("/roledefinitions"):
+        role = _ROLE_FILTER.search(query.get("$filter", ""))
+        return 200, {"value": [role_definition(role[1].replace("''", "'"))] if role else []}
+    if path.type.endswith("/skus/versions"):  # of images: a plain list
+        return 200, store.list(path)
+    return 200, {"value": store.list(path)}
+
+
+def _special(store: ResourceStore, path: ResourcePath) -> dict[str, Any] | None:
+    """Resources that Azure has without anybody having made them."""
+    parts = path.key.strip("/").split("/")
+    if len(parts) == 2 and parts[0] == "subscriptions":
+        return {
+            "id": path.text,
+            "subscriptionId": path.name,
+            "tenantId": NOBODY,
+            "displayName": "loopback",
+            "state": "Enabled",
+        }
+    if parts[-2:-1] == ["providers"]:  # …/providers/Microsoft.Batch
+        return {"id": path.text, "namespace": path.name, "registrationState": "Registered"}
+    if path.type.endswith("/roledefinitions") and path.is_resource:
+        # Roles are looked up by name first; the id tells nothing of the name.
+        return {**role_definition(path.name), "id": path.text, "name": path.name}
+    account = _SERVICES.search(path.key)
+    if account and store.get(path.parent()) is not None:
+        return {"id": path.text, "name": "default", "properties": {}}
+    return None
+
+
+def _act(store: ResourceStore, path: ResourcePath) -> Answer:
+    """What is done to a resource by POST, the last part of the path."""
+    action = path.name.lower()
+    subject = ResourcePath("/" + "/".join(path.parts[:-1]))
+    if action == "checknameavailability":
+        return 200, {"nameAvailable": True}
+    if action == "register":
+        namespace = path.parts[-2]
+        return 200, {"namespace": namespace, "registrationState": "Registered"}
+    if action == "validate":  # of a template, before it is deployed
+        return 200, {"properties": {"provisioningState": "Succeeded"}}
+    resource = store.get(subject)
+    if resource is None:
+        return _missing(subject)
+    if action == "listkeys":
+        return 200, {"keys": []}
+    if action == "sharedkeys":
+        return 200, {"primarySharedKey": "", "secondarySharedKey": ""}
+    if action == "exporttemplate":
+        return 200, {"template": (resource.get("properties") or {}).get("template") or {}}
+    return 200, {}
+
+
+def _missing(path: ResourcePath) -> Answer:
+    code = "ResourceGroupNotFound" if path.type == "resourcegroups" else "ResourceNotFound"
+    return failure(404, code, f"{path.text} was not found.")

@@ -1,0 +1,57 @@
+"""Who signs in at the stand-in: one made-up principal, with tokens that nobody has signed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import Any
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+"""The tenant, the subscription, the application and the object id of whoever signs in."""
+
+_LIFETIME = 3600
+
+
+def token_response(tenant: str, scope: str) -> dict[str, Any]:
+    """What a token endpoint answers: a token for that scope, valid for an hour."""
+    return {
+        "access_token": _unsigned(tenant, scope.partition(" ")[0].removesuffix("/.default")),
+        "token_type": "Bearer",
+        "expires_in": _LIFETIME,
+        "ext_expires_in": _LIFETIME,
+    }
+
+
+def openid_configuration(base: str, tenant: str) -> dict[str, str]:
+    """Where a tenant's tokens are to be had, which sign-in libraries look up first."""
+    authority = f"{base}/{tenant}"
+    return {
+        "issuer": f"{authority}/v2.0",
+        "token_endpoint": f"{authority}/oauth2/v2.0/token",
+        "authorization_endpoint": f"{authority}/oauth2/v2.0/authorize",
+        "device_authorization_endpoint": f"{authority}/oauth2/v2.0/devicecode",
+    }
+
+
+def _unsigned(tenant: str, audience: str) -> str:
+    """A JSON Web Token with an empty signature; the provider reads its own ids from it."""
+    now = int(time.time())
+    claims = {
+        "aud": audience,
+        "iss": f"https://sts.windows.net/{tenant}/",
+        "iat": now,
+        "nbf": now,
+        "exp": now + _LIFETIME,
+        "appid": NOBODY,
+        "oid": NOBODY,
+        "sub": NOBODY,
+        "tid": tenant,
+        "ver": "1.0",
+    }
+    return f"{_part({'alg': 'none', 'typ': 'JWT'})}.{_part(claims)}."
+
+
+def _part(value: dict[str, Any]) -> str:
+    text = json.dumps(value, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()

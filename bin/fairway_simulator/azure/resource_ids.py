@@ -1,0 +1,78 @@
+"""The paths of Azure Resource Manager, told apart: one resource, or a collection of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class ResourcePath:
+    """A path such as /subscriptions/S/resourceGroups/G/providers/NAMESPACE/TYPE/NAME.
+
+    Azure does not tell capitals from small letters in it, and answers with those of the
+    request that made the resource.
+
+    >>> ResourcePath("/subscriptions/s/resourceGroups/g").type
+    'resourcegroups'
+    >>> ResourcePath("/subscriptions/s/providers/Microsoft.Batch/locations/l/quotas").is_resource
+    False
+    """
+
+    text: str
+
+    @cached_property
+    def key(self) -> str:
+        """By which a resource is kept."""
+        return self.text.rstrip("/").lower()
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """What lies between the slashes."""
+        return tuple(self.text.strip("/").split("/"))
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.parts[-1]
+
+    @cached_property
+    def namespace(self) -> str:
+        """The provider of the resource in small letters: microsoft.batch; empty where none is."""
+        scope = self.key.rpartition("/providers/")
+        return scope[2].partition("/")[0] if scope[1] else ""
+
+    @cached_property
+    def _pairs(self) -> tuple[str, ...]:
+        """Types and names by turns, behind the last provider or from the start."""
+        tail = self.key.rpartition("/providers/")
+        parts = tail[2].split("/")[1:] if tail[1] else self.key.strip("/").split("/")
+        return tuple(parts)
+
+    @property
+    def is_resource(self) -> bool:
+        """Whether it ends in a name: types and names come by turns."""
+        return bool(self._pairs) and len(self._pairs) % 2 == 0
+
+    @cached_property
+    def type(self) -> str:
+        """In small letters with its namespace: microsoft.network/virtualnetworks/subnets."""
+        kinds = "/".join(self._pairs[::2])
+        if self.namespace:
+            return f"{self.namespace}/{kinds}"
+        return self._pairs[-2] if self.is_resource else self._pairs[-1]
+
+    def parent(self, levels: int = 1) -> ResourcePath:
+        """The resource in which this one lies."""
+        return ResourcePath("/" + "/".join(self.parts[: -2 * levels]))
+
+    def holds(self, other: ResourcePath) -> bool:
+        """Whether the collection lists `other`: directly in it, or in a resource group below."""
+        if other.key.rpartition("/")[0] == self.key:
+            return True
+        scope, provider, tail = self.key.rpartition("/providers/")
+        if not provider:
+            return False
+        other_scope, _, other_tail = other.key.rpartition("/providers/")
+        below = other_scope.startswith(f"{scope}/resourcegroups/")
+        return below and other_tail.rpartition("/")[0] == tail

@@ -1,0 +1,82 @@
+"""The resources that were put: kept as they came, with what their services add."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.azure.additions import complete
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_simulator.azure.resource_ids import ResourcePath
+
+
+class ResourceStore:
+    """Resources by their paths. Every answer is a copy; threads may share a store."""
+
+    def __init__(self, vault_host: str) -> None:
+        self._vault_host = vault_host
+        self._lock = threading.RLock()
+        self._resources: dict[str, tuple[ResourcePath, dict[str, Any]]] = {}
+
+    def get(self, path: ResourcePath) -> dict[str, Any] | None:
+        """The resource, or None."""
+        with self._lock:
+            found = self._resources.get(path.key)
+            return copy.deepcopy(found[1]) if found else None
+
+    def put(self, path: ResourcePath, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Makes the resource, or replaces it as a service does.
+
+        The identity of what is there stays where the body names none, and its id keeps the
+        letters that it was made with.
+        """
+        with self._lock:
+            before = self._resources.get(path.key)
+            resource = copy.deepcopy(dict(body))
+            if before:
+                path = before[0]
+                if resource.get("identity") is None and "identity" in before[1]:
+                    resource["identity"] = before[1]["identity"]
+            for made_path, made in complete(path, resource, self):
+                self._resources[made_path.key] = (made_path, made)
+            self._resources[path.key] = (path, resource)
+            return copy.deepcopy(resource)
+
+    def patch(self, path: ResourcePath, changes: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Merges the changes into the resource; None where it is not there."""
+        with self._lock:
+            resource = self.get(path)
+            return None if resource is None else self.put(path, _merged(resource, changes))
+
+    def delete(self, path: ResourcePath) -> bool:
+        """Removes the resource with all that lies in it; whether it was there."""
+        with self._lock:
+            there = path.key in self._resources
+            inside = f"{path.key}/"
+            for key in [key for key in self._resources if key.startswith(inside)]:
+                del self._resources[key]
+            self._resources.pop(path.key, None)
+            return there
+
+    def list(self, collection: ResourcePath) -> list[dict[str, Any]]:
+        """The resources of a collection, those of a subscription in all its groups."""
+        with self._lock:
+            found = [each for path, each in self._resources.values() if collection.holds(path)]
+            return copy.deepcopy(found)
+
+    @property
+    def vault_host(self) -> str:
+        """The host and port at which vaults are said to be."""
+        return self._vault_host
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """JSON merge patch: mappings are merged, all else is replaced, and null removes."""
+    if not isinstance(old, dict) or not hasattr(new, "items"):
+        return new
+    merged = {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+    return {key: value for key, value in merged.items() if value is not None}

@@ -1,0 +1,190 @@
+"""Terraform as a program, run in the folder of one stack; its errors become findings."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import Finding, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_MISSING = 4
+_FAILED = 5
+_INSTALL = "https://developer.hashicorp.com/terraform/install"
+
+# Beginnings of the summaries with which `terraform init` says that there is no provider.
+_NO_PROVIDER = (
+    "Failed to query available provider packages",
+    "Failed to install provider",
+    "Error while installing",
+    "Invalid provider registry host",
+)
+
+# What `terraform plan` says where the stack's inputs are not deployed yet.
+NO_INPUTS = "Unable to find remote state"
+
+
+@dataclass(frozen=True)
+class Terraform:
+    """Terraform in the folder of a stack, with these variables."""
+
+    stack: str
+    folder: Path
+    environment: Mapping[str, str]
+
+    def init(self) -> None:
+        """Gets the provider and opens the state; exit code 4 where there is no provider."""
+        done = self._run("init", "-json")
+        if done.returncode:
+            raise self._init_failed(list(diagnostics(done.stdout)), done.stderr)
+
+    def validate(self) -> None:
+        """Lets the provider look at the stack; UserError with what it refuses."""
+        done = self._run("validate", "-json", input_false=False)
+        if done.returncode == 0:
+            return
+        try:
+            found = json.loads(done.stdout)["diagnostics"]
+        except (ValueError, KeyError, TypeError):
+            found = []
+        raise self._failed("validate", found, done.stderr, exit_code=2)
+
+    def plan(self, file: Path, *, lock: bool = True) -> tuple[str, bool]:
+        """Writes the plan to `file`; answers with the log, in JSON lines, and whether it failed.
+
+        A plan that failed may still have been written: see `show`.
+        """
+        options = ["-json", f"-out={file}"] + ([] if lock else ["-lock=false"])
+        done = self._run("plan", *options)
+        return done.stdout or done.stderr, done.returncode != 0
+
+    def show(self, file: Path) -> str:
+        """The plan as JSON text."""
+        done = self._run("show", "-json", str(file), input_false=False)
+        if done.returncode:
+            raise self._failed("show", [], done.stderr)
+        return done.stdout
+
+    def apply(self, file: Path) -> None:
+        """Does what the plan says, and nothing else; exit code 5 where something failed."""
+        done = self._run("apply", "-json", str(file))
+        if done.returncode:
+            raise self._failed("apply", list(diagnostics(done.stdout)), done.stderr)
+
+    def outputs(self) -> dict[str, Any]:
+        """The outputs that are no secrets, by name."""
+        done = self._run("output", "-json", input_false=False)
+        if done.returncode:
+            raise self._failed("output", [], done.stderr)
+        found = json.loads(done.stdout)
+        return {name: each["value"] for name, each in found.items() if not each.get("sensitive")}
+
+    def failed(self, log: str) -> UserError:
+        """The error for a plan that was not made, from its log."""
+        return self._failed("plan", list(diagnostics(log)), log)
+
+    def _run(self, *arguments: str, input_false: bool = True) -> subprocess.CompletedProcess[str]:
+        command, *options = arguments
+        given = ["-input=false"] if input_false else []
+        try:
+            return subprocess.run(
+                ["terraform", f"-chdir={self.folder}", command, "-no-color", *given, *options],
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise missing() from None
+
+    def _init_failed(self, found: list[Mapping[str, Any]], said: str) -> UserError:
+        for each in found:
+            if str(each.get("summary", "")).startswith(_NO_PROVIDER):
+                reason = _first_sentence(str(each.get("detail", "")))
+                message = f"Terraform cannot download its provider here: {reason}"
+                return UserError.of("no-provider", message, exit_code=_MISSING)
+        return self._failed("init", found, said)
+
+    def _failed(
+        self,
+        command: str,
+        found: Iterable[Mapping[str, Any]],
+        said: str,
+        *,
+        exit_code: int = _FAILED,
+    ) -> UserError:
+        findings = [
+            Finding(
+                f"terraform-{command}",
+                f"{self.stack}: {_address(each)}{each.get('summary', '')}",
+                str(each.get("detail", "")),
+            )
+            for each in found
+            if each.get("severity") == "error"
+        ]
+        if not findings:
+            last = said.strip().splitlines()[-1:] or ["it said nothing"]
+            message = f"{self.stack}: terraform {command} failed: {last[0]}"
+            findings = [Finding(f"terraform-{command}", message)]
+        return UserError(findings, exit_code=exit_code)
+
+
+def require() -> None:
+    """UserError with exit code 4 where there is no Terraform."""
+    if shutil.which("terraform") is None:
+        raise missing()
+
+
+def missing() -> UserError:
+    """Terraform is not on PATH."""
+    message = "Terraform is not on PATH, and plans need it, 1.9 or newer"
+    return UserError.of("no-terraform", message, f"install it: {_INSTALL}", exit_code=_MISSING)
+
+
+def diagnostics(log: str) -> Iterator[Mapping[str, Any]]:
+    """The diagnostics in the JSON lines that Terraform prints; other lines are passed over."""
+    for line in log.splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and isinstance(record.get("diagnostic"), dict):
+            yield record["diagnostic"]
+
+
+def waits_for_inputs(log: str) -> bool:
+    """Whether a plan failed for nothing else than inputs that are not deployed yet."""
+    errors = [each for each in diagnostics(log) if each.get("severity") == "error"]
+    return bool(errors) and all(each.get("summary") == NO_INPUTS for each in errors)
+
+
+def cache_variables() -> dict[str, str]:
+    """Where providers are kept from one run to the next, unless the user has said so."""
+    if os.environ.get("TF_PLUGIN_CACHE_DIR"):
+        return {}
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(base) / "fairway" / "terraform-plugins"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return {}  # without a cache it is slower, and nothing else
+    return {"TF_PLUGIN_CACHE_DIR": str(cache)}
+
+
+def _address(diagnostic: Mapping[str, Any]) -> str:
+    address = diagnostic.get("address")
+    return f"{address}: " if address else ""
+
+
+def _first_sentence(detail: str) -> str:
+    """The first paragraph in one line."""
+    paragraph = detail.strip().partition("\n\n")[0]
+    return " ".join(paragraph.split()) or "it does not say why"

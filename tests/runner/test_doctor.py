@@ -1,0 +1,234 @@
+"""`fairway doctor`: what this machine and this subscription lack."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.commands import doctor
+from fairway_runner.doctor import programs
+from fairway_runner.engines import engine as engines
+from fairway_simulator.azure import ControlPlane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+VERSIONS = {
+    "node": "v22.1.0",
+    "terraform": '{"terraform_version": "1.11.4"}',
+    "cdktf": "0.21.0",
+}
+
+
+@pytest.fixture
+def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
+    """Azure, and nobody else's settings for it."""
+    for name in [name for name in os.environ if name.startswith(("ARM_", "AZURE_"))]:
+        monkeypatch.delenv(name)
+    with ControlPlane(tmp_path) as plane:
+        for name, text in plane.environment().items():
+            monkeypatch.setenv(name, text)
+        zones = [{"zones": ["1", "2", "3"]}]
+        path = f"/subscriptions/{NOBODY}/providers/Microsoft.Compute/skus"
+        sizes = ["Standard_D4s_v6", "Standard_ND96isr_H100_v5", "Standard_D32s_v6"]
+        plane.give(path, {"value": [{"name": size, "locationInfo": zones} for size in sizes]})
+        yield plane
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Puts programs on PATH that say these versions, and nothing else."""
+
+    def install(**versions: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        for name, text in versions.items():
+            program = folder / name
+            program.write_text(f"#!{sys.executable} -S\nprint({text!r})\n")
+            program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder))
+        monkeypatch.setattr(programs, "find_spec", lambda _name: None)
+
+    return install
+
+
+def _examine(capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, dict[str, Any]]:
+    """The exit code, and what was found of each thing."""
+    code = 0
+    try:
+        doctor.command(**{"json_": True, "target": None, "environment": "demo"} | options)
+    except typer.Exit as exit_:
+        code = exit_.exit_code
+    facts = json.loads(capsys.readouterr().out)
+    return code, {each["what"]: each for each in facts}
+
+
+def _give_images(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo's images are all there."""
+    from fairway_runner.live import asking
+
+    monkeypatch.setattr(asking, "images_of", lambda _environment: {})
+
+
+def test_nothing_is_missing(
+    plane: ControlPlane,
+    install: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(**VERSIONS)
+    _give_images(plane, monkeypatch)
+    code, found = _examine(capsys)
+    assert [each for each in found.values() if not each["ok"]] == []
+    assert code == 0
+    assert list(found) == [
+        "environment",
+        "Node.js",
+        "Terraform",
+        "cdktf",
+        "Azure sign-in",
+        "subscription",
+        "what `demo` needs",
+    ]
+    assert found["Terraform"]["found"] == "1.11.4"
+    assert found["subscription"]["found"] == "loopback"
+
+
+def test_each_missing_program_comes_with_what_installs_it(
+    plane: ControlPlane, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(terraform='{"terraform_version": "1.8.5"}')
+    code, found = _examine(capsys)
+    assert code == 4
+    mends = {what: found[what]["findings"][0]["mend"] for what in ("Node.js", "Terraform", "cdktf")}
+    assert 'pip install "fairway[node]"' in mends["Node.js"]
+    assert "npm install --global cdktf-cli@0.21" in mends["cdktf"]
+    assert "https://" in mends["Terraform"]
+    assert found["Terraform"]["findings"][0]["message"] == (
+        "Terraform is 1.8.5, and 1.9 or newer is needed"
+    )
+
+
+@pytest.mark.parametrize("said", ["", "{", "{}", "[]", '{"terraform_version": null}'])
+def test_a_terraform_that_does_not_say_its_version(install: Callable[..., None], said: str) -> None:
+    install(terraform=said)
+    (found,) = [each for each in programs.examine_programs() if each.what == "Terraform"]
+    assert found.missing
+
+
+def test_a_node_of_the_wheel_will_do(
+    install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(node="v18.0.0")
+    monkeypatch.setattr(programs, "find_spec", lambda _name: object())
+    (found,) = [each for each in programs.examine_programs() if each.what == "Node.js"]
+    assert not found.missing
+
+
+def test_without_a_subscription_the_command_that_names_one(
+    plane: ControlPlane,
+    install: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(**VERSIONS, az="11111111-2222-3333-4444-555555555555")
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
+    code, found = _examine(capsys)
+    assert code == 4
+    (finding,) = found["subscription"]["findings"]
+    assert "az would take 11111111-2222" in finding["message"]
+    assert finding["mend"].startswith("export ARM_SUBSCRIPTION_ID=$(az account show")
+    assert "what `demo` needs" not in found
+
+
+def test_a_sign_in_that_fails(
+    plane: ControlPlane,
+    install: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(**VERSIONS)
+    from azure.core.exceptions import ClientAuthenticationError
+    from azure.identity import ClientSecretCredential
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise ClientAuthenticationError("AADSTS7000215: Invalid client secret provided.\nTrace")
+
+    monkeypatch.setattr(ClientSecretCredential, "get_token", refuse)
+    code, found = _examine(capsys)
+    assert code == 4
+    (finding,) = found["Azure sign-in"]["findings"]
+    assert finding["mend"] == "az login"
+    assert "Invalid client secret" in finding["message"]
+    assert "Trace" not in finding["message"]
+    assert "subscription" not in found
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(404, {}), (403, {}), (200, {"displayName": "old", "state": "Disabled"})],
+)
+def test_a_subscription_that_cannot_be_used(
+    plane: ControlPlane,
+    install: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    status: int,
+    body: dict[str, str],
+) -> None:
+    install(**VERSIONS)
+    plane.give(f"/subscriptions/{NOBODY}", body, status=status)
+    code, found = _examine(capsys)
+    assert code == 4
+    assert "az account list" in found["subscription"]["findings"][0]["mend"]
+
+
+def test_a_provider_to_register_is_printed_with_its_command(
+    plane: ControlPlane,
+    install: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(**VERSIONS)
+    _give_images(plane, monkeypatch)
+    path = f"/subscriptions/{NOBODY}/providers/Microsoft.Network"
+    plane.give(path, {"registrationState": "NotRegistered"})
+    with pytest.raises(typer.Exit) as caught:
+        doctor.command(environment="demo")
+    assert caught.value.exit_code == 4
+    printed = capsys.readouterr().out
+    assert "ok       Terraform: 1.11.4\n" in printed
+    assert "MISSING  what `demo` needs: not all there\n" in printed
+    assert "           az provider register --namespace Microsoft.Network --wait\n" in printed
+
+
+def test_a_faulty_environment_is_one_of_the_findings(
+    plane: ControlPlane, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(**VERSIONS)
+    code, found = _examine(capsys, environment="dmo")
+    assert code == 4
+    assert found["environment"]["findings"][0]["mend"] == "did you mean `demo`?"
+    assert found["subscription"]["ok"]
+
+
+def test_a_target_is_asked_of_its_engine(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Engine:
+        def doctor(self) -> list[Finding]:
+            return [Finding("slow", "a disk is slow", "reboot it", severity=Severity.WARNING)]
+
+    monkeypatch.setattr(engines, "engine_for", lambda _target: Engine())
+    code, found = _examine(capsys, target="local")
+    assert code == 0
+    assert found["target local"]["findings"][0]["mend"] == "reboot it"
+    with pytest.raises(UserError):
+        doctor.command(target="lcal")

@@ -1,0 +1,289 @@
+"""What Azure's answers say against an environment, from a stand-in on loopback."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.environment import load_environment
+from fairway_core.findings import Severity, UserError
+from fairway_runner.commands.check import command as check
+from fairway_runner.live import LIVE, rules
+from fairway_runner.live.asking import check_live
+from fairway_runner.live.cloud import chosen_cloud, credential_for
+from fairway_runner.live.management import Management, NotAllowed
+from fairway_runner.live.needs import Machines, images_of, machines_of, providers_of
+from fairway_simulator.azure import ControlPlane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fairway_core.environment import Environment
+    from fairway_core.findings import Finding
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+HERE = f"/subscriptions/{NOBODY}/providers"
+COMPUTE = f"{HERE}/Microsoft.Compute"
+H100 = "Standard_ND96isr_H100_v5"
+A100 = "Standard_ND96asr_v4"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+LAB = f"""\
+name: lab
+location: westeurope
+zone: 2
+access: {{ssh_keys: ["{KEY}"]}}
+budget: {{monthly: 10, emails: [me@example.com]}}
+filesystems:
+  data: {{kind: nfs_server, path: /data, size: Standard_D32s_v6}}
+clusters:
+  pair: {{engine: ssh, size: {H100}, nodes: 2, mounts: [data]}}
+  pool: {{engine: batch, size: {A100}, nodes: 4, spot: true}}
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Environment:
+    """An environment with a scale set, a pool and a file server."""
+    file = tmp_path / "lab.yaml"
+    file.write_text(LAB)
+    return load_environment(file)
+
+
+@pytest.fixture
+def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
+    """Azure, where all that the environment needs is there."""
+    folder = tmp_path / "azure"
+    folder.mkdir()
+    with ControlPlane(folder) as plane:
+        for name, text in plane.environment().items():
+            monkeypatch.setenv(name, text)
+        zones = [{"location": "WestEurope", "zones": ["1", "2"]}]
+        sizes = [H100, A100, "Standard_D32s_v6"]
+        skus = [{"name": name, "locationInfo": zones, "restrictions": []} for name in sizes]
+        # Azure answers in pages.
+        more = f"https://{plane.host}{COMPUTE}/moreSkus"
+        plane.give(f"{COMPUTE}/skus", {"value": skus[:1], "nextLink": more})
+        plane.give(f"{COMPUTE}/moreSkus", {"value": skus[1:]})
+        quota(plane, standardNDSH100v5Family=(192, 0), cores=(2000, 0), standardDSv6Family=(100, 0))
+        image = images_of(load_environment(tmp_path / "lab.yaml"))["clusters.pair"]
+        versions = (
+            f"{COMPUTE}/locations/westeurope/publishers/{image.publisher}/artifacttypes/vmimage"
+            f"/offers/{image.offer}/skus/{image.sku}/versions"
+        )
+        plane.give(versions, [{"name": image.version}])
+        yield plane
+
+
+def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:
+    """The limit of each quota, and how much of it is used."""
+    usages = [
+        {"name": {"value": name}, "limit": limit, "currentValue": used}
+        for name, (limit, used) in limits.items()
+    ]
+    plane.give(f"{COMPUTE}/locations/westeurope/usages", {"value": usages})
+
+
+@pytest.fixture
+def azure(lab: Environment, plane: ControlPlane) -> Iterator[Management]:
+    """The subscription, read as Terraform's service principal."""
+    cloud = chosen_cloud()
+    azure = Management(cloud, credential_for(cloud), NOBODY)
+    yield azure
+    azure.close()
+
+
+def _ids(findings: list[Finding]) -> list[tuple[str, str]]:
+    return [(each.id, each.path) for each in findings]
+
+
+def test_nothing_is_found_where_all_is_there(
+    lab: Environment, plane: ControlPlane, azure: Management
+) -> None:
+    assert check_live(lab, azure) == []
+    assert {method for method, *_ in plane.requests} == {"GET", "POST"}
+    posted = [path for method, path, _ in plane.requests if method == "POST"]
+    assert posted == [f"/{NOBODY}/oauth2/v2.0/token"]
+
+
+def test_needs_of_an_environment(lab: Environment) -> None:
+    assert machines_of(lab) == [
+        Machines("clusters.pair", H100, 2),
+        Machines("clusters.pool", A100, 4, spot=True, pool=True),
+        Machines("filesystems.data", "Standard_D32s_v6", 1),
+    ]
+    providers = providers_of(lab)
+    assert {"Microsoft.Batch", "Microsoft.Consumption", "Microsoft.Network"} <= {*providers}
+    assert not {"Microsoft.NetApp", "Microsoft.KeyVault", "Microsoft.StorageCache"} & {*providers}
+
+
+def test_a_provider_that_is_not_registered(
+    lab: Environment, plane: ControlPlane, azure: Management
+) -> None:
+    plane.give(f"{HERE}/Microsoft.Batch", {"registrationState": "NotRegistered"})
+    (found,) = check_live(lab, azure)
+    assert found.id == "provider-not-registered"
+    assert found.mend == "az provider register --namespace Microsoft.Batch --wait"
+
+
+def test_a_quota_that_is_too_small_or_in_use(
+    lab: Environment, plane: ControlPlane, azure: Management
+) -> None:
+    quota(plane, standardNDSH100v5Family=(96, 0), cores=(2000, 1900))
+    small, used = check_live(lab, azure)
+    assert (small.id, small.path) == ("quota-too-small", "clusters.pair")
+    assert "192 vCPUs are asked for" in small.message
+    assert "is 96" in small.message
+    assert (used.id, used.severity) == ("quota-in-use", Severity.WARNING)
+    assert "100 of 2000 are free" in used.message
+
+
+def test_the_account_of_a_pool_has_quotas_of_its_own(
+    lab: Environment, plane: ControlPlane, azure: Management
+) -> None:
+    accounts = [
+        {"name": "other", "tags": {"environment": "b"}, "properties": {"lowPriorityCoreQuota": 1}},
+        {"name": "it", "tags": {"environment": "lab"}, "properties": {"lowPriorityCoreQuota": 96}},
+    ]
+    plane.give(f"{HERE}/Microsoft.Batch/batchAccounts", {"value": accounts})
+    (found,) = check_live(lab, azure)
+    assert (found.id, found.path) == ("quota-too-small", "clusters.pool")
+    assert "384 vCPUs" in found.message
+    assert "`it`" in found.message
+
+
+def test_an_image_version_that_is_gone(
+    lab: Environment, plane: ControlPlane, azure: Management
+) -> None:
+    image = images_of(lab)["clusters.pair"]
+    versions = (
+        f"{COMPUTE}/locations/westeurope/publishers/{image.publisher}/artifacttypes/vmimage"
+        f"/offers/{image.offer}/skus/{image.sku}/versions"
+    )
+    plane.give(versions, [{"name": "22.04.1"}, {"name": "22.04.2"}])
+    found = check_live(lab, azure)
+    assert ("no-image-version", "clusters.pair") in _ids(found)
+    assert "the newest is 22.04.2" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("sku", "id_"),
+    [
+        (None, "size-not-offered"),
+        ({"locationInfo": [{"zones": ["1", "3"]}]}, "size-not-in-zone"),
+        ({"locationInfo": []}, "size-not-in-zone"),
+        ({"restrictions": [{"type": "Location", "reasonCode": "NotAvailable"}]}, "size-restricted"),
+        (
+            {"restrictions": [{"type": "Zone", "restrictionInfo": {"zones": ["2"]}}]},
+            "size-restricted",
+        ),
+        (
+            {
+                "locationInfo": [{"zones": ["2"]}],
+                "restrictions": [{"type": "Zone", "restrictionInfo": {"zones": ["1"]}}],
+            },
+            "",
+        ),
+    ],
+)
+def test_where_a_size_is_offered(sku: dict[str, Any] | None, id_: str) -> None:
+    skus = [] if sku is None else [{"name": H100.upper(), **sku}]
+    found = list(rules.size_offered("clusters.pair", H100, "westeurope", 2, skus))
+    assert [each.id for each in found] == ([id_] if id_ else [])
+    assert {each.id for each in found} <= LIVE
+
+
+def test_spot_counts_against_a_quota_of_its_own() -> None:
+    machines = [Machines("clusters.a", A100, 2, spot=True), Machines("clusters.b", A100, 0)]
+    usages = [
+        {"name": {"value": "lowPriorityCores"}, "limit": 100, "currentValue": 0},
+        {"name": {"value": "standardNDASv4_A100Family"}, "limit": 0, "currentValue": 0},
+    ]
+    (found,) = rules.quota_suffices("westeurope", machines, usages)
+    assert "`lowPriorityCores`" in found.message
+
+
+def test_a_quota_of_each_family_of_a_batch_account() -> None:
+    properties = {
+        "dedicatedCoreQuota": 1000,
+        "dedicatedCoreQuotaPerVMFamilyEnforced": True,
+        "dedicatedCoreQuotaPerVMFamily": [{"name": "standardNDSH100v5Family", "coreQuota": 96}],
+    }
+    account = {"name": "it", "properties": properties}
+    fits = Machines("clusters.a", H100, 1, pool=True)
+    more = Machines("clusters.b", H100, 2, pool=True)
+    none = Machines("clusters.c", A100, 1, pool=True)
+    found = rules.pool_quota_suffices([fits, more, none], account)
+    assert [each.path for each in found] == ["clusters.b", "clusters.c"]
+
+
+def test_what_may_not_be_seen_is_a_warning_and_the_rest_goes_on(
+    lab: Environment, plane: ControlPlane, azure: Management
+) -> None:
+    denied = {"error": {"code": "AuthorizationFailed"}}
+    plane.give(f"{COMPUTE}/locations/westeurope/usages", denied, status=403)
+    plane.give(f"{HERE}/Microsoft.Batch", {"registrationState": "Unregistered"})
+    registered, hidden = check_live(lab, azure)
+    assert registered.id == "provider-not-registered"
+    assert (hidden.id, hidden.severity) == ("not-allowed", Severity.WARNING)
+    assert "Microsoft.Compute/locations/westeurope/usages" in hidden.message
+    with pytest.raises(NotAllowed):
+        azure.get("providers/Microsoft.Compute/locations/westeurope/usages", "2024-07-01")
+
+
+def test_a_service_that_fails_ends_it(
+    lab: Environment, plane: ControlPlane, azure: Management
+) -> None:
+    plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=409)
+    with pytest.raises(UserError, match="answers 409") as caught:
+        check_live(lab, azure)
+    assert caught.value.exit_code == 5
+
+
+def test_a_token_that_is_refused(lab: Environment, plane: ControlPlane, azure: Management) -> None:
+    plane.give(f"{COMPUTE}/skus", {}, status=401)
+    with pytest.raises(UserError) as caught:
+        check_live(lab, azure)
+    assert caught.value.findings[0].id == "not-signed-in"
+    assert caught.value.findings[0].mend == "az login"
+
+
+def test_the_cloud_is_that_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen_cloud({}).scope == "https://management.azure.com/.default"
+    china = chosen_cloud({"ARM_ENVIRONMENT": "china"})
+    assert (china.manager, china.login) == (
+        "https://management.chinacloudapi.cn",
+        "https://login.chinacloudapi.cn",
+    )
+    with pytest.raises(UserError, match="names no cloud: `mars`"):
+        chosen_cloud({"ARM_ENVIRONMENT": "mars"})
+    with pytest.raises(UserError) as caught:
+        chosen_cloud({"ARM_METADATA_HOSTNAME": "localhost:1"})
+    assert caught.value.exit_code == 5
+
+
+def test_check_live_points_at_the_line(
+    lab: Environment,
+    plane: ControlPlane,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    quota(plane, standardNDSH100v5Family=(96, 0))
+    file = str(tmp_path / "lab.yaml")
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        check(file, json_=True, live=True)
+    assert caught.value.exit_code == 2  # type: ignore[attr-defined]
+    found = {each["id"]: each for each in json.loads(capsys.readouterr().out)}
+    assert (
+        found["quota-too-small"]["line"]
+        == LAB.splitlines().index(
+            f"  pair: {{engine: ssh, size: {H100}, nodes: 2, mounts: [data]}}"
+        )
+        + 1
+    )
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        check(file, json_=True, live=True, ignore=["quota-too-small"])
+    assert caught.value.exit_code == 0  # type: ignore[attr-defined]
+    assert "quota-too-small" not in capsys.readouterr().out

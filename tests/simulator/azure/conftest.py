@@ -1,0 +1,57 @@
+"""A control plane for each test, and a client that trusts it and is signed in."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_simulator.azure import ControlPlane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclass
+class Client:
+    """Sends requests as the azurerm provider does."""
+
+    plane: ControlPlane
+    token: str = "token"
+
+    def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
+        """The status and the JSON of the answer, empty where it has none."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode() if body else None
+        request = urllib.request.Request(
+            f"https://{self.plane.host}{path}", method=method, data=data
+        )
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
+        context = ssl.create_default_context(cafile=str(self.plane.authority))
+        try:
+            with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+                return answer.status, json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read() or b"{}")
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[ControlPlane]:
+    """The stand-in."""
+    with ControlPlane(tmp_path) as plane:
+        yield plane
+
+
+@pytest.fixture
+def azure(plane: ControlPlane) -> Client:
+    """A client that is signed in."""
+    return Client(plane)

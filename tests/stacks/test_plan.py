@@ -1,0 +1,300 @@
+"""`bin/plan` and `bin/deploy`: the order of things, with a stand-in for Terraform.
+
+What the real provider makes of it is not seen here, as it cannot be downloaded everywhere;
+see the tests of the stand-in for Azure, which replay what it asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_stacks.plan import __main__ as planning
+from fairway_stacks.plan import deploy
+from fairway_stacks.plan import planning as stack_plans
+from fairway_stacks.plan.deploy import read_approved
+from fairway_stacks.plan.stacks import StackFolder, in_order, synthesize
+from fairway_stacks.plan.terraform import waits_for_inputs
+
+STACKS = ["demo-network", "demo-data", "demo-compute"]
+
+
+@dataclass
+class StandIn:
+    """The folder of the stand-in for Terraform."""
+
+    folder: Path
+
+    def fault(self, **faults: str) -> None:
+        """What goes wrong, as network_plan="broken"."""
+        named = {f"demo-{key.replace('_', ' ')}": fault for key, fault in faults.items()}
+        (self.folder / "faults.json").write_text(json.dumps(named))
+
+    def calls(self) -> list[dict[str, Any]]:
+        """What was called."""
+        file = self.folder / "calls.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def forget(self) -> None:
+        """Begins again."""
+        (self.folder / "calls.jsonl").unlink()
+
+
+@pytest.fixture
+def terraform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """A program `terraform` on PATH, and a place of its own for all that is written."""
+    folder = tmp_path / "stand-in"
+    folder.mkdir()
+    program = folder / "terraform"
+    source = Path(__file__).with_name("terraform_stand_in.py").read_text()
+    program.write_text(f"#!{sys.executable} -S\n{source}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("TERRAFORM_STAND_IN", str(folder))
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("ARM_CLIENT_ID", "my-own")
+    node = shutil.which("node", path="/usr/local/bin:/usr/bin:/bin")
+    if node is None:
+        if os.environ.get("CI"):
+            pytest.fail("Node.js is not on PATH")
+        pytest.skip("Node.js is not on PATH")
+    return StandIn(folder)
+
+
+@pytest.fixture(scope="module")
+def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stacks of the demo, written once."""
+    outdir = tmp_path_factory.mktemp("synthesized") / "cdktf.out"
+    synthesize("demo", outdir)
+    return outdir
+
+
+@pytest.fixture
+def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """The same, where the stacks are written already."""
+
+    def copied(environment: str, outdir: Path) -> list[StackFolder]:
+        assert environment == "demo"
+        shutil.copytree(synthesized, outdir, dirs_exist_ok=True)
+        return in_order(outdir)
+
+    monkeypatch.setattr(stack_plans, "synthesize", copied)
+    monkeypatch.setattr(deploy, "synthesize", copied)
+    return terraform
+
+
+def test_offline_each_stack_sees_what_was_applied_before(
+    terraform: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert planning.main(["demo", "--offline", "--report", str(tmp_path / "report")]) == 0
+    calls = terraform.calls()
+    steps = ["init", "validate", "plan", "show"]
+    assert [(call["stack"], call["command"]) for call in calls] == [
+        *(("demo-network", step) for step in [*steps, "apply"]),
+        *(("demo-data", step) for step in [*steps, "apply"]),
+        *(("demo-compute", step) for step in steps),
+    ]
+    states = {call["backend"]["local"]["path"] for call in calls}
+    assert [Path(state).name for state in sorted(states)] == sorted(f"{s}.tfstate" for s in STACKS)
+    assert all(not Path(state).parent.exists() for state in states)
+    for call in calls:
+        assert {each["config"]["path"] for each in call["inputs"].values()} <= states
+        # The provider comes from its registry, and then meets nobody but the stand-in.
+        assert bool(call["host"]) == (call["command"] != "init")
+        assert call["client"] in ("", "0" * 8 + "-0000-0000-0000-" + "0" * 12)
+    assert not (tmp_path / "out").exists()
+    printed = capfd.readouterr()
+    assert all(f"azurerm_managed_disk.{stack}" in printed.out for stack in STACKS)
+    review = json.loads((tmp_path / "report/review.json").read_text())
+    assert [each["stack"] for each in review["stacks"]] == STACKS
+    assert "demo-data" in (tmp_path / "report/review.md").read_text()
+
+
+def test_a_live_plan_changes_nothing(
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "plans"
+    assert planning.main(["demo", "--out", str(kept), "--json"]) == 0
+    calls = quick.calls()
+    assert [call["stack"] for call in calls if call["command"] == "plan"] == STACKS
+    assert "apply" not in {call["command"] for call in calls}
+    assert {call["client"] for call in calls} == {"my-own"}
+    assert all("-lock=false" in c["arguments"] for c in calls if c["command"] == "plan")
+    assert json.loads(capfd.readouterr().out)["totals"]["create"] == 3
+    # There are secrets in plans.
+    assert kept.stat().st_mode & 0o077 == 0
+    assert (kept / "demo-data.json").stat().st_mode & 0o077 == 0
+    capfd.readouterr()
+    # The same plans as a base: all of it was to be done before.
+    assert planning.main(["demo", "--base", str(kept), "--json"]) == 0
+    review = json.loads(capfd.readouterr().out)
+    assert review["compared"]
+    assert [len(each["pending"]) for each in review["stacks"]] == [1, 1, 1]
+
+
+def test_a_stack_that_waits_is_shown_and_does_not_fail(
+    quick: StandIn, capfd: pytest.CaptureFixture[str]
+) -> None:
+    quick.fault(compute_plan="no-inputs")
+    assert planning.main(["demo", "--json"]) == 0
+    states = {s["stack"]: s["state"] for s in json.loads(capfd.readouterr().out)["stacks"]}
+    assert states == dict.fromkeys(STACKS, "planned") | {"demo-compute": "waiting"}
+
+
+def test_data_that_would_be_lost_sets_the_exit_code(
+    quick: StandIn, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick.fault(data_plan="prevented", data_action="delete")
+    assert planning.main(["demo"]) == 3
+    said = "demo-data: Instance cannot be destroyed"
+    assert said in capfd.readouterr().err
+    # Meant or not: Terraform refuses it.
+    monkeypatch.setenv("FAIRWAY_ALLOW", "azurerm_managed_disk.demo-data")
+    assert planning.main(["demo"]) == 5
+    assert said in capfd.readouterr().err
+    quick.fault(data_action="delete")
+    assert planning.main(["demo"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "said"),
+    [
+        ({"network_init": "no-provider"}, 4, "could not connect to it [no-provider]\n"),
+        ({"data_validate": "refused"}, 2, "demo-data: Unsupported argument"),
+        ({"data_plan": "broken"}, 5, "demo-data: Service unavailable [terraform-plan]"),
+    ],
+)
+def test_what_terraform_says_is_told(
+    quick: StandIn,
+    capfd: pytest.CaptureFixture[str],
+    fault: dict[str, str],
+    code: int,
+    said: str,
+) -> None:
+    quick.fault(**fault)
+    assert planning.main(["demo"]) == code
+    printed = capfd.readouterr()
+    assert said in printed.err
+    assert "Traceback" not in printed.err
+    if code == 4:  # one line
+        errors = printed.err[printed.err.index("error:") :]
+        assert errors.count("\n") == 1
+
+
+def test_without_terraform_nothing_is_synthesized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+    assert planning.main(["demo"]) == 4
+    assert "install it: https://" in capfd.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_environment_that_is_none_starts_no_terraform(
+    terraform: StandIn, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert planning.main(["dmo"]) == 2
+    assert "did you mean `demo`?" in capfd.readouterr().err
+    assert terraform.calls() == []
+
+
+def _approve(folder: Path) -> Path:
+    assert planning.main(["demo", "--report", str(folder)]) == 0
+    return folder / "review.json"
+
+
+def test_what_was_approved_is_deployed(quick: StandIn, tmp_path: Path) -> None:
+    review = _approve(tmp_path / "report")
+    quick.forget()
+    outputs = tmp_path / "outputs.json"
+    arguments = ["demo", "--approved", str(review), "--outputs-file", str(outputs)]
+    assert deploy.main(arguments) == 0
+    done = [(c["stack"], c["command"]) for c in quick.calls()]
+    assert [stack for stack, command in done if command == "apply"] == STACKS
+    # Each is planned when those before it are there.
+    assert done.index(("demo-data", "plan")) > done.index(("demo-network", "apply"))
+    applied = [c["arguments"][-1] for c in quick.calls() if c["command"] == "apply"]
+    planned = [c["arguments"][-1] for c in quick.calls() if c["command"] == "plan"]
+    assert [f"-out={file}" for file in applied] == planned
+    assert json.loads(outputs.read_text()) == {stack: {"targets": [stack]} for stack in STACKS}
+
+
+def test_what_is_not_as_approved_is_not_deployed(
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    review = _approve(tmp_path / "report")
+    quick.fault(data_owner="somebody else")
+    quick.forget()
+    assert deploy.main(["demo", "--approved", str(review)]) == 2
+    assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
+    assert "demo-data: the plan is not the one that was approved" in capfd.readouterr().err
+
+
+def test_a_stack_that_waited_is_not_deployed_unseen(
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    quick.fault(data_plan="no-inputs")
+    review = _approve(tmp_path / "report")
+    quick.fault()
+    quick.forget()
+    assert deploy.main(["demo", "--approved", str(review)]) == 2
+    assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
+    assert "it waited for a stack that was not deployed" in capfd.readouterr().err
+
+
+def test_data_is_lost_only_where_it_is_named(quick: StandIn, tmp_path: Path) -> None:
+    quick.fault(data_action="delete")
+    report = tmp_path / "report"
+    assert planning.main(["demo", "--report", str(report)]) == 3
+    arguments = ["demo", "--approved", str(report / "review.json")]
+    assert deploy.main(arguments) == 3
+    assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
+    assert deploy.main([*arguments, "--allow", "azurerm_managed_disk.demo-data"]) == 0
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"stacks": [{}]}'])
+def test_an_approval_that_is_none_is_refused(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "review.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_approved(file)
+    assert "plan again" in caught.value.findings[0].mend
+
+
+def test_stacks_come_after_what_they_read(tmp_path: Path) -> None:
+    stacks = {
+        "c": {"workingDirectory": "stacks/c", "dependencies": ["a", "b"]},
+        "b": {"workingDirectory": "stacks/b", "dependencies": ["a"]},
+        "a": {"workingDirectory": "stacks/a", "dependencies": []},
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps({"stacks": stacks}))
+    assert [each.name for each in in_order(tmp_path)] == ["a", "b", "c"]
+
+
+def test_a_plan_that_failed_for_more_than_its_inputs_has_failed() -> None:
+    def log(*summaries: str) -> str:
+        found = [{"diagnostic": {"severity": "error", "summary": each}} for each in summaries]
+        return "\n".join(["no JSON", *map(json.dumps, found)])
+
+    assert waits_for_inputs(log("Unable to find remote state", "Unable to find remote state"))
+    assert not waits_for_inputs(log("Unable to find remote state", "Invalid index"))
+    assert not waits_for_inputs(log())
+
+
+@pytest.mark.parametrize("program", ["plan", "deploy"])
+def test_the_scripts_explain_themselves(repository: Path, program: str) -> None:
+    command = [repository / "bin" / program, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.startswith(f"usage: bin/{program} ")

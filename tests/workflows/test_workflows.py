@@ -1,0 +1,256 @@
+"""The workflows of `.github`: safe, in the form that GitHub reads, and made of our commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
+WORKFLOWS = sorted(FOLDER.glob("*.yml"))
+_PINNED = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}")
+
+
+def _load(file: Path) -> dict[str, Any]:
+    document: dict[str, Any] = YAML(typ="safe", pure=True).load(file)
+    return document
+
+
+def _steps(file: Path) -> list[dict[str, Any]]:
+    return [step for job in _load(file)["jobs"].values() for step in job["steps"]]
+
+
+def _tool(name: str) -> str:
+    program = Path(sys.executable).with_name(name)
+    if not program.exists():
+        message = f"{name} is not installed: bin/setup dev"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return str(program)
+
+
+def test_there_are_five() -> None:
+    names = [file.stem for file in WORKFLOWS]
+    assert names == ["comment", "deploy", "drift", "plan", "test"]
+
+
+def test_zizmor_finds_nothing() -> None:
+    command = [_tool("zizmor"), "--offline", "--no-progress", "--format=plain", str(FOLDER)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_they_have_the_form_that_github_reads() -> None:
+    command = [_tool("check-jsonschema"), "--builtin-schema", "vendor.github-workflows"]
+    done = subprocess.run(
+        [*command, *map(str, WORKFLOWS)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+def test_actions_are_pinned_and_nothing_is_pasted_into_scripts(file: Path) -> None:
+    document = _load(file)
+    assert document["permissions"] == {}
+    for step in _steps(file):
+        if "uses" in step:
+            assert _PINNED.fullmatch(step["uses"]), step["uses"]
+        for script in (step.get("run", ""), step.get("with", {}).get("script", "")):
+            assert "${{" not in script
+        if "checkout" in step.get("uses", ""):
+            assert step["with"]["persist-credentials"] is False
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+def test_each_step_is_a_command_of_the_project(file: Path, repository: Path) -> None:
+    for step in _steps(file):
+        if "run" not in step:
+            continue
+        assert len(step["run"].strip().splitlines()) == 1, step["run"]
+        words = shlex.split(step["run"])
+        if words[0] == "sudo":
+            words = words[4:] if words[2] == "env" else words[1:]
+        program = repository / words[0]
+        assert os.access(program, os.X_OK), words[0]
+        options = [word for word in words if word.startswith("--")]
+        if program.name in ("plan", "deploy"):
+            usage = _usage(program.name)
+            assert all(option in usage for option in options), step["run"]
+
+
+def _usage(name: str) -> str:
+    module = "fairway_stacks.plan" + (".deploy" if name == "deploy" else "")
+    command = [sys.executable, "-m", module, "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_who_may_write_runs_nothing_of_a_pull_request() -> None:
+    """The comment's workflow has a token that writes: it checks out nothing, and runs nothing."""
+    comment = FOLDER / "comment.yml"
+    assert [step["uses"].split("@")[0] for step in _steps(comment)] == [
+        "actions/download-artifact",
+        "actions/github-script",
+    ]
+    for file in WORKFLOWS:
+        for job in _load(file)["jobs"].values():
+            writes = {key for key, value in job["permissions"].items() if value == "write"}
+            allowed = {
+                "comment": {"pull-requests"},
+                "drift": {"id-token", "issues"},
+                "plan": {"id-token"},
+                "deploy": {"id-token"},
+                "test": set(),
+            }[file.stem]
+            assert writes <= allowed
+
+
+def test_a_fork_gets_no_credentials() -> None:
+    jobs = _load(FOLDER / "plan.yml")["jobs"]
+    assert jobs["offline"]["permissions"] == {"contents": "read"}
+    assert not any(key.startswith("ARM_") for key in jobs["offline"]["env"])
+    same = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert same in jobs["live"]["if"]
+
+
+def _script(name: str) -> str:
+    (script,) = [
+        s["with"]["script"] for s in _steps(FOLDER / f"{name}.yml") if "script" in s.get("with", {})
+    ]
+    assert isinstance(script, str)
+    return script
+
+
+def _run(name: str, folder: Path, state: dict[str, Any], **environment: str) -> dict[str, Any]:
+    """Runs the workflow's script in `folder`, on a GitHub in memory; what became of that."""
+    node = shutil.which("node")
+    if node is None:
+        if os.environ.get("CI"):
+            pytest.fail("Node.js is not on PATH")
+        pytest.skip("Node.js is not on PATH")
+    run = {
+        "head_repository": {"owner": {"login": "someone"}},
+        "head_branch": "change",
+        "head_sha": "a" * 40,
+        "html_url": "https://example.org/run",
+    }
+    context = {
+        "repo": {"owner": "lab", "repo": "fairway"},
+        "payload": {"workflow_run": run},
+        "serverUrl": "https://example.org",
+        "runId": 7,
+    }
+    done = subprocess.run(
+        [node, str(Path(__file__).with_name("run_script.js"))],
+        input=json.dumps({"script": _script(name), "context": context, "state": state}),
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _state(**more: Any) -> dict[str, Any]:
+    head = {"sha": "a" * 40}
+    pull = {"number": 3, "owner": "someone", "ref": "change", "head": head}
+    return {"pulls": [pull], "comments": [], "issues": []} | more
+
+
+def _review(folder: Path, text: str, name: str = "review-lab") -> None:
+    (folder / "reviews" / name).mkdir(parents=True)
+    (folder / "reviews" / name / "review.md").write_text(text)
+
+
+def test_one_comment_is_brought_up_to_date(tmp_path: Path) -> None:
+    _review(tmp_path, "## lab\n", "review-lab")
+    _review(tmp_path, "## big\n", "review-big")
+    other = {"id": 1, "issue": 3, "body": "<!-- fairway review --> me", "user": {"type": "User"}}
+    first = _run("comment", tmp_path, _state(comments=[other]))["state"]
+    assert len(first["comments"]) == 2
+    made = first["comments"][1]
+    assert made["issue"] == 3
+    assert made["body"].index("## big") < made["body"].index("## lab")
+    again = _run("comment", tmp_path, first)["state"]
+    assert again["comments"] == first["comments"]
+
+
+def test_a_long_review_is_cut(tmp_path: Path) -> None:
+    _review(tmp_path, "x" * 70_000)
+    (comment,) = _run("comment", tmp_path, _state())["state"]["comments"]
+    assert len(comment["body"]) == 65_000
+    assert comment["body"].endswith("the summary of the run has all of it)")
+
+
+def test_text_of_a_pull_request_calls_nobody(tmp_path: Path) -> None:
+    _review(tmp_path, "@everyone ![x](https://example.org/x.png) <img src=x> a@b <details>")
+    (comment,) = _run("comment", tmp_path, _state())["state"]["comments"]
+    assert not re.search(r"@\w|!\[|<img", comment["body"])
+    assert "<details>" in comment["body"]
+
+
+@pytest.mark.parametrize("sha", ["b" * 40, ""])
+def test_a_commit_that_is_no_longer_the_head_gets_no_comment(tmp_path: Path, sha: str) -> None:
+    _review(tmp_path, "text")
+    state = _state()
+    state["pulls"][0]["head"]["sha"] = sha
+    found = _run("comment", tmp_path, state)
+    assert found["state"]["comments"] == []
+    assert not found["failed"]
+
+
+def test_a_link_in_the_artifact_is_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (tmp_path / "reviews" / "review-lab").mkdir(parents=True)
+    (tmp_path / "reviews" / "review-lab" / "review.md").symlink_to(secret)
+    found = _run("comment", tmp_path, _state())
+    assert found["state"]["comments"] == []
+    assert found["said"] == ["the run has no review"]
+
+
+def _drifted(folder: Path, **stack: Any) -> None:
+    (folder / "review").mkdir(exist_ok=True)
+    facts = {"state": "planned", "changes": [], "drift": []} | stack
+    (folder / "review/review.json").write_text(json.dumps({"stacks": [facts]}))
+    (folder / "review/review.md").write_text(f"the review\n{'x' * 70_000}")
+
+
+def test_drift_is_told_in_one_issue_until_it_is_gone(tmp_path: Path) -> None:
+    _drifted(tmp_path, drift=[{}])
+    first = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]
+    (issue,) = first["issues"]
+    assert issue["title"] == "Azure is not as lab says"
+    assert "the review" in issue["body"]
+    assert len(issue["body"]) == 65_000
+    again = _run("drift", tmp_path, first, ENVIRONMENT="lab")["state"]
+    assert len(again["issues"]) == 1
+    _drifted(tmp_path)
+    over = _run("drift", tmp_path, again, ENVIRONMENT="lab")["state"]
+    assert [each["state"] for each in over["issues"]] == ["closed"]
+    assert _run("drift", tmp_path, over, ENVIRONMENT="lab")["state"] == over
+
+
+@pytest.mark.parametrize("stack", [{"changes": [{}]}, {"state": "failed"}, {"state": "waiting"}])
+def test_what_else_is_not_as_it_should_be(tmp_path: Path, stack: dict[str, Any]) -> None:
+    _drifted(tmp_path, **stack)
+    assert len(_run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]["issues"]) == 1
+
+
+def test_without_a_plan_the_watch_fails(tmp_path: Path) -> None:
+    found = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")
+    assert found["failed"]
+    assert found["state"]["issues"] == []
