@@ -68,7 +68,9 @@ def all_targets() -> dict[str, KnownTarget]:
     for entry in read(file).validate(Project).targets:
         if isinstance(entry, LocalTarget):
             mounts = found["local"].target.mounts
-            mounts |= {mount: str(folder / path) for mount, path in entry.mounts.items()}
+            mounts |= {
+                mount: str(folder / Path(path).expanduser()) for mount, path in entry.mounts.items()
+            }
             target = Target.local().model_copy(update={"mounts": mounts})
         else:
             target = entry
