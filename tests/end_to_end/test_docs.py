@@ -1,7 +1,8 @@
 """What the documents show is what happens: their commands are run, or held against the help.
 
 A block that begins with ```console holds lines `$ command` and what they print; `…` stands for
-anything, and `$ cd FOLDER` alone changes the folder of the commands after it. A block whose
+anything. `$ cd FOLDER` and `$ source FILE` alone hold for the commands after them, and
+`$ command &` runs until the document's end, once it has said `ready`. A block whose
 first line says title="PATH" is a file that the reader writes. The blocks of one document are
 done one after the other in one folder. A block of ```bash needs Azure, a network or time: it is
 not run, and its commands are held against the programs' own help.
@@ -14,7 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,33 +108,82 @@ def test_the_commands_of_a_document(document: Path, tmp_path: Path) -> None:
     for entry in ROOT.iterdir():
         if entry.name not in (".fairway", "cdktf.out", ".git"):
             (tmp_path / entry.name).symlink_to(entry)
-    here = tmp_path
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    for step in _steps(document):
+    reader = _Reader(tmp_path, tmp_path, {**os.environ, "COLUMNS": "200", "PATH": path})
+    try:
+        for step in _steps(document):
+            reader.follow(step)
+    finally:
+        reader.leave()
+
+
+@dataclass
+class _Reader:
+    """Who does what a document says: in a folder, with the variables that were set so far."""
+
+    root: Path
+    folder: Path
+    variables: dict[str, str]
+    background: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def follow(self, step: _File | _Command) -> None:
+        """Does one step, which must go as the document says."""
         if isinstance(step, _File):
-            folder = (here / step.path).parent
-            folder.mkdir(parents=True, exist_ok=True)
-            assert folder.resolve().is_relative_to(tmp_path.resolve()), "it is the repository's"
-            (here / step.path).write_text(step.text)
-            continue
-        if step.line.startswith("cd "):
-            here = here / step.line.removeprefix("cd ")
-            assert here.is_dir(), step.line
-            continue
+            self._write(step)
+        elif step.line.startswith("cd "):
+            self.folder = self.folder / step.line.removeprefix("cd ")
+            assert self.folder.is_dir(), step.line
+        elif step.line.startswith("source "):
+            printed = self._run(f"set -a; {step.line}; env -0")
+            self.variables |= dict(line.split("=", 1) for line in printed.split("\0") if line)
+        elif step.line.endswith(" &"):
+            self._start(step.line.removesuffix(" &"))
+        else:
+            printed = self._run(step.line).strip()
+            fits = re.fullmatch(_pattern(step.printed), printed, re.DOTALL)
+            assert fits or not step.printed.strip(), f"$ {step.line}\nprinted:\n{printed}"
+
+    def leave(self) -> None:
+        """Ends what still runs."""
+        for process in self.background:
+            process.terminate()
+            process.communicate()
+
+    def _write(self, file: _File) -> None:
+        folder = (self.folder / file.path).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        assert folder.resolve().is_relative_to(self.root.resolve()), "it is the repository's"
+        (self.folder / file.path).write_text(file.text)
+
+    def _run(self, line: str) -> str:
         done = subprocess.run(
-            ["bash", "-c", step.line],
-            cwd=here,
+            ["bash", "-c", line],
+            cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             timeout=300,
-            env={**os.environ, "COLUMNS": "200", "PATH": path},
+            env=self.variables,
         )
-        assert done.returncode == 0, f"$ {step.line}\n{done.stdout}"
-        if step.printed.strip():
-            assert re.fullmatch(_pattern(step.printed), done.stdout.strip(), re.DOTALL), (
-                f"$ {step.line}\nprinted:\n{done.stdout}"
-            )
+        assert done.returncode == 0, f"$ {line}\n{done.stdout}"
+        return done.stdout
+
+    def _start(self, line: str) -> None:
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {line}"],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.variables,
+        )
+        self.background.append(process)
+        assert process.stdout is not None
+        said: list[str] = []
+        while not any(text.startswith("ready") for text in said):
+            text = process.stdout.readline()
+            assert text, f"$ {line} &\n{''.join(said)}"
+            said.append(text)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
