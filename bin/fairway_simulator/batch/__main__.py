@@ -1,0 +1,131 @@
+"""`python -m fairway_simulator.batch`: an Azure Batch account on loopback, until interrupted.
+
+Exit codes: 0 ended by SIGINT or SIGTERM, 2 an option is wrong or the port is taken, 4 Azurite
+is missing, 5 it does not start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import secrets
+import shlex
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from fairway_simulator.batch import BatchSimulator
+from fairway_simulator.batch.agent.supervisor_client import namespaces
+from fairway_simulator.batch.azurite import AzuriteMissing
+from fairway_simulator.batch.simulator import DEFAULT_POOL
+
+PORT = 10100
+"""The port at which a client looks for it by default."""
+
+
+def main() -> int:
+    """Runs the account as the command line says."""
+    options = _options()
+    # Before anything is started: a signal that comes early ends it as a later one does.
+    ending = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ending.set())
+    with tempfile.TemporaryDirectory(prefix="batch-simulator-") as folder:
+        state = options.state or Path(folder)
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        service = BatchSimulator(
+            state,
+            nodes=options.nodes,
+            vm_size=options.vm_size,
+            port=options.port,
+            key=_key(state),
+            storage=True,
+        )
+        try:
+            service.start()
+        except AzuriteMissing as missing:
+            return _say(f"Azurite is not installed; type: {missing}", 4)
+        except RuntimeError as error:
+            return _say(str(error), 5)
+        except OSError as error:
+            return _say(f"port {options.port}: {error.strerror}; choose another with --port", 2)
+        try:
+            _publish(service, options.env)
+            ending.wait()
+        finally:
+            service.stop()
+            if options.env:
+                options.env.unlink(missing_ok=True)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bin/batch-simulator",
+        description="An Azure Batch account on this machine, with Azurite beside it for storage. "
+        "Its pool is `sim`. It runs until interrupted, and prints the variables to set.",
+    )
+    parser.add_argument(
+        "--env", type=Path, metavar="FILE", help="also write the variables there, once it is ready"
+    )
+    parser.add_argument("--nodes", type=_count, default=4, help="nodes of the pool (4)")
+    parser.add_argument(
+        "--port", type=int, default=PORT, help=f"port on 127.0.0.1 ({PORT}; 0: any)"
+    )
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="DIR",
+        help="keep storage, the shared folder and the key there",
+    )
+    parser.add_argument(
+        "--vm-size", default="Standard_D4s_v6", help="what the nodes say they are (Standard_D4s_v6)"
+    )
+    return parser.parse_args()
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError("0 to 100")
+    return number
+
+
+def _key(state: Path) -> str:
+    """The account's key: another each time, unless the state is kept."""
+    file = state / "account-key"
+    if not file.exists():
+        _write(file, base64.b64encode(secrets.token_bytes(64)).decode())
+    return file.read_text()
+
+
+def _publish(service: BatchSimulator, file: Path | None) -> None:
+    variables = service.environment()
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
+    if file:
+        _write(file, "".join(lines))
+    sys.stdout.write("".join(lines))
+    sys.stdout.flush()
+    sys.stderr.write(f"ready: {service.endpoint}, pool {DEFAULT_POOL}\n")
+    if not namespaces():
+        sys.stderr.write("note: no right to make namespaces; all nodes share one host name\n")
+
+
+def _write(file: Path, text: str) -> None:
+    """Writes a file that only its owner reads, all at once."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
+    Path(name).replace(file)
+
+
+def _say(message: str, code: int) -> int:
+    sys.stderr.write(f"batch-simulator: {message}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

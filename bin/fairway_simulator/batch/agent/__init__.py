@@ -1,0 +1,1 @@
+"""What the node agent does: files, environment and processes of tasks on their nodes."""

@@ -1,0 +1,116 @@
+"""A command in its folder on a node: start task, preparation, release and tasks alike."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_simulator.batch.agent import environment
+from fairway_simulator.batch.agent.supervisor_client import Supervisor
+from fairway_simulator.batch.scheduling.outcome import Outcome, exited, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from fairway_simulator.batch.agent.blobs import Blobs, TransferError
+    from fairway_simulator.batch.agent.layout import Layout
+    from fairway_simulator.batch.model.account import Account
+    from fairway_simulator.batch.model.node import Node
+
+
+class NodeLost(Exception):
+    """The node has gone, or was booted again, while something was to be done on it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A task's folder on a node: `relative` to the node's root, `host` as this process sees it,
+    `seen` as the node does."""
+
+    node: Node
+    relative: str
+    host: Path
+    seen: str
+
+    def make(self) -> None:
+        """Makes the folder, with empty output files."""
+        (self.host / "wd").mkdir(parents=True, exist_ok=True)
+        for name in ("stdout.txt", "stderr.txt"):
+            (self.host / name).write_bytes(b"")
+
+    def remove(self) -> None:
+        """Removes the folder and what is in it."""
+        shutil.rmtree(self.host, ignore_errors=True)
+
+
+class NodeAgent:
+    """What runs commands on nodes."""
+
+    def __init__(self, account: Account, layout: Layout, blobs: Blobs) -> None:
+        self.account = account
+        self.layout = layout
+        self.blobs = blobs
+
+    def place(self, node: Node, relative: str) -> Place:
+        """The folder of this path below the node's root."""
+        seen = f"{self.layout.root(node)}/{relative}"
+        return Place(node, relative, node.folder / relative, seen)
+
+    def supervise(self, node: Node, generation: int, *binds: tuple[str, str]) -> Supervisor:
+        """A supervisor on a node, with more mounts than the node's own; NodeLost where the node
+        is not what it was."""
+        with self.account.changed:
+            if node.generation != generation:
+                raise NodeLost
+        supervisor = Supervisor(self.layout.setting(node, *binds))
+        with self.account.changed:
+            if node.generation == generation:
+                node.supervisors.add(supervisor)
+                return supervisor
+        supervisor.close()
+        raise NodeLost
+
+    def dismiss(self, node: Node, supervisor: Supervisor) -> None:
+        """Ends a supervisor with all that runs below it."""
+        supervisor.close()
+        with self.account.changed:
+            node.supervisors.discard(supervisor)
+
+    def run(
+        self, supervisor: Supervisor, place: Place, command_line: str, variables: Mapping[str, str]
+    ) -> Outcome | None:
+        """Runs a command line in its folder; None where the supervisor was ended meanwhile."""
+        try:
+            argv = shlex.split(command_line)
+        except ValueError as error:
+            return _not_launched("CommandLaunchFailed", f"the command line cannot be read: {error}")
+        if not argv:
+            return _not_launched("CommandLaunchFailed", "the command line is empty")
+        own = environment.of_node(self.account, self.layout, place.node)
+        end = supervisor.run(
+            argv,
+            f"{place.seen}/wd",
+            own | dict(variables),
+            f"{place.seen}/stdout.txt",
+            f"{place.seen}/stderr.txt",
+        )
+        if end.exit_code is not None:
+            return exited(end.exit_code)
+        if end.missing:
+            return _not_launched(
+                "CommandProgramNotFound", "The specified command program is not found"
+            )
+        return _not_launched("CommandLaunchFailed", end.error) if end.error else None
+
+
+def _not_launched(code: str, message: str) -> Outcome:
+    return Outcome("preprocessing", None, failure(code, message))
+
+
+def not_transferred(error: TransferError, *, kind: str) -> Outcome:
+    """The outcome of a file that could not be brought (`preprocessing`) or taken (`upload`)."""
+    info = failure(error.code, str(error), FilePath=error.where)
+    return Outcome("upload" if kind == "upload" else "preprocessing", None, info)

@@ -1,0 +1,101 @@
+"""The environment that the node agent gives to a task.
+
+Source: the service's table of compute node environment variables.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fairway_simulator.batch.agent.layout import Layout
+    from fairway_simulator.batch.model.account import Account
+    from fairway_simulator.batch.model.job import Job
+    from fairway_simulator.batch.model.node import Node
+
+# Ranks of all nodes share this machine's cores: none is bound to one, and one that waits lets
+# others run. Open MPI's wheel looks for fabrics for a second where it is not told of TCP.
+_MPI = {
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_pml": "ob1",
+}
+
+# The port that the service keeps for itself on a multi-instance task's main node.
+MAIN_PORT = 6000
+
+
+def of_node(account: Account, layout: Layout, node: Node) -> dict[str, str]:
+    """What every task on the node has."""
+    root = layout.root(node)
+    # What a pool's image has installed is here what this machine has, and our own Python.
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return {
+        "PATH": programs,
+        "LANG": "C.UTF-8",
+        "USER": os.environ.get("USER", "root"),
+        "AZ_BATCH_ACCOUNT_NAME": account.name,
+        "AZ_BATCH_ACCOUNT_URL": f"{account.url}/",
+        "AZ_BATCH_POOL_ID": node.pool.id,
+        "AZ_BATCH_NODE_ID": node.id,
+        "AZ_BATCH_NODE_IS_DEDICATED": "true" if node.dedicated else "false",
+        "AZ_BATCH_NODE_ROOT_DIR": root,
+        "AZ_BATCH_NODE_SHARED_DIR": f"{root}/shared",
+        "AZ_BATCH_NODE_STARTUP_DIR": f"{root}/startup",
+        "AZ_BATCH_NODE_STARTUP_WORKING_DIR": f"{root}/startup/wd",
+        "AZ_BATCH_NODE_MOUNTS_DIR": f"{root}/fsmounts",
+        # A node of a real pool asks its interfaces and the metadata service; all simulated
+        # nodes have this machine's interfaces, so they are told.
+        **_MPI,
+        "FAIRWAY_NODE_ADDRESS": node.address,
+        "FAIRWAY_METADATA_URL": f"{account.url}/simulator/metadata/{node.pool.id}/{node.id}",
+    }
+
+
+def of_job(job: Job, root: str) -> dict[str, str]:
+    """What every task of a job has."""
+    variables = {"AZ_BATCH_JOB_ID": job.id}
+    if job.spec.get("jobPreparationTask"):
+        folder = f"{root}/workitems/{job.id}/job-1/{preparation_id(job)}"
+        variables["AZ_BATCH_JOB_PREP_DIR"] = folder
+        variables["AZ_BATCH_JOB_PREP_WORKING_DIR"] = f"{folder}/wd"
+    return variables | settings(job.spec.get("commonEnvironmentSettings"))
+
+
+def preparation_id(job: Job) -> str:
+    """The id of a job's preparation task, which is also its folder's name."""
+    return str(job.spec["jobPreparationTask"].get("id") or "jobpreparation")
+
+
+def of_folder(task_id: str, folder: str) -> dict[str, str]:
+    """What a task in this folder has."""
+    return {
+        "AZ_BATCH_TASK_ID": task_id,
+        "AZ_BATCH_TASK_DIR": folder,
+        "AZ_BATCH_TASK_WORKING_DIR": f"{folder}/wd",
+        "HOME": f"{folder}/wd",
+    }
+
+
+def of_instance(nodes: Sequence[Node], index: int, shared: str) -> dict[str, str]:
+    """What each instance of a multi-instance task has; the first node is the main one."""
+    addresses = [node.address for node in nodes]
+    pairs = " ".join(f"{address} 1" for address in addresses)
+    return {
+        "AZ_BATCH_HOST_LIST": ",".join(addresses),
+        "AZ_BATCH_NODE_LIST": ";".join(addresses),
+        "AZ_BATCH_MASTER_NODE": f"{addresses[0]}:{MAIN_PORT}",
+        "AZ_BATCH_IS_CURRENT_NODE_MASTER": "true" if index == 0 else "false",
+        "AZ_BATCH_TASK_SHARED_DIR": shared,
+        "CCP_NODES": f"{len(addresses)} {pairs}",
+    }
+
+
+def settings(entries: Iterable[dict[str, Any]] | None) -> dict[str, str]:
+    """Environment settings in their wire form."""
+    return {entry["name"]: str(entry.get("value") or "") for entry in entries or ()}

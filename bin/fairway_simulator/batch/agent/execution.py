@@ -1,0 +1,223 @@
+"""One attempt of a task, from its nodes' preparation to its output files: a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.batch.agent import environment
+from fairway_simulator.batch.agent.blobs import TransferError
+from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
+from fairway_simulator.batch.agent.preparation import prepare
+from fairway_simulator.batch.agent.transfers import fetch, keep
+from fairway_simulator.batch.scheduling.outcome import Outcome, ended, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_simulator.batch.agent.commands import NodeAgent, Place
+    from fairway_simulator.batch.agent.supervisor_client import Supervisor
+    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.model.task import Task
+    from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
+
+
+class Execution:
+    """An attempt of a task on its nodes, the main one first."""
+
+    def __init__(
+        self, task: Task, nodes: Sequence[Node], agent: NodeAgent, lifecycle: Lifecycle
+    ) -> None:
+        self.task = task
+        self.nodes = list(nodes)
+        self.deadline: float | None = None
+        """The POSIX time at which the task's wall-clock time is over."""
+        self.done = threading.Event()
+        self._agent = agent
+        self._lifecycle = lifecycle
+        self._generations = [node.generation for node in nodes]
+        self._ended_with: Outcome | None = None
+        self._lost = False
+        self._supervisors: list[Supervisor | None] = [None] * len(nodes)
+        self._lock = threading.Lock()
+        folder = f"workitems/{task.job.id}/job-1/{task.id}"
+        self._common = [agent.place(node, folder) for node in nodes]
+        self.places = self._common
+        if task.is_multi_instance:
+            self.places = [agent.place(node, f"{folder}/{uuid.uuid4()}") for node in nodes]
+
+    def start(self) -> None:
+        """Begins; the end is told to the lifecycle."""
+        name = f"task-{self.task.job.id}-{self.task.id}"
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def end(self, outcome: Outcome) -> None:
+        """Ends it early; it then counts as having ended so."""
+        self._stop(outcome)
+
+    def abandon(self) -> None:
+        """Ends it early, and nobody asks any more how."""
+        self._lost = True
+        self._stop(None)
+
+    def _stop(self, outcome: Outcome | None) -> None:
+        with self._lock:
+            if self._ended_with is None:
+                self._ended_with = outcome
+            supervisors = [supervisor for supervisor in self._supervisors if supervisor]
+        for supervisor in supervisors:
+            supervisor.end()
+
+    @property
+    def _stopped(self) -> bool:
+        return self._lost or self._ended_with is not None
+
+    def _run(self) -> None:
+        outcome: Outcome | None = None
+        try:
+            if self._prepared() and self._lifecycle.running(self):
+                outcome = self._attempt()
+        except NodeLost:
+            self._lost = True
+        finally:
+            self._dismiss()
+            outcome = self._ended_with or outcome
+            if outcome is not None and not self._lost:
+                outcome = self._keep(outcome)
+            self._lifecycle.ended(self, None if self._lost else outcome)
+            self.done.set()
+
+    def _prepared(self) -> bool:
+        """Whether the job's preparation task has done its work on every node."""
+        agent, job = self._agent, self.task.job
+        if not job.spec.get("jobPreparationTask"):
+            return True
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            prepared = pool.map(partial(prepare, agent, job), self.nodes, self._generations)
+            return all(prepared)
+
+    def _attempt(self) -> Outcome | None:
+        for place in {*self._common, *self.places}:
+            place.host.mkdir(parents=True, exist_ok=True)
+        for place in self.places:
+            place.make()
+        if self.task.spec.get("containerSettings"):
+            message = "The pool's nodes have no container runtime"
+            return Outcome("preprocessing", None, failure("ContainerPoolNotSupported", message))
+        try:
+            self._fetch()
+        except TransferError as error:
+            return not_transferred(error, kind="preprocessing")
+        for index, node in enumerate(self.nodes):
+            supervisor = self._agent.supervise(node, self._generations[index])
+            with self._lock:
+                self._supervisors[index] = supervisor
+            if self._stopped:
+                return None
+        bad = self._coordinate() if self.task.is_multi_instance else None
+        if bad is not None or self._stopped:
+            return bad
+        return self._command(0, self.task.spec["commandLine"])
+
+    def _fetch(self) -> None:
+        settings = self.task.spec.get("multiInstanceSettings") or {}
+        for place in self._common:
+            fetch(self._agent.blobs, settings.get("commonResourceFiles"), place.host)
+        main = self.places[0].host / "wd"
+        fetch(self._agent.blobs, self.task.spec.get("resourceFiles"), main)
+
+    def _coordinate(self) -> Outcome | None:
+        """Runs the coordination command on every node at once; what failed, or None."""
+        line = self.task.spec["multiInstanceSettings"].get("coordinationCommandLine")
+        if not line:
+            return None
+        outcomes: list[Outcome | None] = [None] * len(self.nodes)
+
+        def run(index: int) -> None:
+            outcomes[index] = outcome = self._command(index, line)
+            if outcome and index:
+                self._lifecycle.subtask(self, index, outcome)
+            if outcome is None or outcome.failure:
+                self._stop_others(index)
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(len(self.nodes))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        failed = [i for i, outcome in enumerate(outcomes) if outcome and outcome.failure]
+        if not failed:
+            return None
+        worst = outcomes[failed[0]]
+        assert worst is not None
+        if failed[0] == 0:
+            return worst
+        message = f"Subtask {failed[0]} of the multi-instance task failed"
+        return Outcome(worst.kind, worst.exit_code, failure("SubtaskFailure", message))
+
+    def _stop_others(self, failed: int) -> None:
+        """One failed coordination command fails the task: the others are not waited for."""
+        for index, supervisor in enumerate(self._supervisors):
+            if supervisor and index != failed:
+                supervisor.end()
+
+    def _command(self, index: int, line: str) -> Outcome | None:
+        supervisor = self._supervisors[index]
+        assert supervisor is not None
+        return self._agent.run(supervisor, self.places[index], line, self._variables(index))
+
+    def _variables(self, index: int) -> dict[str, str]:
+        task, place = self.task, self.places[index]
+        variables = environment.of_job(task.job, self._agent.layout.root(place.node))
+        variables |= environment.settings(task.spec.get("environmentSettings"))
+        variables |= environment.of_folder(task.id, place.seen)
+        if task.is_multi_instance:
+            variables |= environment.of_instance(self.nodes, index, self._common[index].seen)
+        return variables
+
+    def _dismiss(self) -> None:
+        """Ends what is left on every node: the main command's end is the end of all."""
+        with self._lock:
+            supervisors, self._supervisors = self._supervisors, [None] * len(self.nodes)
+        for supervisor in supervisors:
+            if supervisor:
+                supervisor.end()
+        for node, supervisor in zip(self.nodes, supervisors, strict=True):
+            if supervisor:
+                self._agent.dismiss(node, supervisor)
+
+    def _keep(self, outcome: Outcome) -> Outcome:
+        """Takes the output files away, unless the task runs again; where that fails the task
+        has failed."""
+        files = self.task.spec.get("outputFiles")
+        folder = self.places[0].host / "wd"
+        if not files or not folder.is_dir() or self._lifecycle.will_retry(self.task, outcome):
+            return outcome
+        try:
+            keep(self._agent.blobs, files, folder, success=outcome.failure is None)
+        except TransferError as error:
+            if outcome.failure is None:
+                info = not_transferred(error, kind="upload").failure
+                return Outcome("upload", outcome.exit_code, info)
+        return outcome
+
+
+def node_info(place: Place) -> dict[str, Any]:
+    """Where a task ran, in its wire form."""
+    node = place.node
+    return {
+        "affinityId": f"TVM:{node.id}",
+        "nodeUrl": node.url,
+        "poolId": node.pool.id,
+        "nodeId": node.id,
+        "taskRootDirectory": place.relative,
+        "taskRootDirectoryUrl": f"{node.url}/files/{place.relative}",
+    }
+
+
+def timed_out() -> Outcome:
+    """The task's wall-clock time was over."""
+    return ended("The task was ended because its maximum wall-clock time was over")

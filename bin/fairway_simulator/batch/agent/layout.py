@@ -1,0 +1,74 @@
+"""Where things lie on a node, and how a node's processes see them.
+
+Every node has the folder `nodes/<id>` of the simulator's folder. With namespaces each mounts
+its own over `node`, so that a path is the same on every node and leads to another folder, as
+on real ones; without them a node's paths contain its id.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from fairway_simulator.batch.agent.supervisor_client import Setting, namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from fairway_simulator.batch.model.node import Node
+
+
+class Layout:
+    """The simulator's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self.nodes = self.folder / "nodes"
+        self._mounted = self.folder / "mounts"
+        self.shared = self._mounted / "shared"
+        """What stands for a file server: every node has it among its mounts."""
+        self._common = self.folder / "node"
+        # What the nodes of an earlier account had belongs to jobs that nobody knows any more.
+        shutil.rmtree(self.nodes, ignore_errors=True)
+        for path in (self.nodes, self.shared, self._common):
+            path.mkdir(parents=True, exist_ok=True)
+
+    def root(self, node: Node) -> str:
+        """AZ_BATCH_NODE_ROOT_DIR: the node's folder as its processes see it."""
+        return str(self._common if namespaces() else node.folder)
+
+    def setting(self, node: Node, *binds: tuple[str, str]) -> Setting:
+        """Where the node's supervisors run; `binds` are mounts beside the node's own."""
+        hosts = (str(self._hosts(node)), "/etc/hosts")
+        return Setting(node.name, ((str(node.folder), str(self._common)), hosts, *binds))
+
+    def make(self, node: Node, peers: Iterable[Node]) -> None:
+        """Makes the folders of a node that boots, and tells it its own name and its peers'."""
+        for name in ("workitems", "shared", "startup/wd", "fsmounts", "applications"):
+            (node.folder / name).mkdir(parents=True, exist_ok=True)
+        for mount in self._mounts(node):
+            (self._mounted / mount).mkdir(parents=True, exist_ok=True)
+            link = node.folder / "fsmounts" / mount
+            if not link.is_symlink():
+                link.symlink_to(self._mounted / mount)
+        lines = ["127.0.0.1 localhost", *(f"{peer.address} {peer.name}" for peer in peers)]
+        self._hosts(node).write_text("\n".join(lines) + "\n")
+
+    def clear(self, node: Node) -> None:
+        """Removes all that lies on a node's disk."""
+        shutil.rmtree(node.folder, ignore_errors=True)
+
+    def _hosts(self, node: Node) -> Path:
+        return self.nodes / f"{node.id}.hosts"
+
+    @staticmethod
+    def _mounts(node: Node) -> list[str]:
+        settings = [
+            kind
+            for mount in node.pool.spec.get("mountConfiguration") or ()
+            for kind in mount.values()
+            if isinstance(kind, dict)
+        ]
+        paths = [str(kind.get("relativeMountPath") or "").strip("/") for kind in settings]
+        return ["shared", *(path.replace("/", "_") for path in paths if path)]

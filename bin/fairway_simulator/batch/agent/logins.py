@@ -1,0 +1,142 @@
+"""Remote login: an ssh server on a node for the users that were added to it.
+
+It runs in the node's namespaces, unprivileged towards the rest of the machine: it listens on
+the node's loopback address, takes keys and no passwords, and every user is the one who runs
+the simulator, under another name, until the user's expiry time.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.batch.clock import parse_time
+from fairway_simulator.batch.wire.errors import ServiceError
+
+if TYPE_CHECKING:
+    from fairway_simulator.batch.agent.commands import NodeAgent
+    from fairway_simulator.batch.model.node import Node
+
+_START = 10.0
+
+
+class Logins:
+    """The nodes' ssh servers, each started when it is first asked for."""
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+        self._lock = threading.Lock()
+        self._servers: dict[str, tuple[int, int]] = {}
+
+    def port(self, node: Node) -> int:
+        """The port of the node's ssh server, which listens when this returns."""
+        with self._lock:
+            generation, port = self._servers.get(node.id, (-1, 0))
+            if generation != node.generation:
+                port = self._start(node)
+                self._servers[node.id] = (node.generation, port)
+        return port
+
+    def write(self, node: Node) -> None:
+        """Brings the node's users and their keys up to date."""
+        folder = node.folder / "logins"
+        shutil.rmtree(folder / "keys", ignore_errors=True)
+        (folder / "keys").mkdir(parents=True, exist_ok=True)
+        lines = [_passwd_line(pwd.getpwuid(os.getuid()).pw_name, "/root")]
+        if os.getuid() == 0:
+            lines.append("sshd:x:100:65534::/run/sshd:/usr/sbin/nologin")
+        for name, user in node.users.items():
+            home = node.folder / "home" / name
+            home.mkdir(parents=True, exist_ok=True)
+            root = self._agent.layout.root(node)
+            lines.append(_passwd_line(name, f"{root}/home/{name}"))
+            (folder / "keys" / name).write_text(_authorized(user))
+        (folder / "passwd").write_text("\n".join(lines) + "\n")
+
+    def _start(self, node: Node) -> int:
+        program = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
+        if program is None:
+            raise ServiceError(
+                409, "NodeNotReady", "No ssh server; on Debian: apt-get install openssh-server"
+            )
+        self.write(node)
+        folder = node.folder / "logins"
+        key = folder / "host_key"
+        if not key.exists():
+            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]
+            subprocess.run(command, check=True)
+        with socket.create_server((node.address, 0)) as probe:
+            port = int(probe.getsockname()[1])
+        seen = f"{self._agent.layout.root(node)}/logins"
+        config = folder / "sshd_config"
+        config.write_text(_config(node, port, seen))
+        config.chmod(0o600)
+        self._serve(node, program, seen)
+        _wait(node.address, port)
+        return port
+
+    def _serve(self, node: Node, program: str, seen: str) -> None:
+        passwd = (str(node.folder / "logins" / "passwd"), "/etc/passwd")
+        supervisor = self._agent.supervise(node, node.generation, passwd)
+        # As root it separates privileges, for which it wants an empty folder.
+        folder = "mkdir -p /run/sshd && " if os.getuid() == 0 else ""
+        script = f"{folder}exec {program} -D -e -f {seen}/sshd_config"
+
+        def serve() -> None:
+            log = f"{seen}/log"
+            supervisor.run(["sh", "-c", script], seen, {"PATH": os.environ["PATH"]}, log, log)
+            self._agent.dismiss(node, supervisor)
+
+        threading.Thread(target=serve, name=f"sshd-{node.name}", daemon=True).start()
+
+
+def _config(node: Node, port: int, seen: str) -> str:
+    return "\n".join(
+        [
+            f"ListenAddress {node.address}:{port}",
+            f"HostKey {seen}/host_key",
+            f"AuthorizedKeysFile {seen}/keys/%u",
+            "PidFile none",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "PermitRootLogin prohibit-password",
+            "UsePAM no",
+            # The folders above the keys belong to whoever runs the simulator.
+            "StrictModes no",
+            "PrintMotd no",
+            "",
+        ]
+    )
+
+
+def _passwd_line(name: str, home: str) -> str:
+    return f"{name}:*:{os.getuid()}:{os.getgid()}::{home}:/bin/bash"
+
+
+def _authorized(user: dict[str, Any]) -> str:
+    key = str(user.get("sshPublicKey") or "").strip()
+    if not key:
+        return ""
+    until = user.get("expiryTime")
+    # The service's own default is one day.
+    limit = parse_time(until).timestamp() if until else time.time() + 24 * 3600
+    stamp = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(limit))
+    return f'expiry-time="{stamp}" {key}\n'
+
+
+def _wait(address: str, port: int) -> None:
+    until = time.monotonic() + _START
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise ServiceError(409, "NodeNotReady", "The ssh server does not start") from None
+            time.sleep(0.02)

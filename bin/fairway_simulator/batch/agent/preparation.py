@@ -1,0 +1,145 @@
+"""Job preparation and release tasks on a node."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.batch.agent import environment
+from fairway_simulator.batch.agent.blobs import TransferError
+from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
+from fairway_simulator.batch.agent.transfers import fetch
+
+if TYPE_CHECKING:
+    from fairway_simulator.batch.agent.commands import NodeAgent
+    from fairway_simulator.batch.model.job import Job
+    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.scheduling.outcome import Outcome
+
+
+class Preparation:
+    """What a job's preparation and release tasks did on one node; infos are as on the wire."""
+
+    def __init__(self, node: Node, now: str) -> None:
+        self.node = node
+        self.generation = node.generation
+        self.done = threading.Event()
+        self.info: dict[str, Any] = {"startTime": now, "state": "running", "retryCount": 0}
+        self.release: dict[str, Any] | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the preparation has ended well."""
+        return bool(self.info.get("result") == "success")
+
+    def wire(self) -> dict[str, Any]:
+        """As the list of their states has it."""
+        wire = {
+            "poolId": self.node.pool.id,
+            "nodeId": self.node.id,
+            "nodeUrl": self.node.url,
+            "jobPreparationTaskExecutionInfo": self.info,
+        }
+        if self.release is not None:
+            wire["jobReleaseTaskExecutionInfo"] = self.release
+        return wire
+
+
+def prepare(agent: NodeAgent, job: Job, node: Node, generation: int) -> bool:
+    """Sees to it that the job's preparation task has run on the node, once; whether tasks of
+    the job may run there. Raises NodeLost where the node has gone meanwhile."""
+    spec = job.spec.get("jobPreparationTask")
+    if not spec:
+        return True
+    account = agent.account
+    with account.changed:
+        known: Preparation | None = job.prepared.get(node.id)
+        mine = known is None or known.generation != generation
+        if known is None or mine:
+            known = Preparation(node, account.clock.now())
+            job.prepared[node.id] = known
+    if mine:
+        try:
+            _run(agent, job, spec, known.info, node, generation, environment.preparation_id(job))
+        finally:
+            known.done.set()
+    else:
+        known.done.wait()
+    good = known.succeeded or not spec.get("waitForSuccess", True)
+    with account.changed:
+        if not good and known.info.get("result") == "failure":
+            node.unfit_for.add(job.key)
+    return good
+
+
+def release(agent: NodeAgent, job: Job) -> None:
+    """Runs the job's release task on every node where its preparation ran, all at once."""
+    spec = job.spec.get("jobReleaseTask")
+    threads = []
+    with agent.account.changed:
+        for known in job.prepared.values():
+            if spec and known.node.generation == known.generation:
+                known.release = {"startTime": agent.account.clock.now(), "state": "running"}
+                threads.append(threading.Thread(target=_release, args=(agent, job, spec, known)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _release(agent: NodeAgent, job: Job, spec: dict[str, Any], known: Preparation) -> None:
+    assert known.release is not None
+    folder = str(spec.get("id") or "jobrelease")
+    try:
+        _run(agent, job, spec, known.release, known.node, known.generation, folder)
+    except NodeLost:
+        return
+
+
+def _run(
+    agent: NodeAgent,
+    job: Job,
+    spec: dict[str, Any],
+    info: dict[str, Any],
+    node: Node,
+    generation: int,
+    task_id: str,
+) -> None:
+    """Runs one of the two, with its retries, and writes what happened into `info`."""
+    place = agent.place(node, f"workitems/{job.id}/job-1/{task_id}")
+    info["taskRootDirectory"] = place.relative
+    info["taskRootDirectoryUrl"] = f"{node.url}/files/{place.relative}"
+    variables = environment.of_folder(task_id, place.seen)
+    variables |= environment.of_job(job, agent.layout.root(node))
+    variables |= environment.settings(spec.get("environmentSettings"))
+    limit = int((spec.get("constraints") or {}).get("maxTaskRetryCount") or 0)
+    while True:
+        place.make()
+        supervisor = agent.supervise(node, generation)
+        try:
+            fetch(agent.blobs, spec.get("resourceFiles"), place.host / "wd")
+            outcome = agent.run(supervisor, place, spec["commandLine"], variables)
+        except TransferError as error:
+            outcome = not_transferred(error, kind="preprocessing")
+        finally:
+            agent.dismiss(node, supervisor)
+        if outcome is None:
+            raise NodeLost
+        again = outcome.kind == "exit" and outcome.failure and info.get("retryCount", 0) != limit
+        if not again:
+            _finish(agent, info, outcome)
+            return
+        with agent.account.changed:
+            info["retryCount"] += 1
+            info["lastRetryTime"] = agent.account.clock.now()
+
+
+def _finish(agent: NodeAgent, info: dict[str, Any], outcome: Outcome) -> None:
+    with agent.account.changed:
+        info["endTime"] = agent.account.clock.now()
+        info["state"] = "completed"
+        info["result"] = "failure" if outcome.failure else "success"
+        if outcome.exit_code is not None:
+            info["exitCode"] = outcome.exit_code
+        if outcome.failure:
+            info["failureInfo"] = outcome.failure

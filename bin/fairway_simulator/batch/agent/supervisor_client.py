@@ -1,0 +1,136 @@
+"""The node agent's side of a supervisor: starts it on a node, runs commands, ends it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from errno import ENOENT
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PROGRAM = Path(__file__).parent / "supervisor.py"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a supervisor runs: the node's own name, and what is mounted over what."""
+
+    hostname: str
+    binds: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: its exit code, or `missing` or `error` where it was not started.
+
+    All are at rest where the supervisor was ended first.
+    """
+
+    exit_code: int | None = None
+    missing: bool = False
+    error: str = ""
+
+
+@cache
+def namespaces() -> tuple[str, ...]:
+    """The start of a command that gives a node its own host name and mounts, empty where the
+    machine allows neither."""
+    for prefix in (
+        ("unshare", "--uts", "--mount"),
+        ("unshare", "--user", "--map-current-user", "--keep-caps", "--uts", "--mount"),
+    ):
+        try:
+            tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
+        except FileNotFoundError:
+            return ()
+        if tried.returncode == 0:
+            return prefix
+    return ()
+
+
+class Supervisor:
+    """One supervisor process; its commands run one at a time."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._lock = threading.Lock()
+        self._ended = False
+        self._process = subprocess.Popen(
+            [*namespaces(), sys.executable, "-I", "-S", str(_PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        first: dict[str, Any] = {}
+        if namespaces() and setting.hostname:
+            first = {"hostname": setting.hostname, "binds": setting.binds}
+        self._send(first)
+        self._receive()
+
+    def run(
+        self,
+        argv: Sequence[str],
+        folder: str,
+        environment: Mapping[str, str],
+        stdout: str,
+        stderr: str,
+    ) -> Ended:
+        """Runs a command and waits for its end. Paths are as the node sees them."""
+        command = {
+            "argv": list(argv),
+            "cwd": folder,
+            "env": dict(environment),
+            "stdout": stdout,
+            "stderr": stderr,
+        }
+        if not self._send(command):
+            return Ended()
+        answer = self._receive()
+        if "exit" in answer:
+            return Ended(exit_code=answer["exit"])
+        if "error" in answer:
+            missing = answer["error"] == ENOENT
+            return Ended(missing=missing, error=f"errno {answer['error']}")
+        return Ended()
+
+    def end(self) -> None:
+        """Lets it kill all that runs below it, and does not wait; any thread may call this."""
+        with self._lock:
+            if not self._ended:
+                self._ended = True
+                assert self._process.stdin
+                self._process.stdin.close()
+
+    def close(self) -> None:
+        """Ends it, waits until nothing is left, and lets go of its pipes.
+
+        The thread that runs its commands calls this.
+        """
+        self.end()
+        self._process.wait()
+        assert self._process.stdout
+        self._process.stdout.close()
+
+    def _send(self, message: Mapping[str, Any]) -> bool:
+        assert self._process.stdin
+        with self._lock:
+            if self._ended:
+                return False
+            try:
+                self._process.stdin.write(json.dumps(message).encode() + b"\n")
+                self._process.stdin.flush()
+            except BrokenPipeError:
+                return False
+        return True
+
+    def _receive(self) -> dict[str, Any]:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {}
+        return answer

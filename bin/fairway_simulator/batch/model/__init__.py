@@ -1,0 +1,1 @@
+"""What the service remembers: jobs, tasks, pools, nodes and schedules."""

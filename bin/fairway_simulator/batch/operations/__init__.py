@@ -1,0 +1,1 @@
+"""The service's operations, a module for each kind of resource."""

@@ -1,0 +1,142 @@
+"""What a body must be before anything is done with it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fairway_simulator.batch.wire.durations import seconds
+from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def identifier(body: dict[str, Any], name: str = "id") -> str:
+    """The id in a body: at most 64 letters, digits, hyphens and underscores."""
+    value = required(body, name)
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise invalid_property(name, value, "1 to 64 of [A-Za-z0-9_-]")
+    return value
+
+
+def required(body: dict[str, Any], name: str) -> Any:
+    """A property that must be there."""
+    value = body.get(name)
+    if value is None:
+        raise ServiceError(400, "MissingRequiredProperty", PropertyName=name)
+    return value
+
+
+def one_of(body: dict[str, Any], name: str, allowed: tuple[str, ...]) -> None:
+    """An enumeration's property, where it is given."""
+    value = body.get(name)
+    if value is not None and str(value).lower() not in allowed:
+        raise invalid_property(name, value, f"one of {', '.join(allowed)}")
+
+
+def duration(body: dict[str, Any], name: str) -> None:
+    """A property that is a span of time, where it is given."""
+    if body.get(name) is not None:
+        seconds(body[name], name)
+
+
+def priority(body: dict[str, Any]) -> None:
+    """A job's priority, where it is given."""
+    value = body.get("priority")
+    if value is not None and (not isinstance(value, int) or not -1000 <= value <= 1000):
+        raise invalid_property("priority", value, "-1000 to 1000")
+
+
+def retries(body: dict[str, Any]) -> None:
+    """A number of retries, where it is given: -1 stands for any."""
+    value = body.get("maxTaskRetryCount")
+    if value is not None and (not isinstance(value, int) or value < -1):
+        raise invalid_property("maxTaskRetryCount", value, "-1 or more")
+
+
+def absent(body: dict[str, Any], *names: str) -> None:
+    """Properties that the service has and the simulator has not are refused, not ignored."""
+    for name in names:
+        if body.get(name):
+            raise invalid_property(name, body[name], "the simulator does not have this")
+
+
+def job(body: dict[str, Any]) -> None:
+    """The properties of a job that a client may set."""
+    absent(body, "networkConfiguration")
+    if manager := body.get("jobManagerTask"):
+        identifier(manager)
+        required(manager, "commandLine")
+        absent(manager, "applicationPackageReferences", "authenticationTokenSettings")
+    priority(body)
+    one_of(body, "onAllTasksComplete", ("noaction", "terminatejob"))
+    one_of(body, "onTaskFailure", ("noaction", "performexitoptionsjobaction"))
+    constraints = body.get("constraints") or {}
+    duration(constraints, "maxWallClockTime")
+    retries(constraints)
+    if body.get("jobReleaseTask") and not body.get("jobPreparationTask"):
+        raise invalid_property("jobReleaseTask", "", "needs a job preparation task")
+    for name in ("jobPreparationTask", "jobReleaseTask"):
+        if body.get(name):
+            required(body[name], "commandLine")
+    for entry in body.get("metadata") or ():
+        required(entry, "name")
+        required(entry, "value")
+
+
+def task(body: dict[str, Any], job_spec: dict[str, Any]) -> None:
+    """The properties of a task that a client may set, against its job's."""
+    identifier(body)
+    required(body, "commandLine")
+    absent(body, "applicationPackageReferences", "authenticationTokenSettings", "affinityInfo")
+    constraints = body.get("constraints") or {}
+    duration(constraints, "maxWallClockTime")
+    duration(constraints, "retentionTime")
+    retries(constraints)
+    if body.get("dependsOn") and not job_spec["usesTaskDependencies"]:
+        raise ServiceError(400, "TaskDependenciesNotSpecifiedOnJob")
+    if body.get("exitConditions"):
+        _exit_conditions(body["exitConditions"], job_spec)
+    settings = body.get("multiInstanceSettings")
+    if settings is not None:
+        if int(settings.get("numberOfInstances", 1)) < 1:
+            raise invalid_property("numberOfInstances", settings["numberOfInstances"])
+        if int(body.get("requiredSlots") or 1) != 1:
+            raise invalid_property("requiredSlots", body["requiredSlots"], "1 for multi-instance")
+    for file in body.get("resourceFiles") or ():
+        _resource_file(file)
+    for file in body.get("outputFiles") or ():
+        options = required(file, "uploadOptions")
+        one_of(options, "uploadCondition", ("tasksuccess", "taskfailure", "taskcompletion"))
+        required(file, "filePattern")
+
+
+def _exit_conditions(conditions: dict[str, Any], job_spec: dict[str, Any]) -> None:
+    options = [entry["exitOptions"] for entry in conditions.get("exitCodes") or ()]
+    options += [entry["exitOptions"] for entry in conditions.get("exitCodeRanges") or ()]
+    options += [
+        conditions[name]
+        for name in ("preProcessingError", "fileUploadError", "default")
+        if conditions.get(name)
+    ]
+    acts = str(job_spec["onTaskFailure"]).lower() == "performexitoptionsjobaction"
+    for option in options:
+        one_of(option, "jobAction", ("none", "disable", "terminate"))
+        one_of(option, "dependencyAction", ("satisfy", "block"))
+        if option.get("jobAction") and not acts:
+            reason = "needs onTaskFailure=performexitoptionsjobaction on the job"
+            raise invalid_property("jobAction", option["jobAction"], reason)
+        if option.get("dependencyAction") and not job_spec["usesTaskDependencies"]:
+            reason = "needs usesTaskDependencies on the job"
+            raise invalid_property("dependencyAction", option["dependencyAction"], reason)
+
+
+def _resource_file(file: dict[str, Any]) -> None:
+    sources = ("autoStorageContainerName", "storageContainerUrl", "httpUrl")
+    given = [name for name in sources if file.get(name)]
+    if len(given) != 1:
+        raise invalid_property("resourceFiles", given, f"exactly one of {', '.join(sources)}")
+    if given == ["httpUrl"] and not file.get("filePath"):
+        raise ServiceError(400, "MissingRequiredProperty", PropertyName="filePath")
+    if given == ["httpUrl"] and file.get("blobPrefix"):
+        raise invalid_property("blobPrefix", file["blobPrefix"], "goes with a container only")

@@ -1,0 +1,292 @@
+"""What becomes of nodes: they boot, come and go with the pool's size, and are lost."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.batch.agent import environment
+from fairway_simulator.batch.agent.blobs import TransferError
+from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
+from fairway_simulator.batch.agent.transfers import fetch
+from fairway_simulator.batch.model.node import Node
+from fairway_simulator.batch.scheduling.lifecycle import leave
+from fairway_simulator.batch.wire.router import http_date
+
+if TYPE_CHECKING:
+    from fairway_simulator.batch.agent.commands import NodeAgent
+    from fairway_simulator.batch.agent.supervisor_client import Supervisor
+    from fairway_simulator.batch.model.account import Account
+    from fairway_simulator.batch.model.pool import Pool
+    from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
+    from fairway_simulator.batch.scheduling.outcome import Outcome
+
+
+class Fleet:
+    """The changes of nodes and of pools' sizes. The caller holds the account's lock."""
+
+    def __init__(
+        self, account: Account, agent: NodeAgent, lifecycle: Lifecycle, boot_seconds: float
+    ) -> None:
+        self._account = account
+        self._agent = agent
+        self._lifecycle = lifecycle
+        self.boot_seconds = boot_seconds
+        self._addresses = itertools.count(1)
+        self._numbers: dict[str, itertools.count[int]] = {}
+        self._threads: list[threading.Thread] = []
+        self._stopping = threading.Event()
+
+    # -- size ---------------------------------------------------------------------------
+
+    def resize(self, pool: Pool, option: str = "requeue") -> None:
+        """Brings a pool to its target sizes, as far as its limit allows."""
+        now = self._account.clock.now()
+        pool.resize_errors = []
+        pool.allocate("resizing", now)
+        allowed = pool.limit.nodes if pool.limit else pool.target_dedicated + pool.target_spot
+        dedicated = min(pool.target_dedicated, allowed)
+        self._bring(pool, dedicated, option, dedicated=True)
+        self._bring(pool, min(pool.target_spot, allowed - dedicated), option, dedicated=False)
+        if pool.limit and pool.target_dedicated + pool.target_spot > allowed:
+            pool.resize_errors = [{"code": pool.limit.code, "message": pool.limit.message}]
+        self.settle(pool)
+
+    def _bring(self, pool: Pool, target: int, option: str, *, dedicated: bool) -> None:
+        members = [node for node in pool.members(dedicated=dedicated) if not node.leaving]
+        # The nodes without work leave first.
+        members.sort(key=lambda node: bool(node.executions))
+        for node in members[: max(0, len(members) - target)]:
+            self.remove(node, option)
+        new = [self._new(pool, dedicated=dedicated) for _ in range(target - len(members))]
+        for node in new:
+            pool.nodes[node.id] = node
+        for node in new:
+            self.boot(node)
+
+    def _new(self, pool: Pool, *, dedicated: bool) -> Node:
+        number = next(self._numbers.setdefault(pool.key, itertools.count(1)))
+        high, low = divmod(next(self._addresses) - 1, 254)
+        address = f"127.0.{high + 1}.{low + 1}"
+        folder, now = self._agent.layout.nodes, self._account.clock.now()
+        return Node(pool, number, address, folder, dedicated=dedicated, now=now)
+
+    def remove(self, node: Node, option: str) -> None:
+        """Takes a node out of its pool, its tasks as the option says."""
+        node.leaving = True
+        left = leave(node, self._lifecycle, option)
+        if left and option in {"taskcompletion", "retaineddata", "terminate"}:
+            self._spawn(self._remove_after, node, left)
+        else:
+            self._remove_now(node)
+
+    def _remove_after(self, node: Node, left: list[Any]) -> None:
+        for execution in left:
+            execution.done.wait()
+        with self._account.changed:
+            self._remove_now(node)
+            self.settle(node.pool)
+            self._account.changed.notify_all()
+
+    def _remove_now(self, node: Node) -> None:
+        node.become("leavingpool", self._account.clock.now())
+        self._stop_all(node)
+        node.pool.nodes.pop(node.id, None)
+        self._agent.layout.clear(node)
+
+    def settle(self, pool: Pool) -> None:
+        """Ends a resize once no node is still to leave."""
+        if pool.allocation_state != "steady" and not any(n.leaving for n in pool.nodes.values()):
+            pool.allocate("steady", self._account.clock.now())
+            self._account.changed.notify_all()
+
+    # -- boots --------------------------------------------------------------------------
+
+    def boot(self, node: Node) -> None:
+        """Starts a node: it is ready at once where nothing has to be waited for."""
+        self._agent.layout.make(node, node.pool.nodes.values())
+        for peer in node.pool.nodes.values():
+            self._agent.layout.make(peer, node.pool.nodes.values())
+        node.booted = self._account.clock.now()
+        node.errors, node.start_info = [], None
+        if self.boot_seconds == 0 and not node.pool.spec.get("startTask"):
+            self._ready(node)
+            return
+        node.become("starting", self._account.clock.now())
+        self._spawn(self._boot, node, node.generation)
+
+    def _ready(self, node: Node) -> None:
+        node.become("idle" if node.schedulable else "offline", self._account.clock.now())
+        self._account.changed.notify_all()
+
+    def _boot(self, node: Node, generation: int) -> None:
+        self._stopping.wait(self.boot_seconds)
+        spec = node.pool.spec.get("startTask")
+        waits = bool(spec and spec.get("waitForSuccess", True))
+        with self._account.changed:
+            if node.generation != generation or self._stopping.is_set():
+                return
+            if waits:
+                node.become("waitingforstarttask", self._account.clock.now())
+            else:
+                self._ready(node)
+        if not spec:
+            return
+        try:
+            good = self._start_task(node, generation, spec)
+        except NodeLost:
+            return
+        with self._account.changed:
+            if waits and node.generation == generation:
+                if good:
+                    self._ready(node)
+                else:
+                    node.become("starttaskfailed", self._account.clock.now())
+                    self._account.changed.notify_all()
+
+    def _start_task(self, node: Node, generation: int, spec: dict[str, Any]) -> bool:
+        """Runs the start task with its retries; its daemons live as long as the node does."""
+        place = self._agent.place(node, "startup")
+        place.make()
+        info: dict[str, Any] = {
+            "state": "running",
+            "startTime": self._account.clock.now(),
+            "retryCount": 0,
+        }
+        node.start_info = info
+        variables = environment.of_folder("starttask", place.seen)
+        variables |= environment.settings(spec.get("environmentSettings"))
+        supervisor = self._agent.supervise(node, generation)
+        while True:
+            outcome = self._try_start(supervisor, place, spec, variables)
+            if outcome is None:
+                self._agent.dismiss(node, supervisor)
+                raise NodeLost
+            limit = int(spec.get("maxTaskRetryCount") or 0)
+            if not outcome.failure or info["retryCount"] == limit:
+                break
+            info["retryCount"] += 1
+            info["lastRetryTime"] = self._account.clock.now()
+        with self._account.changed:
+            lost = node.generation != generation
+            node.daemons = None if lost else supervisor
+        if lost:
+            self._agent.dismiss(node, supervisor)
+            raise NodeLost
+        info |= {"state": "completed", "endTime": self._account.clock.now()}
+        info["result"] = "failure" if outcome.failure else "success"
+        if outcome.exit_code is not None:
+            info["exitCode"] = outcome.exit_code
+        if outcome.failure:
+            info["failureInfo"] = outcome.failure
+        return outcome.failure is None
+
+    def _try_start(
+        self,
+        supervisor: Supervisor,
+        place: Any,
+        spec: dict[str, Any],
+        variables: dict[str, str],
+    ) -> Outcome | None:
+        try:
+            fetch(self._agent.blobs, spec.get("resourceFiles"), place.host / "wd")
+        except TransferError as error:
+            return not_transferred(error, kind="preprocessing")
+        return self._agent.run(supervisor, place, spec["commandLine"], variables)
+
+    # -- what happens to a node -----------------------------------------------------------
+
+    def _stop_all(self, node: Node) -> None:
+        """All that runs on a node ends, as when its power fails."""
+        node.generation += 1
+        for supervisor in node.supervisors:
+            supervisor.end()
+        if node.daemons:
+            self._spawn(self._agent.dismiss, node, node.daemons)
+            node.daemons = None
+
+    def lose(self, node: Node, state: str, errors: list[dict[str, Any]] | None = None) -> None:
+        """A node is `preempted`, `unusable` or `unknown` from now on; its tasks start again
+        elsewhere."""
+        self._stop_all(node)
+        leave(node, self._lifecycle, "requeue")
+        node.errors = errors or []
+        node.events = []
+        node.become(state, self._account.clock.now())
+        self._account.changed.notify_all()
+
+    def preempt(self, node: Node, notice: float) -> None:
+        """Takes a Spot node away, after a notice of so many seconds among its Scheduled Events."""
+        if notice <= 0:
+            self.lose(node, "preempted")
+            return
+        event = {
+            "EventId": str(uuid.uuid4()),
+            "EventType": "Preempt",
+            "ResourceType": "VirtualMachine",
+            "Resources": [node.name],
+            "EventStatus": "Scheduled",
+            "NotBefore": http_date(self._account.clock.after(notice)),
+            "Description": "",
+            "EventSource": "Platform",
+            "DurationInSeconds": -1,
+        }
+        node.events.append(event)
+        self._spawn(self._preempt_after, node, node.generation, notice)
+
+    def _preempt_after(self, node: Node, generation: int, notice: float) -> None:
+        self._stopping.wait(notice)
+        with self._account.changed:
+            if node.generation == generation and not self._stopping.is_set():
+                self.lose(node, "preempted")
+
+    def restart(self, node: Node, option: str, *, wipe: bool) -> None:
+        """Boots a node again, with `wipe` from a new disk; its tasks as the option says."""
+        node.become("reimaging" if wipe else "rebooting", self._account.clock.now())
+        left = leave(node, self._lifecycle, option)
+        waits = left if option != "requeue" else []
+        self._spawn(self._restart, node, waits, wipe)
+
+    def _restart(self, node: Node, waits: list[Any], wipe: bool) -> None:
+        for execution in waits:
+            execution.done.wait()
+        with self._account.changed:
+            self._stop_all(node)
+            if wipe:
+                self._agent.layout.clear(node)
+                node.unfit_for.clear()
+            self.boot(node)
+
+    def restore(self, node: Node) -> None:
+        """A node that was lost comes back, as a new machine."""
+        self._stop_all(node)
+        self._agent.layout.clear(node)
+        node.unfit_for.clear()
+        self.boot(node)
+
+    def _spawn(self, target: Any, *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads = [t for t in self._threads if t.is_alive()] + [thread]
+        thread.start()
+
+    def stop(self) -> None:
+        """Ends all that runs on all nodes; without the account's lock."""
+        self._stopping.set()
+        with self._account.changed:
+            nodes = [n for pool in self._account.pools.values() for n in pool.nodes.values()]
+            supervisors: list[Supervisor] = []
+            executions = []
+            for node in nodes:
+                executions += list(node.executions)
+                supervisors += list(node.supervisors)
+                self._stop_all(node)
+            for execution in executions:
+                execution.abandon()
+        for execution in executions:
+            execution.done.wait()
+        for thread in self._threads:
+            thread.join()
+        for supervisor in supervisors:
+            supervisor.close()

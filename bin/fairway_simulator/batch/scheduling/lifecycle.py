@@ -1,0 +1,236 @@
+"""What becomes of a task: when it starts, when it ends, and what its end means for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.batch.agent.execution import node_info
+from fairway_simulator.batch.scheduling.outcome import Outcome, actions, ended
+from fairway_simulator.batch.wire.durations import seconds
+from fairway_simulator.batch.wire.errors import ServiceError
+
+if TYPE_CHECKING:
+    from fairway_simulator.batch.agent.execution import Execution
+    from fairway_simulator.batch.model.account import Account
+    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.model.task import Task
+    from fairway_simulator.batch.scheduling.jobs import JobEnds
+
+_WEEK = 7 * 24 * 3600.0
+
+
+class Lifecycle:
+    """The changes of tasks. Every method takes the account's lock."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self.jobs: JobEnds
+        """What becomes of jobs; set once both exist."""
+
+    def placed(self, execution: Execution, *, preparing: bool) -> None:
+        """The scheduler has chosen nodes for a task."""
+        task, now = execution.task, self._account.clock.now()
+        task.execution = execution
+        task.job.ready.pop(task.sequence, None)
+        for node in execution.nodes:
+            node.executions.add(execution)
+            node.slots_used += task.slots
+            if node.state == "idle":
+                node.become("running", now)
+        task.where = node_info(execution.places[0])
+        task.subtasks = [
+            {"id": index, "nodeInfo": node_info(place), "state": "preparing"}
+            for index, place in enumerate(execution.places)
+            if index
+        ]
+        if not preparing:
+            self._begin(execution, now)
+        task.job.become_task(task, "preparing" if preparing else "running", now)
+
+    def running(self, execution: Execution) -> bool:
+        """The task's nodes are prepared; False where the attempt no longer counts."""
+        with self._account.changed:
+            task, now = execution.task, self._account.clock.now()
+            if task.execution is not execution:
+                return False
+            if task.state == "preparing":
+                self._begin(execution, now)
+                task.job.become_task(task, "running", now)
+            self._account.changed.notify_all()
+            return True
+
+    def _begin(self, execution: Execution, now: str) -> None:
+        task = execution.task
+        for name in ("endTime", "exitCode", "failureInfo", "result"):
+            task.info.pop(name, None)
+        task.info["startTime"] = now
+        for subtask in task.subtasks:
+            subtask |= {"state": "running", "startTime": now, "stateTransitionTime": now}
+        span = (task.spec.get("constraints") or {}).get("maxWallClockTime")
+        if span:
+            execution.deadline = self._account.clock.time().timestamp() + seconds(span)
+
+    def subtask(self, execution: Execution, index: int, outcome: Outcome) -> None:
+        """A subtask's coordination command has ended."""
+        with self._account.changed:
+            if execution.task.execution is execution:
+                info = execution.task.subtasks[index - 1]
+                if outcome.exit_code is not None:
+                    info["exitCode"] = outcome.exit_code
+                if outcome.failure:
+                    info["failureInfo"] = outcome.failure
+                    self._end_subtask(info)
+
+    def _end_subtask(self, info: dict[str, Any]) -> None:
+        now = self._account.clock.now()
+        info |= {
+            "previousState": info["state"],
+            "previousStateTransitionTime": info.get("stateTransitionTime", now),
+            "state": "completed",
+            "stateTransitionTime": now,
+            "endTime": now,
+            "result": "failure" if info.get("failureInfo") else "success",
+        }
+
+    def will_retry(self, task: Task, outcome: Outcome) -> bool:
+        """Whether a task that ended so is run again."""
+        limit = task.retry_limit()
+        again = limit < 0 or task.info["retryCount"] < limit
+        fit = task.job.state in {"active", "enabling", "disabling", "disabled"}
+        return fit and again and outcome.kind == "exit" and outcome.failure is not None
+
+    def ended(self, execution: Execution, outcome: Outcome | None) -> None:
+        """An attempt is over, and nothing of it runs any more. None: it does not count, because
+        its nodes were lost or not fit for it."""
+        with self._account.changed:
+            self._release(execution, outcome)
+            task = execution.task
+            if task.execution is execution:
+                task.execution = None
+                if outcome is None:
+                    self._wait_again(task)
+                elif self.will_retry(task, outcome):
+                    self._retry(task)
+                else:
+                    self._complete(task, outcome)
+            self._account.changed.notify_all()
+
+    def _release(self, execution: Execution, outcome: Outcome | None) -> None:
+        task, now = execution.task, self._account.clock.now()
+        for index, node in enumerate(execution.nodes):
+            node.executions.discard(execution)
+            node.slots_used -= task.slots
+            if node.state == "running" and not node.executions:
+                node.become("idle" if node.schedulable else "offline", now)
+            node.total_run += 1
+            node.total_succeeded += bool(outcome and outcome.failure is None)
+            node.remember(_recent(task, index))
+
+    def _wait_again(self, task: Task) -> None:
+        task.where, task.subtasks = {}, []
+        task.job.become_task(task, "active", self._account.clock.now())
+        task.job.ready[task.sequence] = task
+
+    def _retry(self, task: Task) -> None:
+        task.info["retryCount"] += 1
+        task.info["lastRetryTime"] = self._account.clock.now()
+        task.job.become_task(task, "active", self._account.clock.now())
+        task.job.ready[task.sequence] = task
+
+    def _complete(self, task: Task, outcome: Outcome) -> None:
+        now = self._account.clock.now()
+        task.info["endTime"] = now
+        task.info["result"] = "failure" if outcome.failure else "success"
+        if outcome.exit_code is not None:
+            task.info["exitCode"] = outcome.exit_code
+        if outcome.failure:
+            task.info["failureInfo"] = outcome.failure
+        for info in task.subtasks:
+            if info["state"] != "completed":
+                self._end_subtask(info)
+        task.job.ready.pop(task.sequence, None)
+        # The count needs the result before the state; `become_task` counts out by the old state.
+        task.job.become_task(task, "completed", now)
+        span = (task.spec.get("constraints") or {}).get("retentionTime")
+        keep = seconds(span) if span else _WEEK
+        task.files_until = self._account.clock.time().timestamp() + keep
+        self._consequences(task, outcome)
+
+    def _consequences(self, task: Task, outcome: Outcome) -> None:
+        job = task.job
+        job_action, dependency_action = actions(task, outcome)
+        if dependency_action == "satisfy":
+            for ready in job.dependencies.satisfy(task.key):
+                job.ready[ready.sequence] = ready
+        acts = job.spec["onTaskFailure"] == "performexitoptionsjobaction" and job.state == "active"
+        if acts and outcome.failure and job_action == "terminate":
+            self.jobs.terminate(job, "TaskFailed")
+        elif acts and outcome.failure and job_action == "disable":
+            self.jobs.disable(job, "requeue")
+        manager = job.spec.get("jobManagerTask") or {}
+        is_manager = task.id == manager.get("id")
+        if is_manager and manager.get("killJobOnCompletion", True) and job.state == "active":
+            self.jobs.terminate(job, "JMComplete")
+        self.jobs.check_complete(job)
+
+    def requeue(self, task: Task) -> None:
+        """A task's node was lost or is wanted otherwise: it starts again, elsewhere."""
+        execution, task.execution = task.execution, None
+        if execution:
+            execution.abandon()
+        task.info["requeueCount"] += 1
+        task.info["lastRequeueTime"] = self._account.clock.now()
+        task.info.pop("startTime", None)
+        self._wait_again(task)
+
+    def terminate(self, task: Task, message: str) -> Execution | None:
+        """Ends a task; returns the attempt that is being ended, None where none was running."""
+        if task.state == "completed":
+            raise ServiceError(409, "TaskCompleted")
+        if task.execution:
+            task.execution.end(ended(message))
+            return task.execution
+        self._complete(task, ended(message))
+        return None
+
+    def delete(self, task: Task) -> None:
+        """Forgets a task; what runs of it ends."""
+        execution, task.execution = task.execution, None
+        if execution:
+            execution.abandon()
+        task.job.remove(task)
+
+    def reactivate(self, task: Task) -> None:
+        """A failed task is to run again, its counts at rest."""
+        if task.job.state in {"completed", "terminating", "deleting"}:
+            raise ServiceError(409, "JobCompleted")
+        if task.state != "completed" or not task.failed:
+            raise ServiceError(409, "OperationInvalidForCurrentState")
+        task.job.count(task, -1)
+        task.info = {"retryCount": 0, "requeueCount": task.info["requeueCount"]}
+        task.job.count(task, 1)
+        task.files_until = None
+        self._wait_again(task)
+
+
+def leave(node: Node, lifecycle: Lifecycle, option: str) -> list[Execution]:
+    """Takes a node's tasks away as a node operation's option says: `requeue`, `terminate`, or
+    `taskcompletion`, for which the returned attempts are to be waited for."""
+    left = list(node.executions)
+    for execution in left:
+        if option == "terminate":
+            execution.end(ended("Task Was Ended by User Request"))
+        elif option == "requeue" and execution.task.execution is execution:
+            lifecycle.requeue(execution.task)
+    return left
+
+
+def _recent(task: Task, index: int) -> dict[str, Any]:
+    info = {
+        "taskUrl": task.url,
+        "jobId": task.job.id,
+        "taskId": task.id,
+        "taskState": task.state,
+        "executionInfo": dict(task.info),
+    }
+    return {**info, "subtaskId": index} if task.is_multi_instance else info

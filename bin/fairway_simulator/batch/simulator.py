@@ -1,0 +1,293 @@
+"""The Batch account as one object: `with BatchSimulator(folder=…) as service:`."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+from fairway_simulator.batch import control
+from fairway_simulator.batch.agent.blobs import Blobs, StorageAccess
+from fairway_simulator.batch.azurite import Azurite
+from fairway_simulator.batch.core import Core, assemble
+from fairway_simulator.batch.faults import Fault, Faults
+from fairway_simulator.batch.model.pool import AllocationLimit
+from fairway_simulator.batch.operations import files, jobs, metadata, nodes, pools, schedules, tasks
+from fairway_simulator.batch.wire.http import HttpServer
+from fairway_simulator.batch.wire.router import Router
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.wire.router import Operation
+
+CONTAINERS = ("datasets", "outputs", "code")
+"""The containers that its storage has from the start."""
+
+DEFAULT_POOL = "sim"
+
+OPERATIONS: list[Operation] = [
+    *jobs.OPERATIONS,
+    *tasks.OPERATIONS,
+    *pools.OPERATIONS,
+    *nodes.OPERATIONS,
+    *files.OPERATIONS,
+    *schedules.OPERATIONS,
+    *metadata.OPERATIONS,
+    *control.OPERATIONS,
+]
+"""All that it answers."""
+
+
+class BatchSimulator:
+    """A Batch account on loopback, whose nodes run real processes.
+
+    `folder` holds all that it writes. The pool `sim` has `nodes` nodes that may talk to one
+    another. With `storage` Azurite runs beside it; `storage_access` is an account that runs
+    already. With `tls` it speaks https by a certificate of its own, `ca_file`, and tokens of
+    `issue_token` are accepted. `seed` decides which requests faults hit.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        nodes: int = 4,
+        vm_size: str = "Standard_D4s_v6",
+        slots: int = 1,
+        inter_node: bool = True,
+        spot: bool = False,
+        account: str = "simulated",
+        key: str | None = None,
+        port: int = 0,
+        storage: bool = False,
+        storage_access: StorageAccess | None = None,
+        tls: bool = False,
+        boot_seconds: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.folder = folder.resolve()
+        self.account = account
+        self.key = key or base64.b64encode(secrets.token_bytes(64)).decode()
+        self._wanted_storage = storage
+        self._storage = storage_access
+        self._azurite: Azurite | None = None
+        self.ca_file: Path | None = self.folder / "ca.pem" if tls else None
+        """The certificate by which a client knows the server, with `tls`."""
+        self._port = port
+        self._boot_seconds = boot_seconds
+        self._seed = seed
+        self._pool: dict[str, Any] = {
+            "id": DEFAULT_POOL,
+            "vmSize": vm_size,
+            "taskSlotsPerNode": slots,
+            "enableInterNodeCommunication": inter_node,
+            "targetLowPriorityNodes" if spot else "targetDedicatedNodes": nodes,
+        }
+        self.endpoint = ""
+        self._core: Core
+        self._server: HttpServer
+
+    # -- life ---------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Starts it; it answers when this returns. OSError where the port is taken."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        blobs = Blobs(self._storage)
+        core = self._core = assemble(
+            self.account,
+            self.key,
+            self.folder,
+            blobs,
+            boot_seconds=self._boot_seconds,
+            seed=self._seed,
+        )
+        core.schedules.add_job = lambda spec: jobs.add(core, spec)
+        self._server = HttpServer(
+            Router(core, OPERATIONS), ("127.0.0.1", self._port), self._tls_context()
+        )
+        scheme = "https" if self.ca_file else "http"
+        self.endpoint = core.account.url = f"{scheme}://127.0.0.1:{self._server.port}"
+        if self._wanted_storage and self._storage is None:
+            try:
+                self._azurite = Azurite(self.folder / "storage", CONTAINERS)
+            except BaseException:
+                self._server.close()
+                raise
+            self._storage = blobs.access = self._azurite.access
+        self.add_pool(**self._pool)
+        core.scheduler.start()
+        self._server.start()
+        return self
+
+    def _tls_context(self) -> ssl.SSLContext | None:
+        if not self.ca_file:
+            return None
+        from fairway_simulator.batch.wire.tls import server_context
+
+        return server_context(self.ca_file)
+
+    def stop(self) -> None:
+        """Ends all that it started."""
+        self._core.faults.stop()
+        self._server.stop()
+        self._core.scheduler.stop()
+        self._core.fleet.stop()
+        if self._azurite:
+            self._azurite.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # -- what a client needs --------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        """The port at which it listens on 127.0.0.1."""
+        return self._server.port
+
+    @property
+    def storage_connection_string(self) -> str | None:
+        """As AZURE_STORAGE_CONNECTION_STRING has it; None without storage."""
+        return self._storage.connection_string if self._storage else None
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which the az command line, and Fairway, find the account."""
+        variables = {
+            "AZURE_BATCH_ACCOUNT": self.account,
+            "AZURE_BATCH_ENDPOINT": self.endpoint,
+            "AZURE_BATCH_ACCESS_KEY": self.key,
+        }
+        if self.storage_connection_string:
+            variables["AZURE_STORAGE_CONNECTION_STRING"] = self.storage_connection_string
+        return variables
+
+    def issue_token(self, lifetime: float = 3600.0) -> str:
+        """A bearer token that is accepted for so many seconds of the service's clock."""
+        token = secrets.token_urlsafe(32)
+        expires = self._core.clock.time().timestamp() + lifetime
+        self._core.authenticator.tokens[token] = expires
+        return token
+
+    def set_skew(self, seconds: float) -> None:
+        """Lets the service's idea of the real time be off: signatures are dated."""
+        self._core.authenticator.skew = timedelta(seconds=seconds)
+
+    # -- what happens to it -----------------------------------------------------------------
+
+    @property
+    def faults(self) -> Faults:
+        """The faults that are on."""
+        return self._core.faults
+
+    def add_pool(self, id: str, vmSize: str = "Standard_D4s_v6", **spec: Any) -> None:  # noqa: A002, N803 - names of the wire
+        """Makes a pool; the properties are those of the wire (`targetDedicatedNodes=2`)."""
+        with self._core.account.changed:
+            pools.add(self._core, {"id": id, "vmSize": vmSize, **spec})
+
+    def node_ids(self, pool: str = DEFAULT_POOL) -> list[str]:
+        """The ids of a pool's nodes."""
+        with self._core.account.changed:
+            return list(self._core.account.pool(pool).nodes)
+
+    def node_folder(self, node: str, pool: str = DEFAULT_POOL) -> Path:
+        """A node's folder, which its tasks see as AZ_BATCH_NODE_ROOT_DIR."""
+        return self._node(node, pool).folder
+
+    @property
+    def shared_folder(self) -> Path:
+        """The folder that all nodes have as `$AZ_BATCH_NODE_MOUNTS_DIR/shared`."""
+        return self._core.agent.layout.shared
+
+    def _node(self, node: str, pool: str) -> Node:
+        with self._core.account.changed:
+            return self._core.account.node(pool, node)
+
+    def preempt(self, node: str, *, pool: str = DEFAULT_POOL, notice: float = 0.0) -> None:
+        """Takes a node away as Spot does, after `notice` seconds among its Scheduled Events."""
+        with self._core.account.changed:
+            self._core.fleet.preempt(self._core.account.node(pool, node), notice)
+
+    def lose(self, node: str, *, pool: str = DEFAULT_POOL) -> None:
+        """A node is not heard of any more: its state is unknown and its files are out of reach."""
+        with self._core.account.changed:
+            self._core.fleet.lose(self._core.account.node(pool, node), "unknown")
+
+    def make_unusable(
+        self, node: str, *, pool: str = DEFAULT_POOL, code: str = "NodeUnusable", message: str = ""
+    ) -> None:
+        """A node cannot be used, and says why."""
+        errors = [{"code": code, "message": message}]
+        with self._core.account.changed:
+            self._core.fleet.lose(self._core.account.node(pool, node), "unusable", errors)
+
+    def restore(self, node: str, *, pool: str = DEFAULT_POOL) -> None:
+        """A node that was lost comes back, as a new machine."""
+        with self._core.account.changed:
+            self._core.fleet.restore(self._core.account.node(pool, node))
+
+    def limit_pool(
+        self,
+        nodes: int | None,
+        *,
+        pool: str = DEFAULT_POOL,
+        code: str = "AccountCoreQuotaReached",
+        message: str = "The account's core quota for this VM family has been reached",
+    ) -> None:
+        """A pool gets so many nodes at most, and a resize error for those beyond; None: any."""
+        with self._core.account.changed:
+            found = self._core.account.pool(pool)
+            found.limit = None if nodes is None else AllocationLimit(nodes, code, message)
+            self._core.fleet.resize(found)
+
+    def wait_until(self, test: Callable[[], bool], timeout: float = 60.0) -> None:
+        """Returns when something has come about, looking at every change of the account;
+        TimeoutError where it has not after so many seconds. `test` may call the service."""
+        until = time.monotonic() + timeout
+        while not test():
+            if time.monotonic() > until:
+                raise TimeoutError(f"it has not come about within {timeout:g} s")
+            with self._core.account.changed:
+                # A change between the test and this line is seen at the next look.
+                self._core.account.changed.wait(0.05)
+
+    def wait_for_task(
+        self, job: str, task: str, state: str = "completed", timeout: float = 60.0
+    ) -> None:
+        """Returns when a task is in a state."""
+        account = self._core.account
+        self.wait_until(lambda: account.task(job, task).state == state, timeout)
+
+    def wait_for_job(self, job: str, state: str = "completed", timeout: float = 60.0) -> None:
+        """Returns when a job is in a state."""
+        self.wait_until(lambda: self._core.account.job(job).state == state, timeout)
+
+    def wait_for_node(
+        self, node: str, state: str, *, pool: str = DEFAULT_POOL, timeout: float = 60.0
+    ) -> None:
+        """Returns when a node is in a state."""
+        account = self._core.account
+        self.wait_until(lambda: account.node(pool, node).state == state, timeout)
+
+    def advance(self, seconds: float) -> None:
+        """Puts the service's clock forward."""
+        with self._core.account.changed:
+            self._core.clock.advance(seconds)
+            self._core.account.changed.notify_all()
+
+
+__all__ = ["CONTAINERS", "DEFAULT_POOL", "BatchSimulator", "Fault"]

@@ -1,0 +1,1 @@
+"""What the service says and understands: HTTP, authentication, errors, queries and pages."""

@@ -1,0 +1,165 @@
+"""`python -m fairway_simulator.batch`, as bin/batch-simulator starts it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from azure.batch import BatchClient
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.storage.blob import BlobServiceClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMMAND = [sys.executable, "-m", "fairway_simulator.batch"]
+
+
+@pytest.fixture
+def start(storage: Any) -> Iterator[Any]:
+    """Starts the command; what still runs at the end is killed."""
+    running: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*COMMAND, "--port", "0", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        return process
+
+    yield run
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def ready(process: subprocess.Popen[str]) -> dict[str, str]:
+    """The variables that it prints, once it is ready."""
+    assert process.stderr
+    assert process.stdout
+    line = process.stderr.readline()
+    assert line.startswith("ready: "), line
+    lines = [shlex.split(process.stdout.readline())[1] for _ in range(4)]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def client_of(variables: dict[str, str]) -> BatchClient:
+    credential = AzureNamedKeyCredential(
+        variables["AZURE_BATCH_ACCOUNT"], variables["AZURE_BATCH_ACCESS_KEY"]
+    )
+    return BatchClient(variables["AZURE_BATCH_ENDPOINT"], credential)
+
+
+def children(pid: int) -> set[int]:
+    """The processes below one."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            found[int(entry.name)] = int(fields[1])
+    below = {pid}
+    while more := {p for p, parent in found.items() if parent in below} - below:
+        below |= more
+    return below - {pid}
+
+
+def test_it_serves_until_a_signal_leaves_nothing_running_and_keeps_its_state(
+    start: Any, tmp_path: Path
+) -> None:
+    file, state = tmp_path / "sim.env", tmp_path / "state"
+    process = start("--nodes", "2", "--env", str(file), "--state", str(state))
+    variables = ready(process)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert variables.items() <= sourced(file).items()
+    with client_of(variables) as client:
+        assert client.get_pool("sim").current_dedicated_nodes == 2
+        client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
+        client.create_task("j", {"id": "1", "commandLine": "sleep 300"})
+    with blobs_of(variables) as blobs:
+        assert {c.name for c in blobs.list_containers()} == {"datasets", "outputs", "code"}
+        blobs.get_blob_client("code", "kept").upload_blob(b"kept")
+    below = children(process.pid)
+    assert below
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert not file.exists()
+    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+
+    again = start("--nodes", "0", "--state", str(state))
+    later = ready(again)
+    assert later["AZURE_BATCH_ACCESS_KEY"] == variables["AZURE_BATCH_ACCESS_KEY"]
+    assert stat.S_IMODE((state / "account-key").stat().st_mode) == 0o600
+    with blobs_of(later) as blobs:
+        assert blobs.get_blob_client("code", "kept").download_blob().readall() == b"kept"
+    again.send_signal(signal.SIGTERM)
+    assert again.wait(30) == 0
+
+
+def sourced(file: Path) -> dict[str, str]:
+    """The variables that a shell has after reading a file of them."""
+    script = f"set -a; source {shlex.quote(str(file))}; env -0"
+    path = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(["bash", "-c", script], env=path, capture_output=True, check=True)
+    return dict(pair.split("=", 1) for pair in done.stdout.decode().split("\0") if "=" in pair)
+
+
+def blobs_of(variables: dict[str, str]) -> BlobServiceClient:
+    return BlobServiceClient.from_connection_string(variables["AZURE_STORAGE_CONNECTION_STRING"])
+
+
+def test_all_that_it_started_ends_even_when_it_is_killed(start: Any, tmp_path: Path) -> None:
+    process = start("--nodes", "1", "--state", str(tmp_path))
+    variables = ready(process)
+    with client_of(variables) as client:
+        client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
+        client.create_task("j", {"id": "1", "commandLine": "sleep 300"})
+        while client.get_task("j", "1").state != "running":
+            os.sched_yield()
+    below = children(process.pid)
+    assert len(below) >= 2
+    process.kill()
+    process.wait(10)
+    while any(Path(f"/proc/{pid}").exists() for pid in below):
+        os.sched_yield()
+
+
+def test_a_port_that_is_taken_is_the_users_to_mend(start: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        process = start("--nodes", "0", "--port", port)
+        assert process.wait(30) == 2
+    assert f"port {port}" in process.stderr.read()
+
+
+@pytest.mark.parametrize("arguments", [["--nodes", "-1"], ["--nodes", "many"], ["--what"]])
+def test_wrong_options_are_refused(arguments: list[str]) -> None:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_without_azurite_it_says_what_to_type(tmp_path: Path) -> None:
+    script = (
+        "import sys; from fairway_simulator.batch import azurite; azurite.program = lambda: None;"
+        "from fairway_simulator.batch.__main__ import main; sys.argv[1:] = ['--port', '0'];"
+        "sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 4
+    assert "npm install" in done.stderr

@@ -1,0 +1,344 @@
+"""Jobs of the simulated account: how they end, stop and go on, and what tasks wait for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from shlex import quote
+from typing import Any
+
+import pytest
+from azure.batch.models import BatchJobUpdateOptions
+from azure.core import MatchConditions
+from azure.core.exceptions import (
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceModifiedError,
+    ResourceNotFoundError,
+)
+
+
+def bash(script: str) -> str:
+    return f"/bin/bash -c {quote(script)}"
+
+
+def make(client: Any, name: str = "j", **spec: Any) -> str:
+    client.create_job({"id": name, "poolInfo": {"poolId": "sim"}, **spec})
+    return name
+
+
+def add(client: Any, name: str, script: str = "true", job: str = "j", **spec: Any) -> None:
+    client.create_task(job, {"id": name, "commandLine": bash(script), **spec})
+
+
+def test_an_empty_job_that_ends_with_its_tasks_ends_at_once(client: Any) -> None:
+    make(client, onAllTasksComplete="terminatejob")
+    job = client.get_job("j")
+    assert (job.state, job.execution_info.termination_reason) == ("completed", "AllTasksComplete")
+    with pytest.raises(ResourceExistsError) as caught:
+        add(client, "1")
+    assert caught.value.error.code == "JobCompleted"
+    with pytest.raises(ResourceExistsError) as caught:
+        client.create_task_collection("j", {"value": [{"id": "1", "commandLine": "true"}]})
+    assert caught.value.error.code == "JobCompleted"
+
+
+def test_a_job_told_to_end_once_all_is_done_ends_then(service: Any, client: Any) -> None:
+    make(client)
+    add(client, "1")
+    service.wait_for_task("j", "1")
+    assert client.get_job("j").state == "active"
+    client.update_job("j", BatchJobUpdateOptions(all_tasks_complete_mode="terminatejob"))
+    service.wait_for_job("j")
+    assert client.get_job("j").execution_info.termination_reason == "AllTasksComplete"
+
+
+def test_a_terminated_job_leaves_waiting_tasks_active(service: Any, client: Any) -> None:
+    make(client, maxParallelTasks=1)
+    add(client, "1", "sleep 300")
+    add(client, "2")
+    service.wait_for_task("j", "1", "running")
+    client.begin_terminate_job("j", {"terminateReason": "enough"}, polling_interval=0.05).result()
+    service.wait_for_job("j")
+    assert client.get_job("j").execution_info.termination_reason == "enough"
+    assert client.get_task("j", "1").execution_info.failure_info.code == "TaskEnded"
+    assert client.get_task("j", "2").state == "active"
+    with pytest.raises(ResourceExistsError) as caught:
+        client.begin_terminate_job("j", {"terminateReason": "again"})
+    assert caught.value.error.code == "JobCompleted"
+
+
+def test_a_deleted_job_is_gone_with_its_files(service: Any, client: Any) -> None:
+    make(client)
+    add(client, "1", "sleep 300")
+    service.wait_for_task("j", "1", "running")
+    client.begin_delete_job("j", polling_interval=0.05).result()
+    with pytest.raises(ResourceNotFoundError) as caught:
+        client.get_job("j")
+    assert caught.value.error.code == "JobNotFound"
+    assert not list(service.folder.glob("nodes/*/workitems/j"))
+
+
+@pytest.mark.parametrize(("how", "state"), [("requeue", "active"), ("terminate", "completed")])
+def test_a_disabled_job_stops_its_tasks(service: Any, client: Any, how: str, state: str) -> None:
+    make(client)
+    add(client, "1", "sleep 300")
+    service.wait_for_task("j", "1", "running")
+    client.begin_disable_job("j", {"disableTasks": how}, polling_interval=0.05).result()
+    service.wait_for_job("j", "disabled")
+    task = client.get_task("j", "1")
+    assert task.state == state
+    assert task.execution_info.requeue_count == (how == "requeue")
+    client.begin_enable_job("j", polling_interval=0.05).result()
+    assert client.get_job("j").state == "active"
+    if how == "requeue":
+        service.wait_for_task("j", "1", "running")
+
+
+def test_a_job_disabled_with_wait_lets_its_tasks_end(service: Any, client: Any) -> None:
+    make(client)
+    add(client, "1", "until [[ -e $AZ_BATCH_NODE_MOUNTS_DIR/shared/go ]]; do :; done")
+    service.wait_for_task("j", "1", "running")
+    client.begin_disable_job("j", {"disableTasks": "wait"})
+    assert client.get_job("j").state == "disabling"
+    (service.shared_folder / "go").touch()
+    service.wait_for_job("j", "disabled")
+    assert client.get_task("j", "1").execution_info.result == "success"
+
+
+def test_the_wall_clock_time_of_a_job_ends_it(service: Any, client: Any) -> None:
+    make(client, constraints={"maxWallClockTime": "PT1H"})
+    add(client, "1", "sleep 300")
+    service.wait_for_task("j", "1", "running")
+    service.advance(3601)
+    service.wait_for_job("j")
+    assert client.get_job("j").execution_info.termination_reason == "MaxWallClockTimeExpiry"
+
+
+CODES = {
+    "exitCodes": [{"code": 5, "exitOptions": {"jobAction": "terminate"}}],
+    "exitCodeRanges": [{"start": 10, "end": 19, "exitOptions": {"jobAction": "disable"}}],
+    "default": {"jobAction": "none"},
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "state"), [(0, "active"), (5, "completed"), (12, "disabled"), (20, "active")]
+)
+def test_exit_conditions_act_on_the_job(service: Any, client: Any, code: int, state: str) -> None:
+    make(client, onTaskFailure="performexitoptionsjobaction")
+    add(client, "1", f"exit {code}", exitConditions=CODES)
+    service.wait_for_task("j", "1")
+    service.wait_for_job("j", state)
+    if code == 5:
+        assert client.get_job("j").execution_info.termination_reason == "TaskFailed"
+
+
+def test_they_act_only_after_the_last_retry(service: Any, client: Any) -> None:
+    make(client, onTaskFailure="performexitoptionsjobaction")
+    add(client, "1", "exit 5", exitConditions=CODES, constraints={"maxTaskRetryCount": 2})
+    service.wait_for_job("j")
+    assert client.get_task("j", "1").execution_info.retry_count == 2
+
+
+def test_tasks_wait_for_those_that_they_depend_on(service: Any, client: Any) -> None:
+    make(client, usesTaskDependencies=True, onAllTasksComplete="noaction")
+    log = "echo $AZ_BATCH_TASK_ID >>$AZ_BATCH_NODE_MOUNTS_DIR/shared/order"
+    add(client, "last", log, dependsOn={"taskIds": ["middle"]})
+    add(client, "middle", log, dependsOn={"taskIdRanges": [{"start": 1, "end": 3}]})
+    assert client.get_task("j", "middle").state == "active"
+    for name in "123":
+        add(client, name, log)
+    service.wait_for_task("j", "last")
+    order = (service.shared_folder / "order").read_text().split()
+    assert (sorted(order[:3]), order[3:]) == (["1", "2", "3"], ["middle", "last"])
+
+
+@pytest.mark.parametrize(("action", "state"), [("block", "active"), ("satisfy", "completed")])
+def test_a_failure_blocks_dependents_unless_it_satisfies_them(
+    service: Any, client: Any, action: str, state: str
+) -> None:
+    make(client, usesTaskDependencies=True)
+    condition = {"default": {"dependencyAction": action}}
+    add(client, "1", "exit 3", exitConditions=condition)
+    add(client, "2", dependsOn={"taskIds": ["1"]})
+    service.wait_for_task("j", "1")
+    if state == "completed":
+        service.wait_for_task("j", "2")
+    # A task that comes later and waits for nothing has run: the blocked one had its chance.
+    add(client, "3")
+    service.wait_for_task("j", "3")
+    assert client.get_task("j", "2").state == state
+
+
+def test_jobs_of_a_higher_priority_come_first(service: Any, client: Any) -> None:
+    service.add_pool("one")
+    pool = {"poolInfo": {"poolId": "one"}}
+    make(client, "low", priority=-5, **pool)
+    make(client, "high", priority=7, **pool)
+    for job in ("low", "high"):
+        add(client, "1", job=job)
+    client.begin_resize_pool("one", {"targetDedicatedNodes": 1}, polling_interval=0.05).result()
+    for job in ("low", "high"):
+        service.wait_for_task(job, "1")
+    started = {job: client.get_task(job, "1").execution_info.start_time for job in ("low", "high")}
+    assert started["high"] < started["low"]
+
+
+def test_counts_follow_the_states(service: Any, client: Any) -> None:
+    make(client, maxParallelTasks=1)
+    add(client, "1", "exit 1")
+    add(client, "2")
+    add(client, "3", "sleep 300")
+    add(client, "4")
+    service.wait_for_task("j", "3", "running")
+    counts = client.get_job_task_counts("j").task_counts
+    seen = (counts.active, counts.running, counts.completed, counts.succeeded, counts.failed)
+    assert seen == (1, 1, 2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"priority": 1001},
+        {"onAllTasksComplete": "sometimes"},
+        {"constraints": {"maxWallClockTime": "yes"}},
+        {"jobReleaseTask": {"commandLine": "true"}},
+        {"metadata": [{"name": "a"}]},
+        {"id": "has space"},
+        {"jobManagerTask": {"id": "m", "commandLine": "true"}},
+    ],
+)
+def test_a_job_that_cannot_be_is_refused(client: Any, spec: dict[str, Any]) -> None:
+    with pytest.raises(HttpResponseError) as caught:
+        client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}, **spec})
+    assert caught.value.status_code == 400
+
+
+def test_a_job_needs_a_pool_that_exists(client: Any) -> None:
+    with pytest.raises(ResourceNotFoundError) as caught:
+        client.create_job({"id": "j", "poolInfo": {"poolId": "none"}})
+    assert caught.value.error.code == "PoolNotFound"
+
+
+def test_a_change_needs_the_etag_that_it_names(client: Any) -> None:
+    make(client)
+    etag = client.get_job("j").etag
+    same = {"etag": etag, "match_condition": MatchConditions.IfNotModified}
+    client.update_job("j", {"priority": 3}, **same)
+    assert client.get_job("j").priority == 3
+    with pytest.raises(ResourceModifiedError) as caught:
+        client.update_job("j", {"priority": 4}, **same)
+    assert (caught.value.status_code, caught.value.error.code) == (412, "ConditionNotMet")
+    assert client.get_job("j").priority == 3
+
+
+def test_metadata_and_pages_of_jobs(client: Any) -> None:
+    for number in range(5):
+        make(client, f"j{number}", metadata=[{"name": "run", "value": str(number)}])
+    jobs = list(client.list_jobs(max_results=2, select=["id", "metadata"]))
+    assert [job.metadata[0].value for job in jobs] == list("01234")
+    named = client.list_jobs(filter="state eq 'active' and startswith(id, 'j3')")
+    assert [job.id for job in named] == ["j3"]
+
+
+PREPARED = {
+    "jobPreparationTask": {"commandLine": bash("echo prepared; hostname")},
+    "jobReleaseTask": {
+        "commandLine": bash("echo $AZ_BATCH_NODE_ID >>$AZ_BATCH_NODE_MOUNTS_DIR/shared/released")
+    },
+}
+
+
+def test_preparation_runs_once_on_a_node_and_release_at_the_end(service: Any, client: Any) -> None:
+    make(client, **PREPARED)
+    for name in "123456":
+        add(client, name, "cat $AZ_BATCH_JOB_PREP_DIR/stdout.txt")
+    for name in "123456":
+        service.wait_for_task("j", name)
+    states = list(client.list_job_preparation_and_release_task_status("j"))
+    used = {client.get_task("j", name).node_info.node_id for name in "123456"}
+    assert {state.node_id for state in states} == used
+    for state in states:
+        info = state.job_preparation_task_execution_info
+        assert (info.state, info.exit_code, info.result) == ("completed", 0, "success")
+    output = b"".join(client.download_task_file("j", "1", "stdout.txt")).decode()
+    assert output.startswith("prepared\n")
+    client.begin_terminate_job("j", {"terminateReason": "done"}, polling_interval=0.05).result()
+    service.wait_for_job("j")
+    assert set((service.shared_folder / "released").read_text().split()) == used
+
+
+def test_a_task_is_preparing_while_its_node_is_prepared(service: Any, client: Any) -> None:
+    script = "until [[ -e $AZ_BATCH_NODE_MOUNTS_DIR/shared/go ]]; do :; done"
+    make(client, jobPreparationTask={"commandLine": bash(script)})
+    add(client, "1")
+    service.wait_for_task("j", "1", "preparing")
+    (service.shared_folder / "go").touch()
+    service.wait_for_task("j", "1")
+    assert client.get_task("j", "1").previous_state == "running"
+
+
+def test_where_preparation_fails_no_task_runs(service: Any, client: Any) -> None:
+    script = "[[ $AZ_BATCH_NODE_ID != tvm-sim-1_d ]] || exit 9"
+    make(client, jobPreparationTask={"commandLine": bash(script)})
+    add(client, "1")
+    service.wait_for_task("j", "1")
+    assert client.get_task("j", "1").node_info.node_id != "tvm-sim-1_d"
+    failed = [
+        state.job_preparation_task_execution_info
+        for state in client.list_job_preparation_and_release_task_status("j")
+        if state.node_id == "tvm-sim-1_d"
+    ]
+    assert [info.exit_code for info in failed] == [9]
+
+
+def test_a_schedule_makes_a_job_at_each_of_its_times(service: Any, client: Any) -> None:
+    specification = {
+        "poolInfo": {"poolId": "sim"},
+        "jobManagerTask": None,
+        "constraints": {"maxWallClockTime": "PT30M"},
+    }
+    schedule = {"recurrenceInterval": "PT1H"}
+    client.create_job_schedule({"id": "s", "schedule": schedule, "jobSpecification": specification})
+    service.wait_until(lambda: len(list(client.list_jobs_from_schedule("s"))) == 1)
+    made = client.get_job_schedule("s").execution_info
+    assert made.recent_job.id == "s:job-1"
+    service.advance(1900)
+    service.wait_for_job("s:job-1")
+    service.advance(1900)
+    service.wait_until(lambda: len(list(client.list_jobs_from_schedule("s"))) == 2)
+    client.disable_job_schedule("s")
+    service.advance(7200)
+    service.wait_for_job("s:job-2")
+    assert len(list(client.list_jobs_from_schedule("s"))) == 2
+    assert client.get_job_schedule("s").state == "disabled"
+    client.enable_job_schedule("s")
+    service.wait_until(lambda: len(list(client.list_jobs_from_schedule("s"))) == 3)
+    client.begin_delete_job_schedule("s", polling_interval=0.05).result()
+    assert [job.id for job in client.list_jobs()] == []
+
+
+def test_a_schedule_has_one_job_at_a_time(service: Any, client: Any) -> None:
+    client.create_job_schedule(
+        {
+            "id": "s",
+            "schedule": {"recurrenceInterval": timedelta(minutes=1)},
+            "jobSpecification": {"poolInfo": {"poolId": "sim"}},
+        }
+    )
+    service.wait_until(lambda: len(list(client.list_jobs_from_schedule("s"))) == 1)
+    service.advance(600)
+    with pytest.raises(TimeoutError):
+        service.wait_until(lambda: len(list(client.list_jobs_from_schedule("s"))) > 1, 0.6)
+
+
+def test_a_schedule_more_often_than_every_minute_is_refused(client: Any) -> None:
+    with pytest.raises(HttpResponseError) as caught:
+        client.create_job_schedule(
+            {
+                "id": "s",
+                "schedule": {"recurrenceInterval": "PT30S"},
+                "jobSpecification": {"poolInfo": {"poolId": "sim"}},
+            }
+        )
+    assert caught.value.error.code == "InvalidPropertyValue"

@@ -1,0 +1,204 @@
+"""Multi-instance tasks of the simulated account, through real processes and real ssh."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import pytest
+
+
+def bash(script: str) -> str:
+    return f"/bin/bash -c {quote(script)}"
+
+
+def wide(nodes: int, coordination: str, script: str, **spec: Any) -> dict[str, Any]:
+    settings = {"numberOfInstances": nodes, "coordinationCommandLine": bash(coordination)}
+    return {"commandLine": bash(script), "multiInstanceSettings": settings, **spec}
+
+
+def output(client: Any, info: Any, file: str = "stdout.txt") -> str:
+    path = f"{info.task_root_directory}/{file}"
+    return b"".join(client.download_node_file("sim", info.node_id, path)).decode()
+
+
+def test_every_node_coordinates_and_the_main_one_runs(service: Any, client: Any, job: str) -> None:
+    coordination = (
+        "echo $AZ_BATCH_HOST_LIST $AZ_BATCH_NODE_LIST $AZ_BATCH_IS_CURRENT_NODE_MASTER "
+        "$AZ_BATCH_MASTER_NODE $CCP_NODES; hostname -i"
+    )
+    client.create_task(job, {"id": "1", **wide(3, coordination, "echo main")})
+    service.wait_for_task(job, "1")
+    task = client.get_task(job, "1")
+    assert task.execution_info.exit_code == 0
+    hosts = "127.0.1.1,127.0.1.2,127.0.1.3"
+    common = f"127.0.1.1:6000 3 {' '.join(f'127.0.1.{n} 1' for n in (1, 2, 3))}"
+    first = f"{hosts} {hosts.replace(',', ';')} true {common}"
+    assert output(client, task.node_info).splitlines() == [first, "127.0.1.1", "main"]
+    subtasks = list(client.list_subtasks(job, "1"))
+    assert [subtask.id for subtask in subtasks] == [1, 2]
+    for subtask in subtasks:
+        assert (subtask.state, subtask.exit_code, subtask.result) == ("completed", 0, "success")
+        own = f"127.0.1.{subtask.id + 1}"
+        lines = output(client, subtask.node_info).splitlines()
+        assert lines == [first.replace("true", "false"), own]
+
+
+def test_the_shared_folder_has_the_same_path_and_other_contents_on_each_node(
+    service: Any, client: Any, job: str
+) -> None:
+    coordination = "hostname >$AZ_BATCH_TASK_SHARED_DIR/own; echo $AZ_BATCH_TASK_SHARED_DIR"
+    script = "cat $AZ_BATCH_TASK_SHARED_DIR/own"
+    client.create_task(job, {"id": "1", **wide(2, coordination, script)})
+    service.wait_for_task(job, "1")
+    main = output(client, client.get_task(job, "1").node_info).splitlines()
+    (subtask,) = client.list_subtasks(job, "1")
+    other = output(client, subtask.node_info).splitlines()
+    assert main == [other[0], "tvm-sim-1"]
+    written = service.node_folder("tvm-sim-2_d") / "workitems/job/job-1/1/own"
+    assert written.read_text() == "tvm-sim-2\n"
+
+
+def test_the_main_command_waits_for_every_coordination_command(
+    service: Any, client: Any, job: str
+) -> None:
+    mounts = "$AZ_BATCH_NODE_MOUNTS_DIR/shared"
+    coordination = (
+        f"if [[ $AZ_BATCH_IS_CURRENT_NODE_MASTER == false ]]; then "
+        f"until [[ -e {mounts}/go ]]; do :; done; touch {mounts}/coordinated; fi"
+    )
+    script = f"test -e {mounts}/coordinated"
+    client.create_task(job, {"id": "1", **wide(2, coordination, script)})
+    service.wait_for_task(job, "1", "running")
+    (subtask,) = client.list_subtasks(job, "1")
+    assert subtask.state == "running"
+    (service.shared_folder / "go").touch()
+    service.wait_for_task(job, "1")
+    assert client.get_task(job, "1").execution_info.exit_code == 0
+
+
+def test_a_subtask_that_fails_fails_the_task_and_is_retried(
+    service: Any, client: Any, job: str
+) -> None:
+    coordination = "[[ $AZ_BATCH_IS_CURRENT_NODE_MASTER == true ]] && exec sleep 300; exit 6"
+    spec = wide(2, coordination, "true", constraints={"maxTaskRetryCount": 1})
+    client.create_task(job, {"id": "1", **spec})
+    service.wait_for_task(job, "1")
+    info = client.get_task(job, "1").execution_info
+    assert (info.result, info.failure_info.code) == ("failure", "SubtaskFailure")
+    assert info.retry_count == 1
+    (subtask,) = client.list_subtasks(job, "1")
+    assert (subtask.exit_code, subtask.result) == (6, "failure")
+
+
+def test_the_end_of_the_main_command_ends_all_daemons(service: Any, client: Any, job: str) -> None:
+    coordination = (
+        "setsid sleep 300 </dev/null >/dev/null 2>&1 & "
+        "echo $! >$AZ_BATCH_NODE_MOUNTS_DIR/shared/$(hostname)"
+    )
+    client.create_task(job, {"id": "1", **wide(3, coordination, "exit 4")})
+    service.wait_for_task(job, "1")
+    assert client.get_task(job, "1").execution_info.exit_code == 4
+    files = list(service.shared_folder.iterdir())
+    assert len(files) == 3
+    for file in files:
+        assert not Path(f"/proc/{file.read_text().strip()}").exists()
+
+
+def test_the_loss_of_any_node_starts_the_task_again(service: Any, client: Any, job: str) -> None:
+    client.create_task(job, {"id": "1", **wide(2, "true", "sleep 300")})
+    service.wait_for_task(job, "1", "running")
+    (subtask,) = client.list_subtasks(job, "1")
+    service.preempt(subtask.node_info.node_id)
+    service.wait_for_task(job, "1", "running")
+    assert client.get_task(job, "1").execution_info.requeue_count == 1
+    (again,) = client.list_subtasks(job, "1")
+    assert again.node_info.node_id == "tvm-sim-3_d"
+
+
+def test_it_waits_until_enough_nodes_are_there_and_keeps_them(
+    service: Any, client: Any, job: str
+) -> None:
+    client.create_task(job, {"id": "small", "commandLine": "sleep 300"})
+    service.wait_for_task(job, "small", "running")
+    client.create_task(job, {"id": "wide", **wide(3, "true", "true")})
+    client.create_task(job, {"id": "later", "commandLine": "true"})
+    assert client.get_task(job, "wide").state == "active"
+    client.terminate_task(job, "small")
+    service.wait_for_task(job, "later")
+    times = {name: client.get_task(job, name).execution_info for name in ("wide", "later")}
+    assert times["wide"].end_time <= times["later"].start_time
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"enableInterNodeCommunication": False},
+        {"enableInterNodeCommunication": True, "taskSlotsPerNode": 2},
+    ],
+)
+def test_a_pool_that_cannot_run_it_leaves_it_active_for_ever(
+    service: Any, client: Any, spec: dict[str, Any]
+) -> None:
+    service.add_pool("p", targetDedicatedNodes=2, **spec)
+    client.create_job({"id": "j", "poolInfo": {"poolId": "p"}})
+    client.create_task("j", {"id": "1", **wide(2, "true", "true")})
+    client.create_task("j", {"id": "2", "commandLine": "true"})
+    service.wait_for_task("j", "2")
+    assert client.get_task("j", "1").state == "active"
+
+
+# Every node starts a server of its own, and has the launch agent at the same path.
+SSHD = """
+set -euo pipefail
+cd "$AZ_BATCH_TASK_SHARED_DIR"
+shared=$AZ_BATCH_NODE_MOUNTS_DIR/shared
+port=$(cat "$shared/port")
+ssh-keygen -q -t ed25519 -N '' -f host_key
+cp "$shared/key.pub" "$shared/key" .
+chmod 600 key key.pub
+printf '%s\\n' "ListenAddress $FAIRWAY_NODE_ADDRESS:$port" "HostKey $PWD/host_key" "UsePAM no" \
+    "AuthorizedKeysFile $PWD/key.pub" "PidFile none" "StrictModes no" >sshd_config
+[[ $EUID != 0 ]] || mkdir -p /run/sshd
+$(command -v sshd || echo /usr/sbin/sshd) -f "$PWD/sshd_config"
+options="-F none -i $PWD/key -p $port -o StrictHostKeyChecking=no -o LogLevel=ERROR"
+printf '#!/bin/bash\\nexec ssh %s -o UserKnownHostsFile=/dev/null "$@"\\n' "$options" >agent
+chmod +x agent
+"""
+
+MAIN = """
+set -euo pipefail
+agent=$AZ_BATCH_TASK_SHARED_DIR/agent
+for host in ${AZ_BATCH_HOST_LIST//,/ }; do "$agent" "$host" hostname; done
+if command -v mpirun >/dev/null; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    mpirun -n 3 --host "${AZ_BATCH_HOST_LIST//,/:1,}:1" --prtemca plm_ssh_agent "$agent" \
+        sh -c 'echo rank on $(hostname)'
+fi
+"""
+
+
+def test_nodes_reach_one_another_by_ssh_and_mpirun_tells_them_apart(
+    need: Any, service: Any, client: Any, job: str
+) -> None:
+    import socket
+    import subprocess
+
+    need("sshd", "openssh-server")
+    shared = service.shared_folder
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(shared / "key")], check=True
+    )
+    with socket.create_server(("127.0.1.1", 0)) as probe:
+        (shared / "port").write_text(str(probe.getsockname()[1]))
+    client.create_task(job, {"id": "1", **wide(3, SSHD, MAIN)})
+    service.wait_for_task(job, "1")
+    task = client.get_task(job, "1")
+    errors = output(client, task.node_info, "stderr.txt")
+    assert task.execution_info.exit_code == 0, errors
+    lines = output(client, task.node_info).splitlines()
+    names = [f"tvm-sim-{number}" for number in (1, 2, 3)]
+    assert lines[:3] == names
+    if len(lines) > 3:
+        assert sorted(lines[3:]) == [f"rank on {name}" for name in names]

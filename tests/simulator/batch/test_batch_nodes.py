@@ -1,0 +1,417 @@
+"""Nodes and pools of the simulated account: sizes, boots, losses, and remote login."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import pytest
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
+
+from fairway_simulator.batch import BatchSimulator
+
+FAST = {"polling_interval": 0.05}
+ONE = "tvm-sim-1_d"
+
+
+def bash(script: str) -> str:
+    return f"/bin/bash -c {quote(script)}"
+
+
+def close(error: Any) -> int:
+    """The status of a refused download, whose connection the client leaves open."""
+    error.value.response.close()
+    return int(error.value.status_code)
+
+
+def test_a_pool_grows_and_shrinks(service: Any, client: Any) -> None:
+    client.begin_resize_pool("sim", {"targetDedicatedNodes": 5}, **FAST).result()
+    assert [node.ip_address for node in client.list_nodes("sim")] == [
+        f"127.0.1.{number}" for number in range(1, 6)
+    ]
+    client.begin_resize_pool("sim", {"targetDedicatedNodes": 1}, **FAST).result()
+    pool = client.get_pool("sim")
+    assert (pool.current_dedicated_nodes, pool.allocation_state) == (1, "steady")
+    assert len(list((service.folder / "nodes").glob("tvm*_d"))) == 1
+
+
+def test_a_shrinking_pool_requeues_tasks_or_waits_for_them(
+    service: Any, client: Any, job: str
+) -> None:
+    for name in "123":
+        client.create_task(job, {"id": name, "commandLine": "sleep 300"})
+        service.wait_for_task(job, name, "running")
+    client.begin_resize_pool("sim", {"targetDedicatedNodes": 2}, **FAST).result()
+    tasks = {task.id: task for task in client.list_tasks(job)}
+    assert sorted(task.state for task in tasks.values()) == ["active", "running", "running"]
+    assert sum(task.execution_info.requeue_count for task in tasks.values()) == 1
+    options = {"targetDedicatedNodes": 1, "nodeDeallocationOption": "taskcompletion"}
+    client.begin_resize_pool("sim", options, polling_interval=3600)
+    assert client.get_pool("sim").allocation_state == "resizing"
+    with pytest.raises(ResourceExistsError) as caught:
+        client.begin_resize_pool("sim", options)
+    assert caught.value.error.code == "PoolBeingResized"
+    for task in tasks.values():
+        if client.get_task(job, task.id).state == "running":
+            client.terminate_task(job, task.id)
+            break
+    other = [t.id for t in client.list_tasks(job) if t.state == "running"]
+    for name in other:
+        client.terminate_task(job, name)
+    service.wait_until(lambda: client.get_pool("sim").allocation_state == "steady")
+    assert client.get_pool("sim").current_dedicated_nodes == 1
+
+
+def test_a_resize_stops_at_the_quota_and_says_so(service: Any, client: Any) -> None:
+    service.limit_pool(4, code="AccountCoreQuotaReached", message="no more cores")
+    client.begin_resize_pool("sim", {"targetDedicatedNodes": 9}, **FAST).result()
+    pool = client.get_pool("sim")
+    assert (pool.target_dedicated_nodes, pool.current_dedicated_nodes) == (9, 4)
+    assert [error.code for error in pool.resize_errors] == ["AccountCoreQuotaReached"]
+    assert pool.resize_errors[0].message == "no more cores"
+    service.limit_pool(None)
+    assert client.get_pool("sim").current_dedicated_nodes == 9
+    assert client.get_pool("sim").resize_errors is None
+
+
+def test_a_preempted_node_gives_its_task_back(service: Any, client: Any, job: str) -> None:
+    client.create_task(job, {"id": "1", "commandLine": "sleep 300"})
+    service.wait_for_task(job, "1", "running")
+    node = client.get_task(job, "1").node_info.node_id
+    service.preempt(node)
+    assert client.get_node("sim", node).state == "preempted"
+    service.wait_for_task(job, "1", "running")
+    task = client.get_task(job, "1")
+    assert task.node_info.node_id != node
+    assert (task.execution_info.requeue_count, task.execution_info.retry_count) == (1, 0)
+    service.restore(node)
+    service.wait_for_node(node, "idle")
+
+
+ASK = """
+import json, os, sys, urllib.request
+base = os.environ["FAIRWAY_METADATA_URL"] + "/metadata/"
+def ask(path, body=None):
+    request = urllib.request.Request(base + path, body, {"Metadata": "true"})
+    return json.load(urllib.request.urlopen(request))
+(event,) = ask("scheduledevents?api-version=2020-07-01")["Events"]
+print(event["EventType"], event["Resources"] == [ask("instance/compute")["name"]], flush=True)
+if sys.argv[1:]:
+    ask("scheduledevents", json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())
+    import time
+    time.sleep(300)
+"""
+
+
+def test_a_notice_comes_before_preemption(service: Any, client: Any, run: Any, read: Any) -> None:
+    service.preempt(ONE, notice=3600)
+    run(f"python3 -c {quote(ASK)}")
+    assert read() == "Preempt True\n"
+    assert client.get_node("sim", ONE).state == "idle"
+
+
+def test_a_notice_that_is_approved_is_not_waited_for(service: Any, client: Any, job: str) -> None:
+    service.preempt(ONE, notice=3600)
+    line = bash(
+        f"if [[ $AZ_BATCH_NODE_ID == {ONE} ]]; then exec python3 -c {quote(ASK)} approve; fi"
+    )
+    client.create_task(job, {"id": "1", "commandLine": line})
+    service.wait_for_task(job, "1")
+    assert client.get_task(job, "1").execution_info.requeue_count == 1
+    assert client.get_node("sim", ONE).state == "preempted"
+
+
+def test_a_notice_is_followed_by_preemption(service: Any) -> None:
+    service.preempt(ONE, notice=0.05)
+    service.wait_for_node(ONE, "preempted")
+
+
+def test_the_files_of_a_lost_node_are_out_of_reach(
+    service: Any, client: Any, run: Any, read: Any
+) -> None:
+    node = run("echo here").node_info.node_id
+    assert read() == "here\n"
+    service.lose(node)
+    assert client.get_node("sim", node).state == "unknown"
+    with pytest.raises(HttpResponseError) as caught:
+        read()
+    assert close(caught) == 409
+    with pytest.raises(HttpResponseError) as caught:
+        client.download_node_file("sim", node, "workitems/job/job-1/1/stdout.txt")
+    assert close(caught) == 409
+
+
+def test_an_unusable_node_says_why(service: Any, client: Any) -> None:
+    service.make_unusable(ONE, code="DiskFull", message="the disk is full")
+    node = client.get_node("sim", ONE)
+    assert (node.state, node.errors[0].code) == ("unusable", "DiskFull")
+    counts = next(iter(client.list_pool_node_counts()))
+    assert (counts.dedicated.unusable, counts.dedicated.idle, counts.dedicated.total) == (1, 2, 3)
+
+
+def test_the_start_task_runs_before_a_node_is_ready(service: Any, client: Any) -> None:
+    service.add_pool(
+        "p",
+        targetDedicatedNodes=1,
+        startTask={
+            "commandLine": bash("echo started >$AZ_BATCH_NODE_SHARED_DIR/mark; (sleep 300 &)")
+        },
+    )
+    service.wait_for_node("tvm-p-1_d", "idle", pool="p")
+    client.create_job({"id": "j", "poolInfo": {"poolId": "p"}})
+    line = bash("cat $AZ_BATCH_NODE_SHARED_DIR/mark")
+    client.create_task("j", {"id": "1", "commandLine": line})
+    service.wait_for_task("j", "1")
+    assert b"".join(client.download_task_file("j", "1", "stdout.txt")) == b"started\n"
+    assert client.get_node("p", "tvm-p-1_d").start_task_info.result == "success"
+
+
+def test_what_the_start_task_leaves_running_lives_until_the_next_boot(
+    service: Any, client: Any
+) -> None:
+    line = bash("(setsid sleep 300 & echo $! >>$AZ_BATCH_NODE_SHARED_DIR/pids)")
+    service.add_pool("p", targetDedicatedNodes=1, startTask={"commandLine": line})
+    service.wait_for_node("tvm-p-1_d", "idle", pool="p")
+    file = service.node_folder("tvm-p-1_d", "p") / "shared" / "pids"
+    first = file.read_text().split()[0]
+    assert Path(f"/proc/{first}").exists()
+    client.begin_reboot_node("p", "tvm-p-1_d", {"nodeRebootOption": "requeue"}, **FAST).result()
+    service.wait_until(lambda: len(file.read_text().split()) == 2)
+    service.wait_until(lambda: not Path(f"/proc/{first}").exists())
+    assert Path(f"/proc/{file.read_text().split()[1]}").exists()
+
+
+def test_a_start_task_that_fails_is_shown_with_its_stderr(service: Any, client: Any) -> None:
+    service.add_pool(
+        "p",
+        targetDedicatedNodes=1,
+        startTask={"commandLine": bash("echo no driver >&2; exit 4"), "maxTaskRetryCount": 1},
+    )
+    service.wait_for_node("tvm-p-1_d", "starttaskfailed", pool="p")
+    info = client.get_node("p", "tvm-p-1_d").start_task_info
+    assert (info.exit_code, info.retry_count, info.result) == (4, 1, "failure")
+    error = b"".join(client.download_node_file("p", "tvm-p-1_d", "startup/stderr.txt"))
+    assert error == b"no driver\n" * 2
+
+
+def test_a_reboot_keeps_the_disk_and_a_new_image_does_not(
+    service: Any, client: Any, job: str
+) -> None:
+    file = service.node_folder(ONE) / "shared" / "kept"
+    file.touch()
+    client.begin_reboot_node("sim", ONE, {"nodeRebootOption": "requeue"}, **FAST).result()
+    service.wait_for_node(ONE, "idle")
+    assert file.exists()
+    client.begin_reimage_node("sim", ONE, {"nodeReimageOption": "requeue"}, **FAST).result()
+    service.wait_for_node(ONE, "idle")
+    assert not file.exists()
+
+
+def test_a_drained_node_gets_no_tasks(service: Any, client: Any, job: str, run: Any) -> None:
+    for node in service.node_ids()[:2]:
+        client.disable_node_scheduling(
+            "sim", node, {"nodeDisableSchedulingOption": "taskcompletion"}
+        )
+        assert client.get_node("sim", node).state == "offline"
+    assert run("true").node_info.node_id == "tvm-sim-3_d"
+    with pytest.raises(ResourceExistsError) as caught:
+        client.disable_node_scheduling("sim", ONE, {"nodeDisableSchedulingOption": "requeue"})
+    assert caught.value.error.code == "NodeAlreadyInTargetSchedulingState"
+    client.create_task(job, {"id": "2", "commandLine": "sleep 300"})
+    service.wait_for_task(job, "2", "running")
+    last = service.node_ids()[2]
+    client.disable_node_scheduling("sim", last, {"nodeDisableSchedulingOption": "taskcompletion"})
+    assert client.get_node("sim", last).state == "running"
+    client.terminate_task(job, "2")
+    service.wait_for_node(last, "offline")
+    client.enable_node_scheduling("sim", ONE)
+    assert client.get_node("sim", ONE).scheduling_state == "enabled"
+
+
+def test_nodes_can_be_removed_by_name(service: Any, client: Any) -> None:
+    client.begin_remove_nodes("sim", {"nodeList": [ONE]}, **FAST).result()
+    assert ONE not in service.node_ids()
+    assert client.get_pool("sim").target_dedicated_nodes == 2
+    with pytest.raises(ResourceNotFoundError) as caught:
+        client.get_node("sim", ONE)
+    assert caught.value.error.code == "NodeNotFound"
+
+
+def test_a_pool_of_slots_shares_its_nodes(service: Any, client: Any) -> None:
+    service.add_pool("slots", targetDedicatedNodes=1, taskSlotsPerNode=3)
+    client.create_job({"id": "j", "poolInfo": {"poolId": "slots"}})
+    for name in "123":
+        client.create_task("j", {"id": name, "commandLine": "sleep 300"})
+        service.wait_for_task("j", name, "running")
+    assert client.get_node("slots", "tvm-slots-1_d").running_task_slots_count == 3
+
+
+def test_autoscale_follows_a_formula(service: Any, client: Any) -> None:
+    service.add_pool("auto", enableAutoScale=True, autoScaleFormula="$TargetDedicatedNodes=1;")
+    client.create_job({"id": "j", "poolInfo": {"poolId": "auto"}})
+    for name in "1234":
+        client.create_task("j", {"id": name, "commandLine": "sleep 300"})
+    formula = (
+        "pending = $PendingTasks.GetSamplePercent(180 * TimeInterval_Second) < 70 ? "
+        "0 : max(0, $PendingTasks.GetSample(1)); // all of them\n"
+        "$TargetDedicatedNodes = min(3, pending);\n$NodeDeallocationOption = taskcompletion;"
+    )
+    result = client.evaluate_pool_auto_scale("auto", {"autoScaleFormula": formula})
+    assert "$TargetDedicatedNodes=3" in result.results
+    wrong = client.evaluate_pool_auto_scale("auto", {"autoScaleFormula": "$X = nothing(1);"})
+    assert "no such function: nothing" in wrong.error.message
+    client.enable_pool_auto_scale("auto", {"autoScaleFormula": formula})
+    assert client.get_pool("auto").current_dedicated_nodes == 3
+    with pytest.raises(ResourceExistsError):
+        client.begin_resize_pool("auto", {"targetDedicatedNodes": 1})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {
+            "targetDedicatedNodes": 1,
+            "targetLowPriorityNodes": 1,
+            "enableInterNodeCommunication": True,
+        },
+        {"targetDedicatedNodes": 1, "enableAutoScale": True},
+        {"enableAutoScale": True, "autoScaleFormula": "$TargetDedicatedNodes = 1 / 0;"},
+    ],
+)
+def test_a_pool_that_cannot_be_is_refused(client: Any, spec: dict[str, Any]) -> None:
+    with pytest.raises(HttpResponseError) as caught:
+        client.create_pool({"id": "p", "vmSize": "Standard_D2s_v6", **spec})
+    assert caught.value.error.code == "InvalidPropertyValue"
+
+
+def test_pools_come_and_go(client: Any) -> None:
+    client.create_pool({"id": "p", "vmSize": "Standard_D2s_v6", "targetLowPriorityNodes": 2})
+    assert client.pool_exists("p")
+    assert [n.is_dedicated for n in client.list_nodes("p")] == [False, False]
+    assert [pool.id for pool in client.list_pools()] == ["sim", "p"]
+    client.begin_delete_pool("p", **FAST).result()
+    with pytest.raises(ResourceNotFoundError):
+        client.get_pool("p")
+
+
+def test_task_files_have_names_sizes_and_parts(run: Any, client: Any, job: str, read: Any) -> None:
+    run("mkdir -p a; printf 0123456789 >a/data; echo out")
+    names = {file.name for file in client.list_task_files(job, "1", recursive=True)}
+    assert names == {"stdout.txt", "stderr.txt", "wd", "wd/a", "wd/a/data"}
+    assert {file.name for file in client.list_task_files(job, "1")} == {
+        "stdout.txt",
+        "stderr.txt",
+        "wd",
+    }
+    assert read(file="wd/a/data", ocp_range="bytes=3-5") == "345"
+    assert read(file="wd/a/data", ocp_range="bytes=8-99") == "89"
+    assert read(file="wd/a/data", ocp_range="bytes=8-") == "89"
+    properties = client.get_task_file_properties(job, "1", "wd/a/data")
+    assert properties.content_length == 10
+    with pytest.raises(HttpResponseError) as caught:
+        read(file="wd/a/data", ocp_range="bytes=10-12")
+    assert close(caught) == 416
+    with pytest.raises(ResourceNotFoundError) as caught:
+        read(file="wd/none")
+    assert close(caught) == 404
+    for outside in ("../1/stdout.txt", "/etc/hostname"):
+        with pytest.raises(HttpResponseError) as caught:
+            read(file=outside)
+        assert close(caught) == 404
+
+
+def test_node_files_are_those_below_its_root(run: Any, client: Any) -> None:
+    node = run("echo out").node_info.node_id
+    names = {file.name for file in client.list_node_files("sim", node, recursive=True)}
+    assert "workitems/job/job-1/1/stdout.txt" in names
+    some = client.list_node_files(
+        "sim", node, recursive=True, filter="startswith(name, 'workitems/job/job-1/1/std')"
+    )
+    assert len(list(some)) == 2
+
+
+def test_a_growing_file_is_read_from_where_the_last_look_ended(
+    service: Any, client: Any, job: str, read: Any
+) -> None:
+    script = "echo one; until [[ -e $AZ_BATCH_NODE_MOUNTS_DIR/shared/go ]]; do :; done; echo two"
+    client.create_task(job, {"id": "1", "commandLine": bash(script)})
+    service.wait_for_task(job, "1", "running")
+    stdout = service.folder / "nodes" / ONE / "workitems/job/job-1/1/stdout.txt"
+    service.wait_until(lambda: stdout.exists() and stdout.read_text() == "one\n")
+    assert read() == "one\n"
+    (service.shared_folder / "go").touch()
+    service.wait_for_task(job, "1")
+    assert read(ocp_range="bytes=4-") == "two\n"
+
+
+@pytest.fixture
+def ssh_key(tmp_path: Path) -> Path:
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    return key
+
+
+def _ssh(login: Any, user: str, key: Path, command: str) -> subprocess.CompletedProcess[str]:
+    options = [
+        "-F",
+        "none",
+        "-o",
+        "StrictHostKeyChecking=no",
+        "-o",
+        "UserKnownHostsFile=/dev/null",
+        "-o",
+        "IdentitiesOnly=yes",
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        "LogLevel=ERROR",
+    ]
+    address = f"{user}@{login.remote_login_ip_address}"
+    return subprocess.run(
+        ["ssh", *options, "-i", str(key), "-p", str(login.remote_login_port), address, command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+def test_a_user_logs_in_to_a_node_until_it_is_removed(
+    need: Any, service: Any, client: Any, ssh_key: Path
+) -> None:
+    need("sshd", "openssh-server")
+    need("ssh", "openssh-client")
+    public = ssh_key.with_suffix(".pub").read_text()
+    client.create_node_user("sim", ONE, {"name": "visitor", "sshPublicKey": public})
+    login = client.get_node_remote_login_settings("sim", ONE)
+    assert login.remote_login_ip_address == "127.0.1.1"
+    inside = _ssh(login, "visitor", ssh_key, "hostname; echo $HOME")
+    assert inside.stdout.split()[0] == "tvm-sim-1", inside.stderr
+    assert inside.stdout.split()[1].endswith("/home/visitor")
+    assert _ssh(login, "stranger", ssh_key, "true").returncode == 255
+    with pytest.raises(ResourceExistsError) as caught:
+        client.create_node_user("sim", ONE, {"name": "visitor", "sshPublicKey": public})
+    assert caught.value.error.code == "NodeUserExists"
+    client.delete_node_user("sim", ONE, "visitor")
+    assert _ssh(login, "visitor", ssh_key, "true").returncode == 255
+
+
+def test_a_user_whose_time_is_over_does_not_log_in(need: Any, client: Any, ssh_key: Path) -> None:
+    need("sshd", "openssh-server")
+    user = {
+        "name": "late",
+        "sshPublicKey": ssh_key.with_suffix(".pub").read_text(),
+        "expiryTime": "2020-01-01T00:00:00Z",
+    }
+    client.create_node_user("sim", ONE, user)
+    login = client.get_node_remote_login_settings("sim", ONE)
+    assert _ssh(login, "late", ssh_key, "true").returncode == 255
+
+
+def test_slow_boots_pass_through_starting(tmp_path: Path, connect: Any) -> None:
+    with BatchSimulator(tmp_path, nodes=1, boot_seconds=0.2) as service:
+        client = connect(service)
+        assert client.get_node("sim", ONE).state == "starting"
+        service.wait_for_node(ONE, "idle")

@@ -1,0 +1,259 @@
+"""What nodes of the simulated account bring from storage and take there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from azure.storage.blob import (
+    BlobServiceClient,
+    ContainerClient,
+    ContainerSasPermissions,
+    generate_container_sas,
+)
+
+from fairway_simulator.batch import BatchSimulator
+from fairway_simulator.batch.agent.transfers import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+IDENTITY = {"resourceId": "/subscriptions/s/resourceGroups/g/x/pool"}
+
+
+def bash(script: str) -> str:
+    return f"/bin/bash -c {quote(script)}"
+
+
+@pytest.fixture
+def service(tmp_path: Path, storage: Any) -> Iterator[BatchSimulator]:
+    """An account with storage."""
+    with BatchSimulator(tmp_path / "sim", nodes=3, storage_access=storage) as simulator:
+        yield simulator
+
+
+@pytest.fixture
+def container(service: Any, request: Any) -> Iterator[ContainerClient]:
+    """A container of the test's own."""
+    name = "t" + str(abs(hash(request.node.nodeid)))
+    with (
+        BlobServiceClient.from_connection_string(service.storage_connection_string) as blobs,
+        blobs.create_container(name) as made,
+    ):
+        yield made
+        made.delete_container()
+
+
+def sas(storage: Any, container: Any, permission: ContainerSasPermissions) -> str:
+    """A container's URL that carries what it permits."""
+    token = generate_container_sas(
+        storage.account,
+        container.container_name,
+        account_key=storage.key,
+        permission=permission,
+        expiry=datetime.now(UTC) + timedelta(hours=1),
+    )
+    return f"{container.url}?{token}"
+
+
+def upload(pattern: str, container: Any, condition: str = "taskcompletion", **more: Any) -> Any:
+    destination = {"containerUrl": container.url, "identityReference": IDENTITY, **more}
+    return {
+        "filePattern": pattern,
+        "destination": {"container": destination},
+        "uploadOptions": {"uploadCondition": condition},
+    }
+
+
+def names(container: Any) -> set[str]:
+    return {blob.name for blob in container.list_blobs()}
+
+
+def test_files_come_by_the_identity_of_the_pool(run: Any, read: Any, container: Any) -> None:
+    container.upload_blob("code/a b.sh", b"echo brought")
+    container.upload_blob("code/deep/x", b"deep")
+    files = [
+        {
+            "httpUrl": f"{container.url}/code/a%20b.sh",
+            "filePath": "in/run.sh",
+            "fileMode": "0755",
+            "identityReference": IDENTITY,
+        },
+        {
+            "storageContainerUrl": container.url,
+            "blobPrefix": "code/",
+            "filePath": "all",
+            "identityReference": IDENTITY,
+        },
+        {"autoStorageContainerName": container.container_name, "blobPrefix": "code/deep"},
+    ]
+    task = run("in/run.sh; find . -type f | sort; stat -c %a in/run.sh", resourceFiles=files)
+    assert task.execution_info.result == "success"
+    assert read().split("\n") == [
+        "brought",
+        "./all/code/a b.sh",
+        "./all/code/deep/x",
+        "./code/deep/x",
+        "./in/run.sh",
+        "755",
+        "",
+    ]
+
+
+def test_files_come_by_a_signed_url(run: Any, read: Any, container: Any, storage: Any) -> None:
+    container.upload_blob("x", b"signed")
+    url = sas(storage, container, ContainerSasPermissions(read=True, list=True))
+    one = url.replace("?", "/x?")
+    files = [{"httpUrl": one, "filePath": "one"}, {"storageContainerUrl": url, "filePath": "all"}]
+    assert run("cat one all/x", resourceFiles=files).execution_info.result == "success"
+    assert read() == "signedsigned"
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ({"httpUrl": "{url}/none", "identityReference": IDENTITY}, "BlobNotFound"),
+        ({"httpUrl": "{url}/private"}, "BlobAccessDenied"),
+        ({"httpUrl": "http://127.0.0.1:1/x"}, "BlobDownloadMiscError"),
+        ({"httpUrl": "http://127.0.0.1:1/x", "identityReference": IDENTITY}, "BlobAccessDenied"),
+        (
+            {"httpUrl": "{url}/private", "identityReference": IDENTITY, "filePath": "../../x"},
+            "ResourceFileCreateFailed",
+        ),
+        (
+            {"storageContainerUrl": "{url}none", "identityReference": IDENTITY, "filePath": ""},
+            "ResourceContainerListDiagnosticFailed",
+        ),
+    ],
+)
+def test_a_file_that_cannot_come_fails_the_task_before_it_starts(
+    run: Any, container: Any, file: dict[str, Any], code: str
+) -> None:
+    container.upload_blob("private", b"secret")
+    file = {"filePath": "f", **file}
+    for name in ("httpUrl", "storageContainerUrl"):
+        if name in file:
+            file[name] = file[name].format(url=container.url)
+    task = run("true", resourceFiles=[file], constraints={"maxTaskRetryCount": 3})
+    info = task.execution_info
+    assert (info.failure_info.code, info.result) == (code, "failure")
+    assert (info.exit_code, info.retry_count) == (None, 0)
+
+
+def test_common_files_reach_every_node_and_own_files_the_main_one(
+    service: Any, client: Any, job: str, container: Any
+) -> None:
+    container.upload_blob("common", b"shared")
+    container.upload_blob("own", b"mine")
+    file = {"identityReference": IDENTITY}
+    coordination = "cat $AZ_BATCH_TASK_SHARED_DIR/common; ls"
+    settings = {
+        "numberOfInstances": 2,
+        "coordinationCommandLine": bash(coordination),
+        "commonResourceFiles": [
+            {"httpUrl": f"{container.url}/common", "filePath": "common", **file}
+        ],
+    }
+    client.create_task(
+        job,
+        {
+            "id": "1",
+            "commandLine": "cat own",
+            "multiInstanceSettings": settings,
+            "resourceFiles": [{"httpUrl": f"{container.url}/own", "filePath": "own", **file}],
+        },
+    )
+    service.wait_for_task(job, "1")
+    (subtask,) = client.list_subtasks(job, "1")
+    infos = [client.get_task(job, "1").node_info, subtask.node_info]
+    texts = [
+        b"".join(
+            client.download_node_file("sim", info.node_id, f"{info.task_root_directory}/stdout.txt")
+        )
+        for info in infos
+    ]
+    assert texts == [b"sharedown\nmine", b"shared"]
+
+
+def test_outputs_go_by_condition(run: Any, container: Any) -> None:
+    files = [
+        upload("../std*.txt", container, path="r/0"),
+        upload("good", container, "tasksuccess", path="r/good"),
+        upload("bad", container, "taskfailure"),
+        upload("out/**/*", container, path="r/tree"),
+        upload("none*", container),
+    ]
+    run("mkdir -p out/a; touch good bad out/a/x out/y; echo said", outputFiles=files)
+    assert names(container) == {
+        "r/0/stdout.txt",
+        "r/0/stderr.txt",
+        "r/good",
+        "r/tree/a/x",
+        "r/tree/y",
+    }
+    assert container.download_blob("r/0/stdout.txt").readall() == b"said\n"
+    run("touch good bad; exit 1", "2", outputFiles=files)
+    assert "bad" in names(container)
+
+
+@pytest.mark.parametrize("how", ["timeout", "terminate"])
+def test_what_was_said_is_kept_of_a_task_that_is_ended(
+    service: Any, client: Any, job: str, container: Any, how: str
+) -> None:
+    line = bash("echo said; touch $AZ_BATCH_NODE_MOUNTS_DIR/shared/up; sleep 300")
+    limits = {"maxWallClockTime": "PT1H"}
+    client.create_task(
+        job,
+        {
+            "id": "1",
+            "commandLine": line,
+            "constraints": limits,
+            "outputFiles": [upload("../stdout.txt", container)],
+        },
+    )
+    service.wait_until((service.shared_folder / "up").exists)
+    if how == "timeout":
+        service.advance(3601)
+    else:
+        client.terminate_task(job, "1")
+    service.wait_for_task(job, "1")
+    assert client.get_task(job, "1").execution_info.failure_info.code == "TaskEnded"
+    assert container.download_blob("stdout.txt").readall() == b"said\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"containerUrl": "none"}, "FileUploadContainerNotFound"),
+        ({"identityReference": None}, "FileUploadAccessDenied"),
+    ],
+)
+def test_an_output_that_cannot_go_fails_the_task(
+    run: Any, container: Any, change: dict[str, Any], code: str
+) -> None:
+    file = upload("../stdout.txt", container, **change)
+    destination = file["destination"]["container"]
+    if change.get("containerUrl"):
+        destination["containerUrl"] = container.url + "none"
+    info = run("true", outputFiles=[file]).execution_info
+    assert (info.exit_code, info.result, info.failure_info.code) == (0, "failure", code)
+
+
+def test_patterns_name_blobs_as_the_service_does(tmp_path: Path) -> None:
+    for name in ("a.txt", "sub/b.txt", "sub/deep/c.txt", "sub/c.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    def found(pattern: str, path: str = "") -> set[str]:
+        return {name for _, name in matches(tmp_path, pattern, path)}
+
+    assert found("a.txt") == {"a.txt"}
+    assert found("a.txt", "p/q") == {"p/q"}
+    assert found("*.txt", "p") == {"p/a.txt"}
+    assert found("**/*.txt") == {"a.txt", "sub/b.txt", "sub/deep/c.txt"}
+    assert found("sub/**/*") == {"b.txt", "c.log", "deep/c.txt"}
+    assert found("sub/[bc].*") == {"b.txt", "c.log"}
+    assert found("none") == set()

@@ -1,0 +1,303 @@
+"""Tasks of the simulated account: their states, failures, retries, and processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import pytest
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
+
+
+def bash(script: str) -> str:
+    return f"/bin/bash -c {quote(script)}"
+
+
+def test_a_task_runs_in_its_folder_with_the_variables_of_the_service(run: Any, read: Any) -> None:
+    task = run('pwd; echo "$AZ_BATCH_TASK_WORKING_DIR"; echo "$AZ_BATCH_JOB_ID/$AZ_BATCH_TASK_ID"')
+    assert (task.state, task.execution_info.result) == ("completed", "success")
+    assert task.execution_info.exit_code == 0
+    folder, variable, ids = read().splitlines()
+    assert folder == variable
+    assert folder.endswith("/workitems/job/job-1/1/wd")
+    assert ids == "job/1"
+    assert task.node_info.task_root_directory == "workitems/job/job-1/1"
+
+
+def test_a_task_has_nothing_of_the_environment_of_the_simulator(
+    monkeypatch: pytest.MonkeyPatch, run: Any, read: Any
+) -> None:
+    monkeypatch.setenv("AZURE_BATCH_ACCESS_KEY", "secret")
+    run("env")
+    assert "secret" not in read()
+
+
+def test_the_variables_of_the_task_come_after_those_of_the_job(service: Any, client: Any) -> None:
+    client.create_job(
+        {
+            "id": "v",
+            "poolInfo": {"poolId": "sim"},
+            "commonEnvironmentSettings": [
+                {"name": "A", "value": "job"},
+                {"name": "B", "value": "x"},
+            ],
+        }
+    )
+    settings = [{"name": "A", "value": "task $HOME"}]
+    line = bash('echo "$A|$B"')
+    client.create_task("v", {"id": "1", "commandLine": line, "environmentSettings": settings})
+    service.wait_for_task("v", "1")
+    assert b"".join(client.download_task_file("v", "1", "stdout.txt")) == b"task $HOME|x\n"
+
+
+def test_there_is_no_shell(run: Any, client: Any, service: Any, job: str, read: Any) -> None:
+    client.create_task(job, {"id": "e", "commandLine": "echo $HOME && false"})
+    service.wait_for_task(job, "e")
+    assert read("e") == "$HOME && false\n"
+
+
+def test_a_failure_has_a_code_and_a_category(run: Any) -> None:
+    info = run("exit 7").execution_info
+    assert (info.exit_code, info.result) == (7, "failure")
+    assert (info.failure_info.code, info.failure_info.category) == ("FailureExitCode", "usererror")
+
+
+def test_a_signal_is_an_exit_code_above_128(run: Any) -> None:
+    assert run("kill -TERM $$").execution_info.exit_code == 143
+
+
+def test_a_program_that_is_missing_is_no_exit(client: Any, service: Any, job: str) -> None:
+    client.create_task(
+        job, {"id": "1", "commandLine": "no-such", "constraints": {"maxTaskRetryCount": 3}}
+    )
+    service.wait_for_task(job, "1")
+    info = client.get_task(job, "1").execution_info
+    assert info.failure_info.code == "CommandProgramNotFound"
+    assert (info.exit_code, info.retry_count) == (None, 0)
+
+
+@pytest.mark.parametrize(("limit", "runs"), [(0, 1), (2, 3)])
+def test_a_failed_program_is_run_again_up_to_the_limit(
+    run: Any, service: Any, limit: int, runs: int
+) -> None:
+    count = service.shared_folder / "runs"
+    script = "echo x >>$AZ_BATCH_NODE_MOUNTS_DIR/shared/runs; exit 3"
+    info = run(script, constraints={"maxTaskRetryCount": limit}).execution_info
+    assert info.retry_count == limit
+    assert len(count.read_text().splitlines()) == runs
+
+
+def test_without_a_limit_it_is_run_until_it_succeeds(run: Any) -> None:
+    script = "cd $AZ_BATCH_NODE_MOUNTS_DIR/shared; echo x >>n; (($(wc -l <n) == 4))"
+    info = run(script, constraints={"maxTaskRetryCount": -1}).execution_info
+    assert (info.result, info.retry_count, info.failure_info) == ("success", 3, None)
+
+
+def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(run: Any, read: Any) -> None:
+    constraints = {"maxWallClockTime": "PT0.3S", "maxTaskRetryCount": 5}
+    info = run("echo started; exec sleep 60", constraints=constraints).execution_info
+    assert info.failure_info.code == "TaskEnded"
+    assert (info.retry_count, info.result) == (0, "failure")
+    assert read() == "started\n"
+
+
+def test_what_a_task_leaves_behind_ends_with_it(run: Any, service: Any) -> None:
+    run(
+        "setsid sleep 300 & disown; (setsid sh -c 'echo $$ >$HOME/pid; exec sleep 301' &); "
+        "while [[ ! -s $HOME/pid ]]; do :; done; cp $HOME/pid $AZ_BATCH_NODE_MOUNTS_DIR/shared/pid"
+    )
+    pid = int((service.shared_folder / "pid").read_text())
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_terminate_ends_the_processes_before_it_answers(
+    client: Any, service: Any, job: str
+) -> None:
+    script = "echo $$ >$AZ_BATCH_NODE_MOUNTS_DIR/shared/pid; sleep 300"
+    client.create_task(job, {"id": "1", "commandLine": bash(script)})
+    pid = _pid(service)
+    client.terminate_task(job, "1")
+    assert not Path(f"/proc/{pid}").exists()
+    task = client.get_task(job, "1")
+    assert task.state == "completed"
+    assert task.execution_info.failure_info.code == "TaskEnded"
+    with pytest.raises(ResourceExistsError) as caught:
+        client.terminate_task(job, "1")
+    assert caught.value.error.code == "TaskCompleted"
+
+
+def _pid(service: Any) -> int:
+    file = service.shared_folder / "pid"
+    until = time.monotonic() + 20
+    while not (file.exists() and file.read_text().strip()):
+        assert time.monotonic() < until
+        os.sched_yield()
+    return int(file.read_text())
+
+
+def test_delete_removes_a_running_task_at_once(client: Any, service: Any, job: str) -> None:
+    script = "echo $$ >$AZ_BATCH_NODE_MOUNTS_DIR/shared/pid; sleep 300"
+    client.create_task(job, {"id": "1", "commandLine": bash(script)})
+    pid = _pid(service)
+    client.delete_task(job, "1")
+    with pytest.raises(ResourceNotFoundError) as caught:
+        client.get_task(job, "1")
+    assert caught.value.error.code == "TaskNotFound"
+    service.wait_until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_reactivate_runs_a_failed_task_again_with_its_counts_at_rest(
+    run: Any, client: Any, service: Any, job: str
+) -> None:
+    file = service.shared_folder / "good"
+    script = "test -e $AZ_BATCH_NODE_MOUNTS_DIR/shared/good"
+    failed = run(script, constraints={"maxTaskRetryCount": 1})
+    assert (failed.execution_info.exit_code, failed.execution_info.retry_count) == (1, 1)
+    file.touch()
+    client.reactivate_task(job, "1")
+    service.wait_until(lambda: client.get_job_task_counts(job).task_counts.succeeded == 1)
+    info = client.get_task(job, "1").execution_info
+    assert (info.exit_code, info.retry_count, info.failure_info) == (0, 0, None)
+    with pytest.raises(ResourceExistsError) as caught:
+        client.reactivate_task(job, "1")
+    assert caught.value.error.code == "OperationInvalidForCurrentState"
+
+
+def test_an_id_is_taken_whatever_its_case(client: Any, job: str) -> None:
+    client.create_task(job, {"id": "Task", "commandLine": "true"})
+    with pytest.raises(ResourceExistsError) as caught:
+        client.create_task(job, {"id": "tASK", "commandLine": "true"})
+    assert caught.value.error.code == "TaskExists"
+    assert client.get_task(job, "TASK").id == "Task"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"id": "a b", "commandLine": "true"},
+        {"id": "x" * 65, "commandLine": "true"},
+        {"id": "a"},
+        {"id": "a", "commandLine": "true", "constraints": {"maxWallClockTime": "1h"}},
+        {"id": "a", "commandLine": "true", "constraints": {"maxTaskRetryCount": -2}},
+        {"id": "a", "commandLine": "true", "dependsOn": {"taskIds": ["b"]}},
+        {
+            "id": "a",
+            "commandLine": "true",
+            "requiredSlots": 2,
+            "multiInstanceSettings": {"coordinationCommandLine": "true"},
+        },
+        {"id": "a", "commandLine": "true", "resourceFiles": [{"httpUrl": "http://x/y"}]},
+        {"id": "a", "commandLine": "true", "resourceFiles": [{"filePath": "y"}]},
+        {
+            "id": "a",
+            "commandLine": "true",
+            "exitConditions": {"default": {"jobAction": "terminate"}},
+        },
+    ],
+)
+def test_a_task_that_cannot_be_is_refused(client: Any, job: str, spec: dict[str, Any]) -> None:
+    with pytest.raises(HttpResponseError) as caught:
+        client.create_task(job, spec)
+    assert caught.value.status_code == 400
+
+
+def test_tasks_in_a_collection_are_answered_one_by_one(client: Any, job: str) -> None:
+    client.create_task(job, {"id": "2", "commandLine": "true"})
+    specs = [{"id": str(n), "commandLine": "true"} for n in range(1, 4)]
+    results = client.create_task_collection(job, {"value": specs}).result_values
+    assert [r.status for r in results] == ["success", "clienterror", "success"]
+    assert results[1].error.code == "TaskExists"
+    assert results[0].location.endswith("/jobs/job/tasks/1")
+
+
+def test_more_than_a_hundred_tasks_or_a_mebibyte_are_refused(client: Any, job: str) -> None:
+    specs = [{"id": str(n), "commandLine": "true"} for n in range(101)]
+    with pytest.raises(HttpResponseError) as caught:
+        client.create_task_collection(job, {"value": specs})
+    assert caught.value.error.code == "InvalidPropertyValue"
+    with pytest.raises(HttpResponseError) as caught:
+        client.create_task_collection(job, {"value": [{"id": "1", "commandLine": "x" * (1 << 20)}]})
+    assert (caught.value.status_code, caught.value.error.code) == (413, "RequestBodyTooLarge")
+
+
+def test_ten_thousand_tasks_keep_their_order_over_pages(service: Any, client: Any) -> None:
+    service.add_pool("empty")
+    client.create_job({"id": "many", "poolInfo": {"poolId": "empty"}})
+    for start in range(0, 2500, 100):
+        specs = [{"id": str(n), "commandLine": "true"} for n in range(start, start + 100)]
+        client.create_task_collection("many", {"value": specs})
+    ids = [task.id for task in client.list_tasks("many", select=["id", "state"])]
+    assert ids == [str(n) for n in range(2500)]
+    assert client.get_job_task_counts("many").task_counts.active == 2500
+    few = client.list_tasks("many", max_results=7, filter="startswith(id, '24')")
+    assert [len(list(page)) for page in few.by_page()][:3] == [7, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("state eq 'completed'", ["0", "1", "2"]),
+        ("executionInfo/exitCode eq 1", ["1"]),
+        ("executionInfo/result eq 'failure' and id ne '2'", ["1"]),
+        ("(id eq '0' or id eq '2') and state ne 'active'", ["0", "2"]),
+        ("not startswith(id, '1')", ["0", "2"]),
+        ("creationTime gt DateTime'2020-01-01T00:00:00Z'", ["0", "1", "2"]),
+        ("creationTime gt DateTime'2920-01-01T00:00:00Z'", []),
+    ],
+)
+def test_filters(run: Any, client: Any, job: str, text: str, ids: list[str]) -> None:
+    for code in range(3):
+        run(f"exit {code}", str(code))
+    assert [task.id for task in client.list_tasks(job, filter=text)] == ids
+
+
+@pytest.mark.parametrize("text", ["state eq", "state = 'x'", "id eq 'a' or", "(id eq 'a'", "a b c"])
+def test_a_filter_that_is_none_is_refused(client: Any, job: str, text: str) -> None:
+    with pytest.raises(HttpResponseError) as caught:
+        list(client.list_tasks(job, filter=text))
+    assert caught.value.error.code == "InvalidQueryParameterValue"
+
+
+def test_select_leaves_the_properties_that_were_named(client: Any, job: str) -> None:
+    client.create_task(job, {"id": "1", "commandLine": "true"})
+    task = client.get_task(job, "1", select=["id", "commandLine"])
+    assert set(task) == {"id", "commandLine"}
+
+
+def test_constraints_can_be_changed_until_the_end(
+    run: Any, client: Any, service: Any, job: str
+) -> None:
+    service.add_pool("empty")
+    client.create_job({"id": "waits", "poolInfo": {"poolId": "empty"}})
+    client.create_task("waits", {"id": "1", "commandLine": "true"})
+    task = client.get_task("waits", "1")
+    task.constraints = {"maxTaskRetryCount": 4}
+    client.replace_task("waits", "1", task)
+    assert client.get_task("waits", "1").constraints.max_task_retry_count == 4
+    ended = run("exit 0")
+    with pytest.raises(ResourceExistsError) as caught:
+        client.replace_task(job, "1", ended)
+    assert caught.value.error.code == "TaskCompleted"
+
+
+def test_files_of_a_task_are_removed_after_their_retention_time(
+    run: Any, client: Any, service: Any, job: str, read: Any
+) -> None:
+    run("echo kept", constraints={"retentionTime": timedelta(hours=1)})
+    assert read() == "kept\n"
+    service.advance(3601)
+    folder = service.node_folder("tvm-sim-1_d") / "workitems/job/job-1/1"
+    service.wait_until(lambda: not folder.exists())
+    with pytest.raises(HttpResponseError) as caught:
+        read()
+    caught.value.response.close()  # the client leaves a refused download open
+    assert caught.value.status_code == 409
+
+
+def test_containers_are_refused_as_by_a_pool_without_them(run: Any) -> None:
+    info = run("true", containerSettings={"imageName": "x"}).execution_info
+    assert info.failure_info.code == "ContainerPoolNotSupported"

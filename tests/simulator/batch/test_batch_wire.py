@@ -1,0 +1,338 @@
+"""How the simulated account answers: authentication, versions, errors, faults, and control."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from azure.batch import BatchClient
+from azure.core.credentials import AccessToken, AzureNamedKeyCredential
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ResourceNotFoundError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
+
+from fairway_simulator.batch import BatchSimulator, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def raw(service: BatchSimulator, method: str, path: str, **headers: str) -> tuple[int, Any]:
+    """An answer to a request without the client: status and document."""
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+    body = headers.pop("body", None)
+    connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+    response = connection.getresponse()
+    text = response.read()
+    connection.close()
+    return response.status, json.loads(text) if text else None
+
+
+@pytest.fixture
+def strict(service: BatchSimulator, connect: Any) -> BatchClient:
+    """A client that never asks twice."""
+    client: BatchClient = connect(service, retry_total=0)
+    return client
+
+
+def test_a_wrong_key_is_forbidden(service: BatchSimulator) -> None:
+    key = base64.b64encode(b"another").decode()
+    with (
+        BatchClient(service.endpoint, AzureNamedKeyCredential(service.account, key)) as client,
+        pytest.raises(HttpResponseError) as caught,
+    ):
+        list(client.list_pools())
+    assert (caught.value.status_code, caught.value.error.code) == (403, "AuthenticationFailed")
+
+
+def test_another_account_is_forbidden(service: BatchSimulator) -> None:
+    with (
+        BatchClient(service.endpoint, AzureNamedKeyCredential("other", service.key)) as client,
+        pytest.raises(HttpResponseError) as caught,
+    ):
+        list(client.list_pools())
+    assert caught.value.status_code == 403
+
+
+def test_a_request_without_credentials_is_unauthorized(service: BatchSimulator) -> None:
+    status, error = raw(service, "GET", "/pools?api-version=2025-06-01")
+    assert (status, error["code"]) == (401, "Unauthorized")
+
+
+@pytest.mark.parametrize("skew", [-1200, 1200])
+def test_a_clock_that_is_off_by_more_than_a_quarter_of_an_hour_is_refused(
+    service: BatchSimulator, strict: BatchClient, skew: float
+) -> None:
+    service.set_skew(skew)
+    with pytest.raises(HttpResponseError) as caught:
+        list(strict.list_pools())
+    assert caught.value.status_code == 403
+    assert "too old or too far" in caught.value.message
+    service.set_skew(skew / 2)
+    assert len(list(strict.list_pools())) == 1
+
+
+def test_every_part_of_a_request_is_signed(service: BatchSimulator, client: BatchClient) -> None:
+    """What the client signs with awkward ids, query and headers is what is checked."""
+    client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
+    client.create_task("j", {"id": "1", "commandLine": "true"})
+    service.wait_for_task("j", "1")
+    assert list(client.list_tasks("j", filter="id eq 'ä &=+%2F'", select=["id"])) == []
+    assert client.get_task_file_properties("j", "1", "stdout.txt").content_length == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("", "MissingRequiredQueryParameter"),
+        ("?api-version=2019-08-01", "InvalidQueryParameterValue"),
+    ],
+)
+def test_the_version_is_checked(
+    service: BatchSimulator, connect: Any, query: str, code: str
+) -> None:
+    client = connect(service, api_version=query.partition("=")[2] or "none")
+    with pytest.raises(HttpResponseError) as caught:
+        list(client.list_pools())
+    assert caught.value.status_code == 400
+    assert caught.value.error.code in {code, "InvalidQueryParameterValue"}
+
+
+def test_an_operation_that_is_none_is_not_found(client: BatchClient) -> None:
+    with pytest.raises(ResourceNotFoundError) as caught:
+        list(client.list_applications())
+    assert caught.value.error.code == "ResourceNotFound"
+
+
+def test_an_error_names_its_request_and_its_values(client: BatchClient) -> None:
+    with pytest.raises(HttpResponseError) as caught:
+        client.create_job({"id": "j", "priority": 2000, "poolInfo": {"poolId": "sim"}})
+    error = caught.value.error
+    assert error.code == "InvalidPropertyValue"
+    assert "RequestId:" in caught.value.message
+    assert "Time:" in caught.value.message
+    assert {(d.code, d.message) for d in error.details} >= {
+        ("PropertyName", "priority"),
+        ("PropertyValue", "2000"),
+    }
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        b"POST /jobs HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n",
+        b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"\x00\xff\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_hung_up_on(
+    service: BatchSimulator, client: BatchClient, payload: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
+        connection.sendall(payload)
+        assert connection.recv(1) == b""
+    assert len(list(client.list_pools())) == 1
+
+
+class Token:
+    """A credential that has one token."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+
+    def get_token(self, *_: str, **__: Any) -> AccessToken:
+        return AccessToken(self.token, int(time.time()) + 3600)
+
+
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[BatchSimulator]:
+    """An account that speaks https."""
+    with BatchSimulator(tmp_path / "secure", nodes=0, tls=True) as service:
+        yield service
+
+
+def test_tokens_are_accepted_over_https_until_they_expire(secure: BatchSimulator) -> None:
+    token = Token(secure.issue_token(lifetime=60))
+    with BatchClient(secure.endpoint, token, connection_verify=str(secure.ca_file)) as client:
+        assert [pool.id for pool in client.list_pools()] == ["sim"]
+        secure.advance(61)
+        with pytest.raises(ClientAuthenticationError) as caught:
+            list(client.list_pools())
+        assert "expired" in caught.value.message
+        token.token = "forged"
+        client.close()
+    with (
+        BatchClient(secure.endpoint, token, connection_verify=str(secure.ca_file)) as client,
+        pytest.raises(ClientAuthenticationError),
+    ):
+        list(client.list_pools())
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_a_status_is_answered_as_often_as_was_ordered(
+    service: BatchSimulator, strict: BatchClient, status: int
+) -> None:
+    service.faults.add(Fault("status", status=status, count=2, method="GET", path="^/pools"))
+    for _ in range(2):
+        with pytest.raises(HttpResponseError) as caught:
+            list(strict.list_pools())
+        assert caught.value.status_code == status
+    assert len(list(strict.list_pools())) == 1
+    assert service.faults.hits == {"status": 2}
+
+
+def test_faults_concern_the_requests_that_they_name(
+    service: BatchSimulator, strict: BatchClient
+) -> None:
+    service.faults.add(Fault("status", method="DELETE", path="tasks"))
+    list(strict.list_pools())
+    strict.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
+    strict.begin_delete_job("j", polling_interval=0.05).result()
+    assert service.faults.hits == {}
+
+
+def test_a_share_of_the_requests_is_hit_and_always_the_same(tmp_path: Path, connect: Any) -> None:
+    def hits(seed: int, folder: str) -> list[bool]:
+        with BatchSimulator(tmp_path / folder, nodes=0, seed=seed) as service:
+            service.faults.add(Fault("status", status=500, share=0.3))
+            client = connect(service, retry_total=0)
+            found = []
+            for _ in range(40):
+                try:
+                    client.get_pool("sim")
+                    found.append(False)
+                except HttpResponseError:
+                    found.append(True)
+            return found
+
+    first = hits(7, "a")
+    assert 4 <= sum(first) <= 22
+    assert first == hits(7, "b")
+    assert first != hits(8, "c")
+
+
+@pytest.mark.parametrize(("applied", "known"), [(False, False), (True, True)])
+def test_a_cut_connection_may_have_taken_effect(
+    service: BatchSimulator, strict: BatchClient, client: BatchClient, applied: bool, known: bool
+) -> None:
+    service.faults.add(Fault("cut", method="POST", count=1, applied=applied))
+    with pytest.raises((ServiceResponseError, ServiceRequestError)):
+        strict.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
+    assert ("j" in [job.id for job in client.list_jobs()]) == known
+
+
+def test_a_silent_service_makes_the_client_give_up(service: BatchSimulator, connect: Any) -> None:
+    service.faults.add(Fault("timeout", seconds=30, count=1))
+    client = connect(service, retry_total=0, read_timeout=0.2)
+    with pytest.raises((ServiceResponseError, ServiceRequestError)):
+        list(client.list_pools())
+    service.faults.clear()
+    assert len(list(client.list_pools())) == 1
+
+
+@pytest.mark.parametrize("kind", ["latency", "slow"])
+def test_an_answer_takes_its_time(service: BatchSimulator, strict: BatchClient, kind: Any) -> None:
+    service.faults.add(Fault(kind, seconds=0.2))
+    start = time.monotonic()
+    assert len(list(strict.list_pools())) == 1
+    assert time.monotonic() - start >= 0.19
+
+
+def test_a_collection_may_be_accepted_in_part(
+    service: BatchSimulator, client: BatchClient, job: str
+) -> None:
+    service.faults.add(Fault("half", share=0.5, path="addtaskcollection"))
+    specs = [{"id": str(n), "commandLine": "true"} for n in range(50)]
+    results = client.create_task_collection(job, {"value": specs}).result_values
+    accepted = {result.task_id for result in results if result.status == "success"}
+    assert 5 < len(accepted) < 45
+    assert {r.error.code for r in results if r.status == "servererror"} == {"ServerBusy"}
+    assert {task.id for task in client.list_tasks(job)} == accepted
+
+
+def test_a_token_may_expire_at_any_time(secure: BatchSimulator) -> None:
+    secure.faults.add(Fault("expired", skip=1, count=1))
+    token = Token(secure.issue_token())
+    with BatchClient(secure.endpoint, token, connection_verify=str(secure.ca_file)) as client:
+        list(client.list_pools())
+        with pytest.raises(ClientAuthenticationError):
+            list(client.list_pools())
+        list(client.list_pools())
+
+
+def test_a_busy_service_says_when_to_come_back(
+    service: BatchSimulator, client: BatchClient
+) -> None:
+    service.faults.add(Fault("status", status=503, count=1, retry_after=0))
+    assert len(list(client.list_pools())) == 1
+    assert service.faults.hits == {"status": 1}
+
+
+def control(service: BatchSimulator, method: str, path: str, body: object = None) -> Any:
+    headers = {"Authorization": f"Key {service.key}"}
+    if body is not None:
+        headers["body"] = json.dumps(body)
+    return raw(service, method, f"/simulator/{path}", **headers)
+
+
+def test_control_over_http_does_what_the_methods_do(
+    service: BatchSimulator, client: BatchClient
+) -> None:
+    node = "pools/sim/nodes/tvm-sim-1_d"
+    assert control(service, "POST", f"{node}/preempt", {})[0] == 200
+    assert client.get_node("sim", "tvm-sim-1_d").state == "preempted"
+    assert control(service, "POST", f"{node}/restore")[0] == 200
+    assert client.get_node("sim", "tvm-sim-1_d").state == "idle"
+    assert control(service, "POST", f"{node}/unusable", {"message": "broken"})[0] == 200
+    assert client.get_node("sim", "tvm-sim-1_d").errors[0].message == "broken"
+    assert control(service, "POST", f"{node}/lose")[0] == 200
+    assert control(service, "POST", "pools/sim/limit", {"nodes": 1, "code": "X"})[0] == 200
+    assert client.get_pool("sim").resize_errors[0].code == "X"
+    assert control(service, "POST", "clock", {"seconds": 5})[0] == 200
+    assert control(service, "POST", "faults", {"kind": "status", "status": 500})[0] == 201
+    assert control(service, "DELETE", "faults")[0] == 200
+    assert control(service, "GET", "statistics")[1]["requests"] >= 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "pools/sim/nodes/none/preempt", None, 404),
+        ("POST", "pools/sim/nodes/tvm-sim-1_d/explode", None, 400),
+        ("POST", "faults", {"kind": "status", "colour": "red"}, 400),
+        ("POST", "faults", {"kind": "earthquake"}, 400),
+        ("POST", "faults", {"kind": "cut", "path": "("}, 400),
+        ("POST", "clock", {"seconds": -1}, 400),
+        ("GET", "nothing", None, 404),
+    ],
+)
+def test_control_refuses_what_it_does_not_know(
+    service: BatchSimulator, method: str, path: str, body: object, status: int
+) -> None:
+    assert control(service, method, path, body)[0] == status
+
+
+def test_control_needs_the_key(service: BatchSimulator) -> None:
+    assert raw(service, "DELETE", "/simulator/faults")[0] == 401
+    assert raw(service, "DELETE", "/simulator/faults", Authorization="Key x")[0] == 401
+
+
+def test_the_metadata_service_needs_its_header(service: BatchSimulator) -> None:
+    path = "/simulator/metadata/sim/tvm-sim-1_d/metadata/scheduledevents"
+    assert raw(service, "GET", path)[0] == 400
+    assert raw(service, "GET", path, Metadata="true") == (
+        200,
+        {"DocumentIncarnation": 0, "Events": []},
+    )
