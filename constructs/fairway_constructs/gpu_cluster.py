@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
     from fairway_core.catalog import Image, VmSize
@@ -59,7 +60,8 @@ class GpuCluster:
     the Marketplace. The system disk is on the node itself where that has room, unless
     `local_os_disk` says otherwise. With `repair` Azure mends nodes that say that they are
     unwell; with `resized` something else changes their number, and Terraform leaves it alone.
-    With `monitored` each has the Azure Monitor agent, and says how busy its GPUs are.
+    With `monitored` each has the Azure Monitor agent, and says how busy its GPUs are. With
+    `slurm` each gets its name from a scheduler, which changes their number.
 
     Raises UserError for more nodes than a placement group holds, for an image that does not
     fit the size, and for a system disk that does not fit the node.
@@ -92,6 +94,7 @@ class GpuCluster:
         proximity_placement_group_id: str | None = None,
         resized: bool = False,
         monitored: bool = False,
+        slurm: SlurmNode | None = None,
     ) -> None:
         _check_number(name, nodes, least=0 if resized else 1)
         check_image(name, size, image)
@@ -130,13 +133,14 @@ class GpuCluster:
             custom_data=custom_data(
                 cloud_init_of(
                     name,
-                    host_patterns=[f"{host_prefix}*"],
+                    host_patterns=[f"{host_prefix}*", *([f"{name}-*"] if slurm else [])],
                     subnet=subnet,
                     size=size,
                     image=image,
                     mounts=mounts,
                     monitored=monitored,
                     watched=repair is not None,
+                    slurm=slurm,
                 )
             ),
             **spot_arguments(spot),
@@ -148,7 +152,8 @@ class GpuCluster:
             depends_on=terms(scope, image, accept_terms),
         )
         self.id = self.scale_set.id
-        self.main_host = _first_address(scope, name, place, self.scale_set)
+        # Slurm's nodes come and go, and nobody starts at one of them.
+        self.main_host = "" if slurm else _first_address(scope, name, place, self.scale_set)
 
 
 def _extensions(identity_id: str, *, monitored: bool, watched: bool) -> list[Extension] | None:

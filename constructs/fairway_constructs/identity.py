@@ -78,3 +78,8 @@ class Identity:
     def client_id(self) -> str:
         """The client id, by which a program on a node asks for this identity's tokens."""
         return self.identity.client_id
+
+    @property
+    def principal_id(self) -> str:
+        """The object id, by which a role is given to it."""
+        return self.identity.principal_id

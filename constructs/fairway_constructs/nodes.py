@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network import PlacedSubnet
     from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Spot
@@ -37,8 +38,12 @@ def cloud_init_of(
     mounts: Sequence[Mount],
     monitored: bool,
     watched: bool = False,
+    slurm: SlurmNode | None = None,
 ) -> str:
-    """The cloud-config of a node; `watched` is whether it says on its own port how it is."""
+    """The cloud-config of a node; `watched` is whether it says on its own port how it is.
+
+    With `slurm` it is a node of Slurm's.
+    """
     gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
     adapters = size.infiniband.adapters if size.infiniband and size.rdma else 0
     return node_cloud_init(
@@ -48,6 +53,9 @@ def cloud_init_of(
         host_patterns=[*host_patterns, subnet.address_pattern],
         gpu_metrics=monitored and sends_gpu_metrics(size),
         health=NodeHealth(gpus=gpus, adapters=adapters) if watched else None,
+        announced=slurm is None,
+        template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
+        more=slurm.extension() if slurm else None,
     )
 
 

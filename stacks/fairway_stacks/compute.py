@@ -8,7 +8,7 @@ from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_core.catalog import vm_size
-from fairway_core.target import BatchAccess, SshAccess, StorageAccount, Target
+from fairway_core.target import BatchAccess, SlurmAccess, SshAccess, StorageAccount, Target
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.network import Network
     from fairway_constructs.single_vm import SingleVm
-    from fairway_core.environment import BatchCluster, Cluster, Environment
+    from fairway_core.environment import BatchCluster, Cluster, Environment, SlurmNodes
     from fairway_stacks.data import DataStack
+    from fairway_stacks.slurm import SlurmStack
     from fairway_stacks.stack import Project
 
     AnyNetwork = Network | ExistingNetwork
@@ -39,12 +40,15 @@ class ComputeStack(EnvironmentStack):
         self._storage = StorageAccount(
             account_url=data.storage.account_url, containers=tuple(data.storage.containers)
         )
+        self._slurm = self._scheduler(network) if environment.scheduler else None
         targets = [
             self._pool(name, cluster, network)
             if cluster.engine == "batch"
             else self._cluster(name, cluster, network)
             for name, cluster in environment.clusters.items()
         ]
+        if self._slurm:
+            self._slurm.let_scheduler_scale()
         # A Batch pool's machines are Azure's own: nothing of ours sends from them.
         own = [each for each in environment.clusters.values() if each.engine != "batch"]
         sizes = [vm_size(cluster.size) for cluster in own]
@@ -62,7 +66,17 @@ class ComputeStack(EnvironmentStack):
             static_id=True,
         )
 
-    def _cluster(self, name: str, spec: Cluster, network: AnyNetwork) -> Target:
+    def _scheduler(self, network: AnyNetwork) -> SlurmStack:
+        from fairway_stacks.slurm import SlurmStack
+
+        slurm = SlurmStack(self, self._environment, network, self._data)
+        if self._data.monitoring is not None:
+            self._data.monitoring.watch(
+                self, "slurm-scheduler", place=self.place, resource_id=slurm.scheduler.id
+            )
+        return slurm
+
+    def _cluster(self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork) -> Target:
         mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
         cluster = self._nodes(name, spec, network, mounts)
         if self._data.monitoring is not None:
@@ -77,15 +91,26 @@ class ComputeStack(EnvironmentStack):
             mounts={mount.name: mount.path for mount in mounts},
             storage=self._storage,
             vault_url=self._vault_url,
-            ssh=SshAccess(
-                host=cluster.main_host,
-                user=ADMIN_USERNAME,
-                shared=shared_folder(mounts) or f"/home/{ADMIN_USERNAME}/fairway",
-            ),
+            **self._access(name, cluster, mounts),
         )
 
+    def _access(
+        self, name: str, cluster: GpuCluster | SingleVm, mounts: Sequence[Mount]
+    ) -> dict[str, SshAccess | SlurmAccess]:
+        """How the runner reaches the cluster: by its scheduler, or by its first node."""
+        if self._slurm is not None and self._environment.clusters[name].engine == "slurm":
+            access = SlurmAccess(
+                host=self._slurm.scheduler.address,
+                user=ADMIN_USERNAME,
+                partition=name,
+                shared=shared_folder(mounts),
+            )
+            return {"slurm": access}
+        shared = shared_folder(mounts) or f"/home/{ADMIN_USERNAME}/fairway"
+        return {"ssh": SshAccess(host=cluster.main_host, user=ADMIN_USERNAME, shared=shared)}
+
     def _nodes(
-        self, name: str, spec: Cluster, network: AnyNetwork, mounts: Sequence[Mount]
+        self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork, mounts: Sequence[Mount]
     ) -> GpuCluster | SingleVm:
         """A scale set, or a VM where one node is all there is."""
         common: dict[str, Any] = {
@@ -103,6 +128,9 @@ class ComputeStack(EnvironmentStack):
             "mounts": mounts,
             "monitored": self._data.monitoring is not None,
         }
+        if spec.engine == "slurm":
+            assert self._slurm is not None, "an environment with partitions has a scheduler"
+            return self._slurm.partition(name, mounts, common)
         if spec.nodes == 1:
             from fairway_constructs.single_vm import SingleVm
 

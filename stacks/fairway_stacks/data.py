@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import Network
     from fairway_constructs.registry import Registry
+    from fairway_constructs.slurm.foundation import Foundation
     from fairway_constructs.vault import Vault
     from fairway_core.environment import Budget as BudgetSpec
-    from fairway_core.environment import Environment
+    from fairway_core.environment import Environment, Slurm
     from fairway_stacks.stack import Project
 
 
@@ -28,7 +29,8 @@ class DataStack(EnvironmentStack):
     """Blob storage, file servers, vault and registry, and the identity by which nodes reach them.
 
     The Batch account is here and its pools are not: it holds the history of jobs, and its
-    quota is granted to it by name. Idle it costs nothing.
+    quota is granted to it by name. Idle it costs nothing. Of Slurm the munge key's vault and
+    the disk with jobs and history are here, and the scheduler itself is not.
 
     `monitoring`, where the environment has it, is here too: its logs outlive the clusters.
     """
@@ -48,6 +50,7 @@ class DataStack(EnvironmentStack):
             for name, spec in environment.filesystems.items()
         }
         self.batch = self._batch() if environment.has_pools else None
+        self.slurm = self._slurm(environment.scheduler) if environment.scheduler else None
         self.monitoring = self._monitoring()
         if environment.budget:
             self._budget(environment.budget)
@@ -170,6 +173,20 @@ class DataStack(EnvironmentStack):
         self._connect("batch", "batch", account.id)
         self._connect("batch-nodes", "batch_node_management", account.id)
         return account
+
+    def _slurm(self, spec: Slurm) -> Foundation:
+        from fairway_constructs.slurm.foundation import Foundation
+
+        foundation = Foundation(
+            self,
+            place=self.place,
+            disk_gib=spec.disk_gib,
+            grants=self._grants(),
+            egress_address=self._egress_address(),
+            protect=self._environment.protect,
+        )
+        self._connect("slurm-vault", "vault", foundation.vault.id)
+        return foundation
 
     def _monitoring(self) -> Monitoring | None:
         spec = self._environment.monitoring

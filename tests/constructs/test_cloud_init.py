@@ -351,10 +351,8 @@ class TestPeers:
                     'as_admin() { "$@"; }',
                     f"getent() {{ printf 'a:x:1:1::%s:/bin/sh\\n' {shlex.quote(str(home))}; }}",
                     f"hostname() {{ echo {node}; }}",
-                    "ip() { echo '168.63.129.16 via 10.0.0.1 dev eth0 src 10.0.0.9 uid 0'; }",
                     f"ADMIN=me CLUSTER=pair SHARED={shlex.quote(str(tmp_path / 'shared'))}",
                     "trust_peers",
-                    "register",
                 ]
             )
             subprocess.run(["bash", "-c", program], check=True, capture_output=True, text=True)
@@ -362,7 +360,7 @@ class TestPeers:
 
         return join
 
-    def test_nodes_that_join_trust_each_other_and_are_listed(
+    def test_nodes_that_join_trust_each_other(
         self, join: Callable[[str], Path], tmp_path: Path
     ) -> None:
         one, two = join("node1"), join("node2")
@@ -371,11 +369,6 @@ class TestPeers:
         public = (tmp_path / "shared" / "ssh" / "id_ed25519.pub").read_text()
         assert (one / ".ssh" / "authorized_keys").read_text() == public
         assert (two / ".ssh" / "id_fairway").stat().st_mode & 0o777 == 0o600
-        hosts = tmp_path / "shared" / "clusters" / "pair" / "hosts"
-        assert {file.name: file.read_text() for file in hosts.iterdir()} == {
-            "node1": "10.0.0.9\n",
-            "node2": "10.0.0.9\n",
-        }
 
     def test_joining_again_changes_nothing(self, join: Callable[[str], Path]) -> None:
         home = join("node1")
@@ -389,3 +382,63 @@ class TestPeers:
         (folder / "authorized_keys").write_text("ssh-ed25519 AAAA mine\n")
         join("node1")
         assert "ssh-ed25519 AAAA mine\n" in (folder / "authorized_keys").read_text()
+
+
+class TestAnnouncement:
+    """The script of the timer: a line in a folder that all nodes see."""
+
+    @pytest.fixture
+    def announce(self, repository: Path, tmp_path: Path) -> Callable[..., int]:
+        """Lets a node of that name tell that it is there; answers with the exit status."""
+        folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
+        (tmp_path / "boot_id").write_text("0f1e2d3c\n")
+
+        def announce(node: str, mounted: bool = True, now: int = 1000) -> int:
+            settings = tmp_path / "settings"
+            settings.write_text(
+                f"ADMIN=me\nCLUSTER=pair\nMOUNT=/data\nSHARED={shlex.quote(str(tmp_path / 's'))}\n"
+            )
+            program = "\n".join(
+                [
+                    f"FAIRWAY_BOOT_ID={tmp_path}/boot_id FAIRWAY_SETTINGS={settings}",
+                    f"source {shlex.quote(str(folder / 'announce.sh'))}",
+                    'as_admin() { "$@"; }',
+                    f"hostname() {{ echo {node}; }}; date() {{ echo {now}; }}",
+                    f"mountpoint() {{ {'true' if mounted else 'false'}; }}",
+                    "ip() { echo '168.63.129.16 via 10.0.0.1 dev eth0 src 10.0.0.9 uid 0'; }",
+                    "main",
+                ]
+            )
+            return subprocess.run(["bash", "-c", program], check=False).returncode
+
+        return announce
+
+    def test_a_node_tells_address_boot_and_time(
+        self, announce: Callable[..., int], tmp_path: Path
+    ) -> None:
+        for node, now in (("node1", 1000), ("node2", 1000), ("node1", 1060)):
+            assert announce(node, now=now) == 0
+        hosts = tmp_path / "s" / "clusters" / "pair" / "hosts"
+        assert {file.name: file.read_text() for file in hosts.iterdir()} == {
+            "node1": "10.0.0.9 0f1e2d3c 1060\n",
+            "node2": "10.0.0.9 0f1e2d3c 1000\n",
+        }
+
+    def test_nothing_is_written_below_a_file_system_that_is_away(
+        self, announce: Callable[..., int], tmp_path: Path
+    ) -> None:
+        assert announce("node1", mounted=False) != 0
+        assert not (tmp_path / "s").exists()
+
+    def test_a_timer_runs_it_on_nodes_that_share_a_folder_and_on_no_others(
+        self,
+        cloud_config: Callable[[str], dict[str, Any]],
+        check_cloud_config: Callable[[str], None],
+    ) -> None:
+        timer = ["systemctl", "enable", "--now", "fairway-announce.timer"]
+        check_cloud_config(_node())
+        assert timer in cloud_config(custom_data(_node()))["runcmd"]
+        for alone in (_node(mounts=[]), _node(peers=False), _node(announced=False)):
+            config = cloud_config(custom_data(alone))
+            assert timer not in config["runcmd"]
+            assert "fairway-announce" not in config["text"]

@@ -372,7 +372,7 @@ class TestSingleVm:
     def test_it_takes_what_a_cluster_takes_but_for_what_needs_several_nodes(self) -> None:
         cluster, box = (set(inspect.signature(kind).parameters) for kind in (GpuCluster, SingleVm))
         assert box <= cluster
-        assert cluster - box == {"nodes", "repair", "resized"}
+        assert cluster - box == {"nodes", "repair", "resized", "slurm"}
 
 
 def test_what_something_else_resizes_terraform_leaves_alone(

@@ -33,6 +33,7 @@ __all__ = [
     "nfs_mount",
     "nfs_server_cloud_init",
     "node_cloud_init",
+    "script",
     "shared_folder",
     "terraform_text",
 ]
@@ -56,23 +57,30 @@ def node_cloud_init(
     gpu_metrics: bool = False,
     health: NodeHealth | None = None,
     peers: bool = True,
+    announced: bool = True,
+    template: str = "node.yaml.j2",
+    more: Mapping[str, Any] | None = None,
 ) -> str:
     """The cloud-config of a compute node; `host_patterns` match its peers for OpenSSH.
 
     With `gpu_metrics` it tells syslog each minute how busy its NVIDIA GPUs are; with `health`
     it answers on HEALTH_PORT whether it still has all of that. Without `peers` it shares no
-    keys and tells nobody its address: a scheduler does both.
+    keys. In a folder that all nodes see it tells its address each minute, unless it is not to
+    be `announced`, as where a scheduler knows it. `template` may extend the usual one, and
+    takes `more`.
 
     Where a file system is mounted on /home, the login user has its home elsewhere: so it gets
     in with its keys whether the file system is there or not.
     """
     shared = shared_folder(mounts) if peers else ""
     settings = {"ADMIN": ADMIN_USERNAME, "CLUSTER": cluster, "SHARED": shared}
+    if shared and announced:
+        settings["MOUNT"] = mounts[0].path
     if health:
         settings |= {"GPUS": str(health.gpus), "ADAPTERS": str(health.adapters)}
     return _render(
-        "node.yaml.j2",
-        script="node.sh",
+        template,
+        program="node.sh",
         settings=settings,
         mounts=mounts,
         local_home=_LOCAL_HOME if any(mount.path == "/home" for mount in mounts) else "",
@@ -81,9 +89,11 @@ def node_cloud_init(
         ports=nfs_ports,
         nfs_client_package=nfs_client_package,
         host_patterns=host_patterns,
-        gpu_metrics=_script("gpu_metrics.sh") if gpu_metrics else "",
-        health=_script("health.sh") if health else "",
+        gpu_metrics=script("gpu_metrics.sh") if gpu_metrics else "",
+        health=script("health.sh") if health else "",
         health_port=HEALTH_PORT,
+        announce=script("announce.sh") if shared and announced else "",
+        **(more or {}),
     )
 
 
@@ -101,7 +111,7 @@ def nfs_server_cloud_init(
     """
     return _render(
         "nfs_server.yaml.j2",
-        script="nfs_server.sh",
+        program="nfs_server.sh",
         settings={"NAME": name, "DISKS": str(disks), "EXPORT": export_path(name)},
         export=export_path(name),
         threads=threads,
@@ -148,14 +158,15 @@ def terraform_text(text: str) -> str:
     return expression
 
 
-def _render(template: str, *, script: str, settings: Mapping[str, str], **values: Any) -> str:
+def _render(template: str, *, program: str, settings: Mapping[str, str], **values: Any) -> str:
     lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
     return (
-        _templates().get_template(template).render(script=_script(script), settings=lines, **values)
+        _templates().get_template(template).render(script=script(program), settings=lines, **values)
     )
 
 
-def _script(name: str) -> str:
+def script(name: str) -> str:
+    """The text of a script of this folder."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 

@@ -82,24 +82,12 @@ trust_peers() {
         printf '%s\n' "$key" | as_admin tee -a "$home/.ssh/authorized_keys" >/dev/null
 }
 
-# Tells the others that this node is there, and at which address.
-register() {
-    local hosts
-    [[ -n $SHARED ]] || return 0
-    hosts=$SHARED/clusters/$CLUSTER/hosts
-    as_admin mkdir -p "$hosts"
-    # The address towards Azure's own services, which every VM reaches over its first NIC.
-    ip -4 -o route get 168.63.129.16 | sed -n 's/.* src \([0-9.]*\).*/\1/p' |
-        as_admin tee "$hosts/$(hostname)" >/dev/null
-}
-
 main() {
     # shellcheck source=/dev/null
     source /etc/fairway/settings
     mount_scratch
     mount_shared
     trust_peers
-    register
     say "ready"
 }
 

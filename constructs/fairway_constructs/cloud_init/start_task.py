@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from fairway_constructs.cloud_init import _script, terraform_text
+from fairway_constructs.cloud_init import script, terraform_text
 
 # Batch itself runs the script at each boot, and must see it fail.
 _OWN_UNIT = "fairway-node.service"
@@ -26,7 +26,7 @@ def start_task_script(cloud_config: str) -> str:
 
     config: dict[str, Any] = YAML(typ="safe", pure=True).load(cloud_config)
     _require_known(config, {"packages", "write_files", "runcmd"})
-    lines = [_script("batch_node.sh")]
+    lines = [script("batch_node.sh")]
     for entry in config.get("write_files", []):
         _require_known(entry, {"path", "permissions", "content"})
         if not entry["path"].endswith(_OWN_UNIT):

@@ -41,6 +41,7 @@ class Image:
     date: datetime.date
     node_agent: str
     nfs_client_package: str
+    slurm: str = ""
     default_for: tuple[str, ...] = ()
     architecture: Literal["x64", "arm64"] = "x64"
     generation: str = "V2"

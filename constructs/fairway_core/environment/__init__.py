@@ -17,6 +17,7 @@ from fairway_core.environment.monitoring import Budget, Monitoring
 from fairway_core.environment.network import Access, Existing, Firewall, Network, Peering
 from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
 from fairway_core.environment.services import Registry, Vault
+from fairway_core.environment.slurm import Slurm, SlurmNodes
 from fairway_core.environment.state import AzurermState, LocalState
 from fairway_core.environment.storage import Container, Storage
 
@@ -46,6 +47,8 @@ __all__ = [
     "Peering",
     "Registry",
     "Repair",
+    "Slurm",
+    "SlurmNodes",
     "Spot",
     "Storage",
     "Vault",

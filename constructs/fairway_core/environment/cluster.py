@@ -67,19 +67,13 @@ class Repair(Model, defer_build=True):
     """How long a node may boot before it is looked at."""
 
 
-class Cluster(Model, defer_build=True):
-    """Nodes of one size that run jobs together; one node is a single VM, more are a scale set.
+class Nodes(Model, defer_build=True):
+    """What clusters that people log in to have in common, whatever starts jobs on them."""
 
-    They share InfiniBand, an image, an identity and file systems, and have no public address.
-    A single VM keeps its address and its disk when it is stopped.
-    """
-
-    engine: Literal["ssh"]
-    """`ssh`: MPI over SSH, without a queue."""
+    engine: Literal["ssh", "slurm"]
     size: str
     """The VM size of every node; `fairway sizes` lists them."""
-    nodes: Annotated[int, Field(ge=1, le=limit("placement_group_vms")), BeforeValidator(_a_number)]
-    """How many nodes there are."""
+    nodes: int | NodeRange
     spot: bool | Spot = False
     """Whether nodes are spare capacity, cheap and taken away at any time."""
     image: str | None = None
@@ -92,8 +86,6 @@ class Cluster(Model, defer_build=True):
     """Where the system disk is: `local` is fast and lost when a node is stopped."""
     os_disk_gib: int | None = Field(default=None, le=_LARGEST_OS_DISK)
     """The size of the system disk; without it that of the image."""
-    repair: Repair | None = None
-    """Lets Azure repair nodes whose hardware has failed; not a single VM."""
     proximity_placement_group: PlacementGroupId | None = None
     """An existing group in whose datacenter the nodes stand, beside what else is in it."""
     mounts: tuple[str, ...] = ()
@@ -149,6 +141,38 @@ class Cluster(Model, defer_build=True):
             )
         return self
 
+    @property
+    def chosen_image(self) -> Image:
+        """The image of every node: the one named, or the default of the size."""
+        return image(self.image) if self.image else default_image(vm_size(self.size))
+
+    @property
+    def spot_options(self) -> Spot | None:
+        """How Spot nodes come and go; None where the nodes are dedicated."""
+        if isinstance(self.spot, Spot):
+            return self.spot
+        return Spot() if self.spot else None
+
+    @property
+    def os_gib(self) -> int:
+        """The size of the system disk in GiB."""
+        return self.os_disk_gib or self.chosen_image.os_disk_gib
+
+
+class Cluster(Nodes, defer_build=True):
+    """Nodes of one size that run jobs together; one node is a single VM, more are a scale set.
+
+    They share InfiniBand, an image, an identity and file systems, and have no public address.
+    A single VM keeps its address and its disk when it is stopped.
+    """
+
+    engine: Literal["ssh"]
+    """`ssh`: MPI over SSH, without a queue."""
+    nodes: Annotated[int, Field(ge=1, le=limit("placement_group_vms")), BeforeValidator(_a_number)]
+    """How many nodes there are."""
+    repair: Repair | None = None
+    """Lets Azure repair nodes whose hardware has failed; not a single VM."""
+
     @model_validator(mode="after")
     def _a_single_vm_can_do_it(self) -> Self:
         if self.nodes > 1:
@@ -167,23 +191,6 @@ class Cluster(Model, defer_build=True):
                 "add `mounts: [NAME]` with a name under `filesystems:`, or `nodes: 1`",
             )
         return self
-
-    @property
-    def chosen_image(self) -> Image:
-        """The image of every node: the one named, or the default of the size."""
-        return image(self.image) if self.image else default_image(vm_size(self.size))
-
-    @property
-    def spot_options(self) -> Spot | None:
-        """How Spot nodes come and go; None where the nodes are dedicated."""
-        if isinstance(self.spot, Spot):
-            return self.spot
-        return Spot() if self.spot else None
-
-    @property
-    def os_gib(self) -> int:
-        """The size of the system disk in GiB."""
-        return self.os_disk_gib or self.chosen_image.os_disk_gib
 
     @property
     def node_range(self) -> NodeRange:

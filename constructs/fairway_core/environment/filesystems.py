@@ -15,8 +15,7 @@ from fairway_core.environment.nfs_server import NfsServer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_core.environment.batch import BatchCluster
-    from fairway_core.environment.cluster import Cluster
+    from fairway_core.environment.model import AnyCluster
     from fairway_core.environment.network import Network
     from fairway_core.environment.storage import Storage
 
@@ -42,7 +41,7 @@ def speaks_nfs_3(filesystems: Mapping[str, AnyFileSystem]) -> bool:
 
 def check_filesystems(
     filesystems: Mapping[str, AnyFileSystem],
-    clusters: Mapping[str, Cluster | BatchCluster],
+    clusters: Mapping[str, AnyCluster],
     storage: Storage,
     network: Network,
 ) -> None:
@@ -89,7 +88,7 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
 
 
 def _check_mounts(
-    filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, Cluster | BatchCluster]
+    filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, AnyCluster]
 ) -> None:
     for name, cluster in clusters.items():
         for index, mount in enumerate(cluster.mounts):

@@ -243,6 +243,7 @@ def check_network(
     *,
     nfs_servers: Mapping[str, object],
     monitoring: bool,
+    slurm: bool,
     services: Mapping[str, bool],
 ) -> None:
     """Raises FieldError where the network cannot do what the rest of the environment needs.
@@ -256,6 +257,12 @@ def check_network(
             f"`{name}` installs its NFS server from the internet, which `egress: none` closes",
             "take another `egress:` or another kind of file system",
             ("filesystems", name),
+        )
+    if network.egress == "none" and slurm:
+        raise FieldError(
+            "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
+            "take another `egress:` or another engine",
+            ("network", "egress"),
         )
     if network.egress == "none" and monitoring:
         raise FieldError(

@@ -47,3 +47,17 @@ def images(subject: EnvironmentSubject) -> Iterator[Place]:
         # An image of one's own has its version in its id.
         if not getattr(cluster, "image_id", None):
             yield ("clusters", name, "image"), {"image": cluster.chosen_image}
+
+
+def slurm_images(subject: EnvironmentSubject) -> Iterator[Place]:
+    """Every image of a cluster with Slurm: `size`, `image`."""
+    for name, cluster in subject.environment.clusters.items():
+        if cluster.engine == "slurm":
+            size, image = vm_size(cluster.size), cluster.chosen_image
+            yield ("clusters", name, "image"), {"size": size, "image": image}
+
+
+def idle_times(subject: EnvironmentSubject) -> Iterator[Place]:
+    """How long nodes of Slurm stay that nobody needs: `idle`, in seconds."""
+    if subject.environment.scheduler is not None:
+        yield ("slurm", "idle"), {"idle": subject.environment.scheduler.idle}

@@ -1,0 +1,124 @@
+"""What a scheduler and the nodes of Slurm do when they boot."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_constructs.cloud_init import node_cloud_init, script
+from fairway_core.slurm import archive, cloud_programs, modules, node_scripts, render
+from fairway_core.slurm.cluster import PROGRAMS, SLURMCTLD_PORT
+from fairway_core.slurm.scripts import LIBRARY, NODE_MODULES, SCHEDULER_MODULES, SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_constructs.cloud_init import Mount
+    from fairway_core.slurm import NodeFacts, SlurmCluster
+
+# Where the disk with the scheduler's state is mounted.
+STATE = "/var/lib/fairway-slurm"
+
+# Local NVMe disks, see `node.sh`: each job gets a folder there.
+_SCRATCH = "/mnt/resource_nvme"
+
+# Azure takes no more for the boot data of a VM. Source: Azure documentation, custom data.
+LONGEST_CUSTOM_DATA = 65_535
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmNode:
+    """What makes a VM a node: its partition, the scheduler's address, and the vault of the key.
+
+    `client_id` is that of the identity by which it reads the key; `facts` are what the health
+    check holds it against. All but `partition` and `facts` may be references.
+    """
+
+    partition: str
+    scheduler: str
+    vault: str
+    client_id: str
+    facts: NodeFacts
+
+    def extension(self) -> dict[str, Any]:
+        """What `slurm_node.yaml.j2` writes beside the files of every node."""
+        settings = {
+            "scale_sets": {},
+            "partition": self.partition,
+            "scheduler": f"{self.scheduler}:{SLURMCTLD_PORT}",
+            "vault": self.vault,
+            "client_id": self.client_id,
+        }
+        return {
+            **_programs(settings, NODE_MODULES),
+            "scripts": node_scripts(self.facts, scratch=_SCRATCH),
+        }
+
+
+def scheduler_settings(
+    *, scale_sets: Mapping[str, tuple[str, int]], client_id: str, vault: str
+) -> dict[str, Any]:
+    """The settings of the scheduler's programs: each scale set by id, and how many nodes stay."""
+    return {
+        "scale_sets": {
+            name: {"id": resource, "kept": kept} for name, (resource, kept) in scale_sets.items()
+        },
+        "client_id": client_id,
+        "vault": vault,
+        "state": f"{STATE}/nodes",
+        "claim_address": "0.0.0.0",  # noqa: S104 - the network lets in the nodes' subnet alone
+        "log": "/var/log/slurm/fairway.log",
+    }
+
+
+def scheduler_cloud_init(
+    cluster: SlurmCluster,
+    *,
+    settings: Mapping[str, Any],
+    mounts: Sequence[Mount],
+    nfs_client_package: str,
+    host_patterns: Sequence[str],
+) -> str:
+    """The cloud-config of the VM on which slurmctld of that cluster runs.
+
+    It mounts what its nodes mount, and the login user gets to them with the key that they share.
+    """
+    return node_cloud_init(
+        cluster="",
+        mounts=mounts,
+        nfs_client_package=nfs_client_package,
+        host_patterns=host_patterns,
+        announced=False,
+        template="slurm_scheduler.yaml.j2",
+        more={
+            **_programs(settings, SCHEDULER_MODULES),
+            "files": render(cluster),
+            "scripts": cloud_programs(),
+            "accounting": cluster.accounting is not None,
+            "scheduler_script": script("slurm_scheduler.sh"),
+            "volume_script": script("nfs_server.sh"),
+            "disk_settings": asdict(_Disk()),
+            "state": STATE,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _Disk:
+    """The state's volume, for the script that a file server has for its disks too."""
+
+    NAME: str = "slurm"
+    DISKS: int = 1
+    EXPORT: str = STATE
+
+
+def _programs(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "settings_file": SETTINGS,
+        "settings_text": json.dumps(settings, indent=1),
+        "library": LIBRARY,
+        "programs": PROGRAMS,
+        "package": base64.b64encode(archive(modules(names))).decode(),
+    }

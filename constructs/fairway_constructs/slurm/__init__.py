@@ -1,0 +1,10 @@
+"""Slurm on Azure: a scheduler, partitions of nodes that come and go, and what they trust in.
+
+`Foundation` survives the clusters: the vault of the munge key, identities, the disk with the
+scheduler's state. `Scheduler` is the VM; a partition is a `GpuCluster` with `slurm=`.
+"""
+
+from fairway_constructs.slurm.foundation import Foundation
+from fairway_constructs.slurm.scheduler import Scheduler
+
+__all__ = ["Foundation", "Scheduler"]

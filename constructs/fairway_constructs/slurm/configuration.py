@@ -1,0 +1,110 @@
+"""An environment's partitions as Slurm knows them: plain data for `fairway_core.slurm`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog import vm_size
+from fairway_core.environment.slurm import slurm_memory_mib
+from fairway_core.slurm import Accounting, Cloud, Gpus, NodeFacts, Partition, SlurmCluster, Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_constructs.cloud_init import Mount
+    from fairway_core.catalog import VmSize
+    from fairway_core.environment import Slurm, SlurmNodes
+
+# A job's launch is good for as long, and a requeued job waits for as long.
+_CREDENTIAL_SECONDS = 30
+
+# Device files of a node's GPUs, in the order of their numbers. AMD's start at 128.
+_DEVICES = {"nvidia": ("/dev/nvidia{}", 0), "amd": ("/dev/dri/renderD{}", 128)}
+
+
+def slurm_cluster(
+    environment: str,
+    spec: Slurm,
+    partitions: Mapping[str, SlurmNodes],
+    *,
+    host: str,
+    address: str,
+) -> SlurmCluster:
+    """The cluster of an environment; `address`, of the scheduler, may be a reference.
+
+    The first partition is that of jobs which name none.
+    """
+    return SlurmCluster(
+        name=environment,
+        host=host,
+        address=address,
+        partitions=tuple(
+            partition(name, nodes, default=index == 0)
+            for index, (name, nodes) in enumerate(partitions.items())
+        ),
+        timing=Timing(credential=_CREDENTIAL_SECONDS),
+        cloud=Cloud(idle=int(spec.idle)),
+        accounting=Accounting() if spec.accounting else None,
+    )
+
+
+def partition(name: str, spec: SlurmNodes, *, default: bool) -> Partition:
+    """A partition: what nodes of the size have, and what jobs may ask for by a constraint."""
+    size = vm_size(spec.size)
+    sockets, cores, threads = _topology(size)
+    return Partition(
+        name=name,
+        count=spec.node_range.max,
+        kept=spec.node_range.min,
+        cloud=True,
+        cpus=size.vcpus,
+        sockets=sockets,
+        cores_per_socket=cores,
+        threads_per_core=threads,
+        memory_mib=slurm_memory_mib(spec.size),
+        gpus=_gpus(size),
+        features=_features(size, spot=bool(spec.spot)),
+        default=default,
+    )
+
+
+def node_facts(size: VmSize, mounts: Sequence[Mount]) -> NodeFacts:
+    """What the health check of a node of that size holds it against."""
+    infiniband = size.infiniband if size.rdma else None
+    return NodeFacts(
+        gpus=size.gpu.count if size.gpu else 0,
+        vendor=size.gpu.vendor if size.gpu else "nvidia",
+        adapters=infiniband.adapters if infiniband else 0,
+        adapter_gbps=infiniband.gbps if infiniband else 0,
+        mounts=tuple(mount.path for mount in mounts),
+    )
+
+
+def _topology(size: VmSize) -> tuple[int, int | None, int]:
+    """Sockets, cores of each and threads of each core: a NUMA domain counts as a socket.
+
+    Where the catalogue does not know the domains, or they do not share the cores evenly,
+    there is one of all.
+    """
+    sockets = size.numa_domains or 1
+    if size.cores % sockets:
+        sockets = 1
+    threads = size.vcpus // size.cores if size.vcpus % size.cores == 0 else 1
+    return sockets, size.vcpus // threads // sockets, threads
+
+
+def _gpus(size: VmSize) -> Gpus | None:
+    if size.gpu is None:
+        return None
+    pattern, first = _DEVICES[size.gpu.vendor]
+    return Gpus(
+        type=size.gpu.model.lower().replace(" ", ""),
+        files=tuple(pattern.format(first + number) for number in range(size.gpu.count)),
+        numa=size.gpu_numa,
+    )
+
+
+def _features(size: VmSize, *, spot: bool) -> tuple[str, ...]:
+    """The VM size without its prefix, whether there is InfiniBand, and whose the capacity is."""
+    name = size.name.removeprefix("Standard_").lower()
+    return (name, *(("ib",) if size.rdma else ()), "spot" if spot else "dedicated")

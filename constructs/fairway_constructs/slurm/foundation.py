@@ -1,0 +1,115 @@
+"""What of Slurm survives its clusters: the vault of the munge key, two identities, a disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
+from fairway_constructs.azurerm.managed_disk import ManagedDisk
+from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.protection import kept, lock
+from fairway_constructs.unique_name import client_config, unique_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+
+_KEPT_DAYS = 90
+
+
+class Foundation:
+    """The vault holds the munge key and nothing else, so that a role on it is one on the key.
+
+    The scheduler makes the key when it boots first, and puts it there; nodes read it. Neither
+    Terraform's state nor a VM's boot data ever holds it. Nodes have an identity of their own
+    with `grants`, what any node of the environment may do, besides: pools of Batch do not
+    read the key. A disk keeps jobs and history where the scheduler's VM is replaced.
+
+    Without private endpoints `egress_address` is by which the vault knows nodes and scheduler.
+
+    >>> slurm = Foundation(stack, place=place, disk_gib=64, grants={})  # doctest: +SKIP
+    >>> slurm.nodes.id, slurm.scheduler.client_id  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        place: Placement,
+        disk_gib: int,
+        grants: Mapping[str, Grant],
+        egress_address: str = "",
+        protect: bool = True,
+    ) -> None:
+        self.vault = _vault(scope, place, egress_address, protect)
+        vault_id = self.vault.id
+        self.vault_url = self.vault.vault_uri
+        self.scheduler = Identity(
+            scope,
+            "slurm-scheduler",
+            place=place,
+            grants={
+                "keep_munge_key": Grant(
+                    role="Key Vault Secrets Officer",
+                    scope=vault_id,
+                    reason="The scheduler makes the munge key, which is all that this vault holds",
+                )
+            },
+        )
+        self.nodes = Identity(
+            scope,
+            "slurm-nodes",
+            place=place,
+            grants={
+                **grants,
+                "read_munge_key": Grant(
+                    role="Key Vault Secrets User",
+                    scope=vault_id,
+                    reason="Nodes read the munge key, which is all that this vault holds",
+                ),
+            },
+        )
+        self.disk = _disk(scope, place, disk_gib, protect)
+        if protect:
+            lock(scope, place=place, id="slurm-vault", resource_id=vault_id)
+            lock(scope, place=place, id="slurm-disk", resource_id=self.disk.id)
+
+
+def _vault(scope: Construct, place: Placement, egress_address: str, protect: bool) -> KeyVault:
+    ranges = [f"{egress_address}/32"] if egress_address else []
+    return KeyVault(
+        scope,
+        "slurm-vault",
+        name=unique_name(scope, "slurm_key_vault", place),
+        resource_group_name=place.resource_group,
+        location=place.location,
+        tenant_id=client_config(scope).tenant_id,
+        sku_name="standard",
+        rbac_authorization_enabled=True,
+        purge_protection_enabled=True,
+        soft_delete_retention_days=_KEPT_DAYS,
+        public_network_access_enabled=bool(ranges),
+        network_acls=NetworkAcls(default_action="Deny", bypass="None", ip_rules=ranges or None),
+        tags=place.tags,
+        lifecycle=kept(protect),
+    )
+
+
+def _disk(scope: Construct, place: Placement, gib: int, protect: bool) -> ManagedDisk:
+    return ManagedDisk(
+        scope,
+        "slurm-disk",
+        name=place.name("managed_disk", "slurm-scheduler"),
+        resource_group_name=place.resource_group,
+        location=place.location,
+        zone=None if place.zone is None else str(place.zone),
+        storage_account_type="Premium_LRS",
+        create_option="Empty",
+        disk_size_gb=gib,
+        network_access_policy="DenyAll",
+        public_network_access_enabled=False,
+        tags=place.tags,
+        lifecycle=kept(protect),
+    )

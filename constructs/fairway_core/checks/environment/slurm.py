@@ -1,0 +1,69 @@
+"""Rules on clusters with Slurm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog import images
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.environment import places
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_core.catalog import Image, VmSize
+
+# What nodes with an HPC image need at least, drivers and all.
+_BOOT_SECONDS = 300
+
+
+@check("slurm-image", Severity.ERROR, Subject.ENVIRONMENT, at=places.slurm_images)
+def slurm_image(size: VmSize, image: Image) -> Iterator[Fault]:
+    """An image whose distribution has no Slurm that fits the scheduler's.
+
+    Nodes install Slurm from the distribution's own packages. Those of Ubuntu 24.04 have 23.11,
+    which is the scheduler's too; Ubuntu 22.04 has 21.08, which knows neither nodes that come
+    and go as these do nor today's control groups, and Enterprise Linux has none.
+
+    Wrong:
+        clusters:
+          nd:
+            engine: slurm
+            size: Standard_ND96isr_H100_v5
+            nodes: {min: 0, max: 4}
+            image: ubuntu-hpc-2204
+            mounts: [data]
+
+    Right:
+        clusters:
+          nd: {engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]}
+    """
+    if image.slurm:
+        return
+    fitting = [each.alias for each in images().values() if each.slurm and each.fits(size)]
+    mend = f"take `image: {fitting[0]}`" if fitting else "take another size, or `engine: ssh`"
+    yield Fault(f"image `{image.alias}` has no Slurm 23.11 in its distribution", mend)
+
+
+@check("short-idle", Severity.WARNING, Subject.ENVIRONMENT, at=places.idle_times)
+def short_idle(idle: float) -> Iterator[Fault]:
+    """Nodes that are deleted sooner than Azure could bring new ones.
+
+    A node of an HPC image takes five to ten minutes to boot. Where the queue is empty for a
+    moment only, waiting for the next job costs less than that.
+
+    Wrong:
+        slurm: {idle: 2m}
+        clusters:
+          nd: {engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]}
+
+    Right:
+        slurm: {idle: 10m}
+        clusters:
+          nd: {engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]}
+    """
+    if idle < _BOOT_SECONDS:
+        yield Fault(
+            f"nodes go after {idle:.0f} s, and a new one takes longer to come", "for example 10m"
+        )

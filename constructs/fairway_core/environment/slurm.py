@@ -1,0 +1,153 @@
+"""Clusters whose jobs Slurm queues: partitions of nodes that come and go, and their scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from fairway_core.catalog import limit, vm_size
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.cluster import Nodes
+from fairway_core.environment.values import offered_size
+from fairway_core.spans import Span
+from fairway_core.target import NodeRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Slurm looks each half minute, and Azure takes some minutes for a node either way.
+_SHORTEST_IDLE = 60.0
+# A partition of this name would be the pattern of all others.
+_SLURMS_OWN = "default"
+# What the scheduler's own resources are called.
+_SCHEDULER = "slurm-scheduler"
+
+
+def _long_enough(seconds: float) -> float:
+    if seconds < _SHORTEST_IDLE or seconds % 1:
+        raise FieldError("nodes stay idle for at least a minute", "for example 10m")
+    return seconds
+
+
+class Slurm(Model, defer_build=True):
+    """The scheduler of the clusters with `engine: slurm`: one VM for all of them.
+
+    Its jobs, and with `accounting` the history of all jobs, are on a disk that outlives it.
+    """
+
+    scheduler_size: str = "Standard_D4s_v6"
+    """The VM size of the scheduler; it runs no jobs."""
+    accounting: bool = True
+    """Whether the history of all jobs is kept in a database, which `sacct` reads."""
+    idle: Annotated[Span, AfterValidator(_long_enough)] = 600
+    """For how long a node that nobody needs stays before it is deleted."""
+    disk_gib: int = Field(default=64, ge=8, le=4096)
+    """The size of the disk with jobs and history; it can grow later."""
+
+    @field_validator("scheduler_size")
+    @classmethod
+    def _can_be_had(cls, name: str) -> str:
+        size = offered_size(name)
+        if size.architecture != "x64":
+            raise FieldError(f"`{name}` is an Arm size", "take Standard_D4s_v6 or a larger one")
+        return size.name
+
+
+class SlurmNodes(Nodes, defer_build=True):
+    """A partition of Slurm: one scale set, whose nodes reach each other over InfiniBand.
+
+    `nodes` is `{min, max}`: Slurm starts nodes for the jobs in its queue and deletes those
+    that were idle for as long as `slurm.idle`; `min` nodes stay. A number is that many nodes
+    at all times. A job takes nodes of one partition, as InfiniBand does not leave a scale set.
+
+    All nodes and the scheduler see the first file system of `mounts`, where jobs have their
+    files. A node that fails its health check takes no jobs, and is deleted when it is idle.
+    """
+
+    engine: Literal["slurm"]
+    """`slurm`: Slurm queues and runs the jobs, on nodes that come and go."""
+    nodes: Annotated[int, Field(ge=1)] | NodeRange
+    """How many nodes there are, or `{min, max}` between which Slurm starts and deletes them."""
+
+    @model_validator(mode="after")
+    def _one_placement_group_holds_them(self) -> Self:
+        most = limit("placement_group_vms")
+        if self.node_range.max > most:
+            raise FieldError(
+                f"a partition is one scale set, which holds at most {most} nodes with InfiniBand",
+                "make several clusters for separate jobs",
+                ("nodes",) if isinstance(self.nodes, int) else ("nodes", "max"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _nodes_share_a_folder(self) -> Self:
+        if not self.mounts:
+            raise FieldError(
+                "scheduler and nodes need a folder that all of them see",
+                "add `mounts: [NAME]` with a name under `filesystems:`",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _slurm_brings_nodes_back_itself(self) -> Self:
+        spot = self.spot_options
+        if spot is None:
+            return self
+        if spot.eviction != "delete":
+            raise FieldError(
+                "Slurm asks for a new node where one was taken away",
+                "take `eviction: delete`",
+                ("spot", "eviction"),
+            )
+        if spot.restore is not None:
+            raise FieldError(
+                "Slurm asks for a new node where one was taken away",
+                "leave it out",
+                ("spot", "restore"),
+            )
+        return self
+
+    @property
+    def node_range(self) -> NodeRange:
+        """The least and the largest number of nodes."""
+        if isinstance(self.nodes, int):
+            return NodeRange(min=self.nodes, max=self.nodes)
+        return self.nodes
+
+    @property
+    def nodes_of_a_job(self) -> int:
+        """The most nodes that one job can take."""
+        return self.node_range.max
+
+
+def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:
+    """Raises FieldError where partitions and their scheduler do not go together."""
+    partitions = [name for name, one in clusters.items() if isinstance(one, SlurmNodes)]
+    if slurm is not None and not partitions:
+        raise FieldError("no cluster has `engine: slurm`", "leave `slurm:` out", ("slurm",))
+    if partitions and _SCHEDULER in clusters:
+        raise FieldError(
+            f"`{_SCHEDULER}` is what the scheduler is called",
+            "choose another name",
+            ("clusters", _SCHEDULER),
+        )
+    if _SLURMS_OWN in partitions:
+        raise FieldError(
+            f"`{_SLURMS_OWN}` is no name for a partition of Slurm's",
+            "choose another name",
+            ("clusters", _SLURMS_OWN),
+        )
+
+
+def slurm_memory_mib(size: str) -> int:
+    """What jobs may use of a node's memory, in MiB; the rest is the system's.
+
+    A node that has less than Slurm was told takes no jobs. What a VM sees is a little less
+    than Azure's number, and the system and its file caches need some of it.
+
+    >>> slurm_memory_mib("Standard_ND96isr_H100_v5")
+    1848320
+    """
+    return vm_size(size).memory_gib * 1024 * 95 // 100

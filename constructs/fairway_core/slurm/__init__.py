@@ -1,0 +1,43 @@
+"""Slurm as Fairway configures it: one description, the same files for Azure and for one machine.
+
+`render` writes the configuration of a `SlurmCluster`, `install` the programs that it names.
+Neither needs Terraform or Azure, so that tests and the simulator run the very files that nodes get.
+"""
+
+from fairway_core.slurm.cluster import (
+    Accounting,
+    Cloud,
+    Gpus,
+    Partition,
+    Paths,
+    Programs,
+    SlurmCluster,
+    Timing,
+)
+from fairway_core.slurm.rendering import render
+from fairway_core.slurm.scripts import (
+    NodeFacts,
+    archive,
+    cloud_programs,
+    install,
+    modules,
+    node_scripts,
+)
+
+__all__ = [
+    "Accounting",
+    "Cloud",
+    "Gpus",
+    "NodeFacts",
+    "Partition",
+    "Paths",
+    "Programs",
+    "SlurmCluster",
+    "Timing",
+    "archive",
+    "cloud_programs",
+    "install",
+    "modules",
+    "node_scripts",
+    "render",
+]

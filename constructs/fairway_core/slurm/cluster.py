@@ -1,0 +1,175 @@
+"""A Slurm cluster as plain data: all in which one on Azure differs from one on a single machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# Where programs, prolog and epilog of the project lie on schedulers and nodes.
+PROGRAMS = "/usr/local/lib/fairway/slurm"
+
+SLURMCTLD_PORT = 6817
+SLURMD_PORT = 6818
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpus:
+    """The GPUs of a node as Slurm's GRES: one device file each, in the order of their numbers.
+
+    `numa` is the NUMA domain of each, where it is known: Slurm then gives a task cores beside
+    its GPU.
+    """
+
+    type: str
+    files: tuple[str, ...]
+    numa: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """A partition and its nodes, `NAME-[first…first+count-1]`, all alike: one scale set.
+
+    `memory_mib` is what jobs may use. With `cloud` the nodes come and go, and the first `kept`
+    of them stay. `address` and `port` are for nodes that share one machine: node number n
+    listens on `port` + n.
+    """
+
+    name: str
+    count: int
+    cpus: int
+    memory_mib: int
+    sockets: int = 1
+    cores_per_socket: int | None = None
+    threads_per_core: int = 1
+    gpus: Gpus | None = None
+    features: tuple[str, ...] = ()
+    cloud: bool = False
+    kept: int = 0
+    first: int = 0
+    address: str = ""
+    port: int | None = None
+    default: bool = False
+
+    def numbered(self, first: int, count: int) -> str:
+        """Slurm's host list of `count` nodes from that number on.
+
+        >>> Partition(name="nd", count=4, cpus=1, memory_mib=1).numbered(0, 4)
+        'nd-[0-3]'
+        """
+        if count == 1:
+            return f"{self.name}-{first}"
+        return f"{self.name}-[{first}-{first + count - 1}]"
+
+    @property
+    def nodes(self) -> str:
+        """Slurm's host list of all nodes."""
+        return self.numbered(self.first, self.count)
+
+    @property
+    def node_names(self) -> list[str]:
+        """The name of each node."""
+        return [f"{self.name}-{number}" for number in range(self.first, self.first + self.count)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """The programs that start and delete nodes, and Slurm's patience with them in seconds.
+
+    A node that nobody used for `idle` is deleted. `resume` is from asking for a node until it
+    registers, `suspend` from deleting one until its name is used again.
+    """
+
+    resume_program: str = f"{PROGRAMS}/resume"
+    suspend_program: str = f"{PROGRAMS}/suspend"
+    resume_fail_program: str = f"{PROGRAMS}/resume-fail"
+    idle: int = 600
+    resume: int = 1800
+    suspend: int = 180
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accounting:
+    """slurmdbd: its host as slurmctld sees it, and where its database listens.
+
+    With `database_port` MariaDB is reached there, and by a socket without it.
+    `database_password` is only for a database on one's own machine that knows no users by
+    their socket; slurmdbd.conf is then to be readable by its user alone.
+    """
+
+    host: str = "localhost"
+    port: int = 6819
+    database: str = "slurm_acct_db"
+    database_user: str = "slurm"
+    database_host: str = "localhost"
+    database_port: int | None = None
+    database_password: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Folders of daemons; `%n` stands for a node's name where several are on one machine."""
+
+    state: str = "/var/lib/fairway-slurm/state"
+    spool: str = "/var/spool/slurmd"
+    run: str = "/run/slurm"
+    log: str = "/var/log/slurm"
+    temporary: str = ""
+    munge_socket: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Programs:
+    """Prolog, epilog and health check by their paths; an empty one is not run."""
+
+    prolog: str = f"{PROGRAMS}/prolog"
+    epilog: str = f"{PROGRAMS}/epilog"
+    health_check: str = f"{PROGRAMS}/health-check"
+    health_check_seconds: int = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How long the daemons wait, in seconds.
+
+    `credential` is for how long a launch is valid, and so for how long a requeued job waits;
+    0 keeps Slurm's two minutes. A job is told to end, and killed `kill_wait` later. With
+    `eager` scheduling starts at once, which suits few jobs.
+    """
+
+    credential: int = 0
+    slurmd: int = 120
+    kill_wait: int = 30
+    min_job_age: int = 3600
+    eager: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmCluster:
+    """What `render` writes a configuration of.
+
+    `address` is where `host` is reached. With `containment` "cgroup" jobs get the cores, the
+    memory and the GPUs that they asked for and no others; "none" is for a machine without
+    systemd. With `configless` nodes fetch all files from slurmctld.
+
+    >>> nodes = Partition(name="nd", count=2, cpus=96, memory_mib=1_800_000, cloud=True)
+    >>> SlurmCluster(name="lab", host="lab-scheduler", address="10.0.0.4",
+    ...              partitions=(nodes,), cloud=Cloud()).cloud.idle
+    600
+    """
+
+    name: str
+    host: str
+    partitions: tuple[Partition, ...]
+    address: str = ""
+    slurmctld_port: int = SLURMCTLD_PORT
+    slurmd_port: int = SLURMD_PORT
+    user: str = "slurm"
+    node_user: str = "root"
+    paths: Paths = Paths()
+    programs: Programs = Programs()
+    timing: Timing = Timing()
+    containment: Literal["cgroup", "none"] = "cgroup"
+    configless: bool = True
+    cloud: Cloud | None = None
+    accounting: Accounting | None = None
+    max_array_size: int = 100_001

@@ -1,0 +1,154 @@
+"""Nodes that are wanted become instances, and those that are not wanted any more are deleted."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from . import slurm
+from .ledger import locked, opened
+from .requests import Failure
+from .scale_set import ScaleSetClient
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from .ledger import Ledger
+    from .metadata import Tokens
+    from .requests import Answer
+    from .scale_set import Instance, Size
+    from .settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+class Capacity:
+    """One scale set and its ledger; programs may work on it side by side."""
+
+    def __init__(self, settings: Settings, tokens: Tokens, name: str) -> None:
+        self._settings = settings
+        self._name = name
+        self._client = ScaleSetClient(settings, tokens, settings.scale_sets[name].id)
+
+    def grow(self, names: list[str]) -> None:
+        """Instances for these nodes; those that cannot be had go back to the cloud.
+
+        A node whose instance Azure took away without Slurm's noticing gets a new one.
+        """
+        with opened(self._settings, self._name) as ledger:
+            ledger.want(names)
+        reason = "Azure made fewer instances than it was asked for"
+        try:
+            started = self._ask_for_more(names)
+            if started is None:
+                return
+            self._client.wait(started)
+        except Failure as failure:
+            reason = str(failure)
+            _log.error("%s: %s", self._name, failure)
+        self.make_do(reason)
+
+    def release(self, names: list[str]) -> None:
+        """Deletes the instances of these nodes, and any that an earlier call left over."""
+        with opened(self._settings, self._name) as ledger:
+            leaving = ledger.release(names)
+        self.delete(leaving)
+
+    def delete(self, instances: list[str]) -> None:
+        """Deletes instances by number and waits for it; those that are gone are gone."""
+        if not instances:
+            return
+        # Azure refuses all where one is not there.
+        known = {each.id: each for each in self._client.instances()}
+        present = [id for id in instances if id in known and not known[id].leaving]  # noqa: A001
+        if present:
+            _log.info("%s: deleting %s", self._name, " ".join(present))
+            try:
+                self._client.wait(self._client.delete(present))
+            except Failure as failure:
+                # `reconcile` tries again: they stand in the ledger.
+                _log.error("%s: %s", self._name, failure)
+                return
+        there = {each.id for each in self._client.instances()}
+        with opened(self._settings, self._name) as ledger:
+            for id in set(ledger.leaving) - there:  # noqa: A001
+                del ledger.leaving[id]
+
+    def instances(self) -> list[Instance]:
+        """All instances of the scale set."""
+        return self._client.instances()
+
+    def make_do(self, reason: str) -> None:
+        """Gives nodes back to Slurm for which Azure has made no instance; `reason` says why.
+
+        While Azure is at work it is too early to tell: whoever waits for that work tells it.
+        """
+        if self._client.size().busy:
+            return
+        instances = self._client.instances()
+        failed = [each.id for each in instances if each.failed]
+        with opened(self._settings, self._name) as ledger:
+            short = max(0, len(ledger.wanted) - len(free(instances, ledger)))
+            given_up = ledger.give_up(short)
+            for id in failed:  # noqa: A001
+                ledger.leaving.setdefault(id, time.time())
+        self.delete(failed)
+        if not given_up:
+            return
+        with locked(self._scale_lock):
+            size, there = self._client.size(), len(self._client.instances())
+            if not size.busy and size.capacity > there:
+                self._settle(there)
+        _log.warning("%s: no instance for %s: %s", self._name, " ".join(given_up), reason)
+        slurm.update_nodes(self._settings, given_up, "power_down_force", f"Azure: {reason}")
+
+    def _ask_for_more(self, names: list[str]) -> Answer | None:
+        """Raises the capacity by what is missing; None where enough is under way already."""
+        with locked(self._scale_lock):
+            size, instances = self._client.size(), self._client.instances()
+            with opened(self._settings, self._name) as ledger:
+                ledger.want(lost(instances, ledger, among=names))
+                missing = len(ledger.wanted) - len(free(instances, ledger))
+            absent = max(0, size.capacity - len(instances))
+            if size.busy:
+                missing -= absent
+            elif absent and missing > 0:
+                # Evicted: Azure would not make them again for a capacity that it has already.
+                size = self._settle(len(instances))
+            if missing <= 0:
+                return None
+            _log.info("%s: %d more instances", self._name, missing)
+            return self._client.set_capacity(size, size.capacity + missing)
+
+    @property
+    def _scale_lock(self) -> Path:
+        return self._settings.state_folder / f"{self._name}.scale"
+
+    def _settle(self, count: int) -> Size:
+        """Says that what is there is all that there should be, which deletes nothing."""
+        self._client.wait(self._client.set_capacity(self._client.size(), count))
+        return self._client.size()
+
+
+def lost(instances: list[Instance], ledger: Ledger, among: Collection[str]) -> list[str]:
+    """Takes the names of instances that Azure took away from the ledger; answers with them."""
+    there = {each.id for each in instances if not each.leaving}
+    gone = [
+        name
+        for name, claim in ledger.claims.items()
+        if name in among and claim.instance not in there
+    ]
+    for name in gone:
+        _log.warning("%s: Azure took instance %s away", name, ledger.claims[name].instance)
+        del ledger.claims[name]
+    return gone
+
+
+def free(instances: list[Instance], ledger: Ledger) -> list[Instance]:
+    """Instances that work or will work, and are no node yet."""
+    taken = {claim.instance for claim in ledger.claims.values()} | set(ledger.leaving)
+    return [
+        each for each in instances if each.id not in taken and not each.failed and not each.leaving
+    ]

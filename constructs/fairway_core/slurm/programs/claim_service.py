@@ -1,0 +1,91 @@
+"""Tells a booting instance which node it is: `POST /claim` on the scheduler, inside the network.
+
+Question and answer are signed by munge: root on a machine that has the cluster's key asks,
+and whoever answers has it too. That is the trust that slurmd itself rests on. Asking again
+gives the same name: an instance that restarts stays the node that it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+from . import munge
+from . import settings as settings_file
+from .ledger import opened
+from .log import log_to
+
+if TYPE_CHECKING:
+    from .settings import Settings
+
+_log = logging.getLogger(__name__)
+_LONGEST = 16_384
+
+
+class ClaimServer(ThreadingHTTPServer):
+    """The service; each question is answered by a thread of its own."""
+
+    daemon_threads = True
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        super().__init__((settings.claim_address, settings.claim_port), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ClaimServer
+    timeout = 30
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        if self.path != "/claim" or not 0 < length <= _LONGEST:
+            self._answer(404, "")
+            return
+        try:
+            credential = self.rfile.read(length).decode("ascii")
+            name = claim(self.server.settings, credential, str(self.client_address[0]))
+            self._answer(200, munge.encode(self.server.settings, {"name": name}))
+        except (munge.Refused, UnicodeDecodeError) as error:
+            _log.warning("%s: %s", self.client_address[0], error)
+            self._answer(403, "")
+
+    def _answer(self, status: int, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Says nothing: what matters is logged where it happens."""
+
+
+def claim(settings: Settings, credential: str, address: str) -> str | None:
+    """The name of the instance that asks from that address; None while none is needed.
+
+    Raises Refused for a question that root of one of the nodes did not ask.
+    """
+    question, uid = munge.decode(settings, credential)
+    if uid != 0:
+        raise munge.Refused(f"user {uid} is not root")
+    scale_set, vm, instance = (str(question.get(key, "")) for key in ("scale_set", "vm", "id"))
+    if scale_set not in settings.scale_sets or not vm or not instance.isdigit():
+        raise munge.Refused("no instance of a scale set of ours")
+    with opened(settings, scale_set) as ledger:
+        name = ledger.claim(vm, instance, address)
+    _log.info("%s instance %s at %s is %s", scale_set, instance, address, name or "not needed")
+    return name
+
+
+def main() -> int:
+    """Serves until it is stopped."""
+    settings = settings_file.load()
+    log_to(settings)
+    ClaimServer(settings).serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

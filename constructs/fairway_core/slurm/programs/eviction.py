@@ -1,0 +1,123 @@
+"""Watches what Azure plans for this VM, and leaves the node in order before it happens.
+
+Spot capacity is taken back with half a minute's notice, maintenance is told some minutes
+ahead. The node takes no new job, its jobs go back to the queue, which tells them so and
+gives them Slurm's KillWait; then Azure hears that it need not wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import settings as settings_file
+from . import slurm
+from .log import log_to
+from .metadata import acknowledge, events, instance
+from .requests import Failure
+
+if TYPE_CHECKING:
+    from .settings import Settings
+
+_log = logging.getLogger(__name__)
+# A freeze only lasts seconds, and memory and network connections outlive it.
+_ENDS = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
+_DELETED = frozenset({"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN"})
+_SECOND = 1.0
+# Of a notice, what is kept for telling Azure.
+_RESERVE = timedelta(seconds=3)
+_LONGEST = timedelta(minutes=2)
+_NAME = re.compile(r"-N (\S+)")
+
+
+def main() -> int:
+    """Watches until it is stopped."""
+    settings = settings_file.load()
+    log_to(settings)
+    me, done = instance(settings)["name"], set[str]()
+    while True:
+        watch(settings, me, done)
+        time.sleep(_SECOND)
+
+
+def watch(settings: Settings, me: str, done: set[str]) -> None:
+    """Looks once, and deals with what is new; `done` are the ids of events dealt with."""
+    try:
+        planned = events(settings)
+    except Failure as failure:
+        _log.warning("%s", failure)
+        return
+    for event in planned:
+        id = str(event.get("EventId"))  # noqa: A001
+        if me in event.get("Resources", []) and event.get("EventType") in _ENDS and id not in done:
+            done.add(id)
+            leave(settings, event)
+
+
+def leave(settings: Settings, event: dict[str, Any]) -> None:
+    """Drains the node, sends its jobs back to the queue, and tells Azure when they are gone."""
+    kind = event["EventType"]
+    _log.warning("Azure announces %s, not before %s", kind, event.get("NotBefore") or "now")
+    try:
+        name = node_name(settings)
+        # Slurm itself had it deleted: a node that is drained now would stay so as cloud.
+        if not slurm.states(settings).get(name, frozenset()) & _DELETED:
+            slurm.update_nodes(settings, [name], "drain", f"Azure: {kind}")
+            for job in _jobs(settings, name):
+                _requeue(settings, job)
+            _wait_for_jobs(settings, name, _deadline(event))
+    except (slurm.CommandFailed, OSError) as error:
+        _log.error("%s", error)
+    try:
+        acknowledge(settings, event["EventId"])
+    except Failure as failure:
+        # It then happens when the notice is over.
+        _log.warning("%s", failure)
+
+
+def node_name(settings: Settings) -> str:
+    """The name under which slurmd runs here; OSError where it was given none."""
+    found = _NAME.search(Path(settings.name_file).read_text(encoding="utf-8"))
+    if found is None:
+        raise OSError(f"{settings.name_file} names no node")
+    return found[1]
+
+
+def _requeue(settings: Settings, job: str) -> None:
+    try:
+        slurm.run(settings, "scontrol", "requeue", job, timeout=10)
+        _log.info("job %s is back in the queue", job)
+    except slurm.CommandFailed as error:
+        # It was submitted with --no-requeue: then it ends with the node.
+        _log.warning("%s", error)
+
+
+def _jobs(settings: Settings, name: str) -> list[str]:
+    """The ids of the jobs on this node, each element of an array by its own."""
+    states = "running,configuring,suspended,completing"
+    text = slurm.run(settings, "squeue", "-h", "-w", name, "-t", states, "-o", "%A", timeout=10)
+    return sorted(set(text.split()))
+
+
+def _wait_for_jobs(settings: Settings, name: str, deadline: datetime) -> None:
+    while datetime.now(UTC) < deadline and _jobs(settings, name):
+        time.sleep(_SECOND)
+
+
+def _deadline(event: dict[str, Any]) -> datetime:
+    """Until when jobs may end by themselves: shortly before Azure acts."""
+    latest = datetime.now(UTC) + _LONGEST
+    try:
+        return min(latest, parsedate_to_datetime(str(event.get("NotBefore"))) - _RESERVE)
+    except (TypeError, ValueError):
+        return datetime.now(UTC) + _LONGEST / 4
+
+
+if __name__ == "__main__":
+    sys.exit(main())

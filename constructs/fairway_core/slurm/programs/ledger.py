@@ -1,0 +1,124 @@
+"""Which instance is which node: a file for each scale set, on the disk that survives the VM."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .settings import Settings
+
+
+@dataclass
+class Claim:
+    """The instance that is a node: its number and its unique id, where it is, since when."""
+
+    instance: str
+    vm: str
+    address: str = ""
+    since: float = 0.0
+
+
+@dataclass
+class Ledger:
+    """What the scheduler knows of the nodes of one scale set.
+
+    `wanted` are names that Slurm asked for and no instance has yet, `claims` those that one
+    has. `leaving` are instances to be deleted, and `unnamed` those that were seen without a
+    name; each with the time.
+    """
+
+    wanted: dict[str, float] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    leaving: dict[str, float] = field(default_factory=dict)
+    unnamed: dict[str, float] = field(default_factory=dict)
+
+    def want(self, names: list[str]) -> None:
+        """Slurm asks for these nodes; one that has an instance already keeps it."""
+        for name in names:
+            if name not in self.claims:
+                self.wanted.setdefault(name, time.time())
+
+    def release(self, names: list[str]) -> list[str]:
+        """Slurm is done with these nodes; answers with the instances that are to be deleted."""
+        for name in names:
+            self.wanted.pop(name, None)
+            claim = self.claims.pop(name, None)
+            if claim:
+                self.leaving[claim.instance] = time.time()
+        return sorted(self.leaving)
+
+    def claim(self, vm: str, instance: str, address: str) -> str | None:
+        """The name of that VM: the one it has, or the wanted one that waited longest."""
+        for name, claim in self.claims.items():
+            if claim.vm == vm:
+                claim.address = address
+                return name
+        if instance in self.leaving or not self.wanted:
+            return None
+        name = min(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
+        del self.wanted[name]
+        self.unnamed.pop(instance, None)
+        self.claims[name] = Claim(instance, vm, address, time.time())
+        return name
+
+    def give_up(self, count: int) -> list[str]:
+        """Takes that many names off the wanted ones, those that were asked for last first."""
+        last = sorted(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
+        given_up = last[len(last) - count :]
+        for name in given_up:
+            del self.wanted[name]
+        return given_up
+
+
+@contextmanager
+def opened(settings: Settings, scale_set: str) -> Iterator[Ledger]:
+    """The ledger of that scale set, for one program at a time; saved when it is done with it."""
+    folder = settings.state_folder
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{scale_set}.json"
+    with locked(folder / f"{scale_set}.ledger"):
+        ledger = _read(file)
+        before = asdict(ledger)
+        yield ledger
+        if asdict(ledger) != before:
+            _write(file, ledger)
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Waits until nobody else is in here."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _read(file: Path) -> Ledger:
+    if not file.exists():
+        return Ledger()
+    data = json.loads(file.read_text(encoding="utf-8"))
+    claims = {name: Claim(**claim) for name, claim in data.pop("claims").items()}
+    return Ledger(claims=claims, **data)
+
+
+def _write(file: Path, ledger: Ledger) -> None:
+    """Whole or not at all, and on the disk before anybody hears of it."""
+    draft = file.with_suffix(".new")
+    with draft.open("w", encoding="utf-8") as out:
+        json.dump(asdict(ledger), out, indent=1, sort_keys=True)
+        out.flush()
+        os.fsync(out.fileno())
+    draft.replace(file)
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("-")[2])

@@ -1,0 +1,97 @@
+"""Makes an instance a node: the munge key, a name of the scheduler's, and slurmd with it.
+
+Runs at each boot. While the scheduler needs no further node, or is not there yet, it asks
+again; `reconcile` deletes an instance that nobody needs.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import munge
+from . import settings as settings_file
+from .log import log_to
+from .metadata import Tokens, instance
+from .requests import Failure
+from .vault import install_key, read_key
+
+if TYPE_CHECKING:
+    from .settings import Settings
+
+_log = logging.getLogger(__name__)
+_TIMEOUT = 30.0
+
+
+def main() -> int:
+    """Answers with 0 when slurmd was started; until then it goes on asking."""
+    settings = settings_file.load()
+    log_to(settings)
+    tokens = Tokens(settings)
+    while not _has_key(settings, tokens):
+        time.sleep(settings.poll)
+    me = instance(settings)
+    while (name := ask_for_name(settings, me)) is None:
+        time.sleep(settings.poll)
+    _log.info("this is %s", name)
+    start(settings, name)
+    return 0
+
+
+def ask_for_name(settings: Settings, me: dict[str, str]) -> str | None:
+    """The name that the scheduler gives this instance; None where it gives none now."""
+    question = {"scale_set": settings.partition, "vm": me["vm"], "id": me["id"].split("/")[-1]}
+    host = settings.scheduler.partition(":")[0]
+    url = f"http://{host}:{settings.claim_port}/claim"
+    try:
+        credential = munge.encode(settings, question).encode()
+        with urllib.request.urlopen(url, data=credential, timeout=_TIMEOUT) as response:
+            answer, uid = munge.decode(settings, response.read().decode("ascii"))
+    except (OSError, ValueError, munge.Refused) as error:
+        _log.warning("%s: %s", url, error)
+        return None
+    if uid not in (0, munge.trusted_user(settings)):
+        _log.warning("%s: user %d does not speak for the scheduler", url, uid)
+        return None
+    name = answer.get("name")
+    return str(name) if name else None
+
+
+def start(settings: Settings, name: str) -> None:
+    """Starts slurmd under that name, which the machine then has too, as MPI expects it.
+
+    The first time slurmd says that the machine has just booted: it may have waited for its
+    name, and Slurm takes no node that booted before it was asked for.
+    """
+    options = f"-N {name} --conf-server {settings.scheduler}"
+    new = f'SLURMD_OPTIONS="{options}"\n'
+    file = Path(settings.name_file)
+    if not file.exists() or file.read_text(encoding="utf-8") != new:
+        file.write_text(new, encoding="utf-8")
+    Path(settings.first_file).write_text('SLURMD_FIRST="-b"\n', encoding="utf-8")
+    subprocess.run([*settings.set_host_name, name], check=True)
+    subprocess.run(settings.start, check=True)
+
+
+def _has_key(settings: Settings, tokens: Tokens) -> bool:
+    try:
+        key = read_key(settings, tokens)
+    except Failure as failure:
+        _log.warning("%s", failure)
+        return False
+    if key is None:
+        _log.info("the scheduler has put no key into the vault yet")
+        return False
+    if install_key(settings, key):
+        subprocess.run(settings.restart_munge, check=True)
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

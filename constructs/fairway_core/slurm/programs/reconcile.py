@@ -1,0 +1,102 @@
+"""Each minute: holds what Slurm thinks, what the ledger says and what Azure has together.
+
+Azure takes Spot nodes away, programs are cut off, and the scheduler restarts. Whatever was
+left undone is done here: so a node that is gone is cloud again, and no instance stays that
+nobody needs.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from . import settings as settings_file
+from . import slurm
+from .capacity import Capacity, free, lost
+from .ledger import locked, opened
+from .log import log_to
+from .metadata import Tokens
+from .requests import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .ledger import Ledger
+    from .scale_set import Instance
+    from .settings import Settings
+
+_log = logging.getLogger(__name__)
+# Long enough for a resume program, which does the same, to be done with it.
+_OVERDUE = 120.0
+
+
+def main() -> int:
+    """One round over all scale sets; 1 where one of them could not be dealt with."""
+    settings = settings_file.load()
+    log_to(settings)
+    tokens, failed = Tokens(settings), False
+    with locked(settings.state_folder / "reconcile"):
+        for name in settings.scale_sets:
+            try:
+                reconcile(settings, Capacity(settings, tokens, name), name)
+            except (Failure, slurm.CommandFailed) as error:
+                _log.error("%s: %s", name, error)
+                failed = True
+    return int(failed)
+
+
+def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
+    """One round over one scale set."""
+    instances = capacity.instances()
+    with opened(settings, name) as ledger:
+        gone = lost(instances, ledger, among=list(ledger.claims))
+        _mark_orphans(ledger, instances, settings.orphan_after)
+        leaving = sorted(ledger.leaving)
+        overdue = any(time.time() - since > _OVERDUE for since in ledger.wanted.values())
+    slurm.update_nodes(settings, gone, "power_down_force", "Azure: the instance is gone")
+    if overdue:
+        capacity.make_do("the instance was not made in time")
+    capacity.delete(leaving)
+    states = slurm.states(settings)
+    slurm.update_nodes(settings, _held(states, name), "resume")
+    kept = [f"{name}-{number}" for number in range(settings.scale_sets[name].kept)]
+    slurm.update_nodes(settings, _asleep(states, kept), "power_up")
+
+
+def _asleep(states: Mapping[str, frozenset[str]], names: list[str]) -> list[str]:
+    """Those of the nodes that are in the cloud and not on their way."""
+    return [
+        name
+        for name in names
+        if "POWERED_DOWN" in states.get(name, ())
+        and not states[name] & {"POWERING_UP", "POWER_UP", "POWERING_DOWN"}
+    ]
+
+
+def _held(states: Mapping[str, frozenset[str]], partition: str) -> list[str]:
+    """Nodes that are cloud again and still down or drained: the next instance is a new one."""
+    return [
+        name
+        for name, state in states.items()
+        if name.rpartition("-")[0] == partition
+        and "POWERED_DOWN" in state
+        and state & {"DOWN", "DRAIN"}
+    ]
+
+
+def _mark_orphans(ledger: Ledger, instances: list[Instance], after: float) -> None:
+    """Instances that were there for long and have no name go, except those that are wanted."""
+    now, nameless = time.time(), free(instances, ledger)
+    ledger.unnamed = {each.id: ledger.unnamed.get(each.id, now) for each in nameless}
+    old = [id for id, since in ledger.unnamed.items() if now - since >= after]  # noqa: A001
+    surplus = max(0, len(nameless) - len(ledger.wanted))
+    for id in sorted(old, key=lambda each: ledger.unnamed[each])[:surplus]:  # noqa: A001
+        _log.warning("nobody needs instance %s", id)
+        ledger.leaving[id] = now
+        del ledger.unnamed[id]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

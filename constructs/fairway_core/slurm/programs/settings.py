@@ -1,0 +1,79 @@
+"""What differs from cluster to cluster: one JSON file, whose path FAIRWAY_SLURM_SETTINGS names."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+_START = ("systemctl", "restart", "slurmd.service", "fairway-slurm-eviction.service")
+DEFAULT_PATH = "/etc/fairway/slurm.json"
+
+
+@dataclass(frozen=True)
+class ScaleSet:
+    """The nodes of a partition: the resource id of their scale set, and how many always stay."""
+
+    id: str
+    kept: int = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """See `load`; times are in seconds.
+
+    `authority` is a file of certificates to trust, `bin` the folder of Slurm's and munge's
+    commands where they are not on PATH, `user` the one that slurmctld runs as. `patience` is
+    for how long Azure may work on a change, and `orphan_after` for how long an instance may
+    be there that nobody needs. A node's own are `partition`, `scheduler` (HOST:PORT of
+    slurmctld), `name_file` and `first_file`, which its slurmd reads, and the commands that
+    start things.
+    """
+
+    scale_sets: dict[str, ScaleSet]
+    state: str = "/var/lib/fairway-slurm/nodes"
+    client_id: str = ""
+    arm: str = "https://management.azure.com"
+    metadata: str = "http://169.254.169.254"
+    vault: str = ""
+    authority: str = ""
+    secret: str = "munge-key"  # noqa: S105 - the name of the secret
+    scheduler: str = ""
+    claim_address: str = "127.0.0.1"
+    claim_port: int = 6820
+    munge_socket: str = ""
+    munge_key: str = "/etc/munge/munge.key"
+    user: str = "slurm"
+    bin: str = ""
+    log: str = ""
+    poll: float = 10.0
+    patience: float = 1500.0
+    orphan_after: float = 900.0
+    partition: str = ""
+    name_file: str = "/run/fairway-slurm-node"
+    first_file: str = "/run/fairway-slurm-first"
+    start: tuple[str, ...] = _START
+    restart_munge: tuple[str, ...] = ("systemctl", "restart", "munge.service")
+    set_host_name: tuple[str, ...] = ("hostnamectl", "set-hostname")
+
+    @property
+    def state_folder(self) -> Path:
+        """Where the scheduler remembers which instance is which node."""
+        return Path(self.state)
+
+
+def load(path: str | None = None) -> Settings:
+    """The settings of the file; ValueError names a key that none has."""
+    file = Path(path or os.environ.get("FAIRWAY_SLURM_SETTINGS") or DEFAULT_PATH)
+    data = json.loads(file.read_text(encoding="utf-8"))
+    unknown = sorted(set(data) - {field.name for field in fields(Settings)})
+    if unknown:
+        raise ValueError(f"{file}: no setting is called {unknown[0]}")
+    data["scale_sets"] = {
+        name: ScaleSet(**scale_set) for name, scale_set in data.get("scale_sets", {}).items()
+    }
+    for name in ("start", "restart_munge", "set_host_name"):
+        if name in data:
+            data[name] = tuple(data[name])
+    return Settings(**data)

@@ -1,0 +1,144 @@
+"""Slurm's configuration files, rendered from the templates in this folder."""
+
+from __future__ import annotations
+
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment as Templates
+
+    from fairway_core.slurm.cluster import Gpus, Partition, SlurmCluster
+
+
+def render(cluster: SlurmCluster) -> dict[str, str]:
+    """The text of each file, by its name in /etc/slurm.
+
+    `slurm.conf`, `cgroup.conf` and `gres.conf` always; `slurmdbd.conf` where there is
+    accounting, which Slurm wants to be of mode 600.
+
+    >>> from fairway_core.slurm import Partition, SlurmCluster
+    >>> nodes = Partition(name="n", first=1, count=3, cpus=4, memory_mib=4000)
+    >>> sorted(render(SlurmCluster(name="lab", host="localhost", partitions=(nodes,))))
+    ['cgroup.conf', 'gres.conf', 'slurm.conf']
+    """
+    files = {
+        "slurm.conf": _slurm_conf(cluster),
+        "cgroup.conf": template("cgroup.conf.j2", cluster=cluster),
+        "gres.conf": template("gres.conf.j2", gres=_gres(cluster)),
+    }
+    if cluster.accounting:
+        files["slurmdbd.conf"] = template("slurmdbd.conf.j2", cluster=cluster)
+    return files
+
+
+def _slurm_conf(cluster: SlurmCluster) -> str:
+    return template(
+        "slurm.conf.j2",
+        cluster=cluster,
+        auth_info=_auth_info(cluster),
+        controller_parameters=_controller_parameters(cluster),
+        several_on_one_machine=any(partition.port for partition in cluster.partitions),
+        nodes=[_nodes(partition) for partition in cluster.partitions],
+        partitions=[_partition(partition) for partition in cluster.partitions],
+        kept=[each.numbered(each.first, each.kept) for each in cluster.partitions if each.kept],
+    )
+
+
+def _auth_info(cluster: SlurmCluster) -> list[str]:
+    info = []
+    if cluster.paths.munge_socket:
+        info.append(f"socket={cluster.paths.munge_socket}")
+    if cluster.timing.credential:
+        info.append(f"cred_expire={cluster.timing.credential}")
+    return info
+
+
+def _controller_parameters(cluster: SlurmCluster) -> list[str]:
+    """Nodes of the cloud are idle once deleted, and reached where they last came from."""
+    parameters = ["enable_configless"] if cluster.configless else []
+    if cluster.cloud:
+        parameters.append("idle_on_node_suspend")
+        if not any(partition.address for partition in cluster.partitions):
+            parameters.append("cloud_reg_addrs")
+    return parameters
+
+
+def _nodes(partition: Partition) -> str:
+    words = [f"NodeName={partition.nodes}"]
+    if partition.address:
+        words += ["NodeHostname=localhost", f"NodeAddr={partition.address}"]
+    if partition.port:
+        last = partition.port + partition.count - 1
+        ports = str(partition.port) if partition.count == 1 else f"[{partition.port}-{last}]"
+        words.append(f"Port={ports}")
+    words.append(f"CPUs={partition.cpus}")
+    if partition.cores_per_socket is not None:
+        words += [
+            f"Sockets={partition.sockets}",
+            f"CoresPerSocket={partition.cores_per_socket}",
+            f"ThreadsPerCore={partition.threads_per_core}",
+        ]
+    words.append(f"RealMemory={partition.memory_mib}")
+    if partition.gpus:
+        words.append(f"Gres=gpu:{partition.gpus.type}:{len(partition.gpus.files)}")
+    if partition.features:
+        words.append(f"Feature={','.join(partition.features)}")
+    words.append(f"State={'CLOUD' if partition.cloud else 'UNKNOWN'}")
+    return " ".join(words)
+
+
+def _partition(partition: Partition) -> str:
+    """Jobs take nodes of one partition: so they stay where InfiniBand reaches."""
+    default = "YES" if partition.default else "NO"
+    return (
+        f"PartitionName={partition.name} Nodes={partition.nodes} Default={default} "
+        f"MaxTime=INFINITE DefMemPerCPU={partition.memory_mib // partition.cpus} State=UP"
+    )
+
+
+def _gres(cluster: SlurmCluster) -> list[str]:
+    return [
+        line
+        for partition in cluster.partitions
+        if partition.gpus
+        for line in _gpu_lines(partition, partition.gpus)
+    ]
+
+
+def _gpu_lines(partition: Partition, gpus: Gpus) -> list[str]:
+    """A line for each run of GPUs that lie beside the same cores."""
+    head = f"NodeName={partition.nodes} Name=gpu Type={gpus.type}"
+    cores = partition.cores_per_socket
+    if not cores or len(gpus.numa) != len(gpus.files) or max(gpus.numa) >= partition.sockets:
+        return [f"{head} File={file}" for file in gpus.files]
+    return [
+        f"{head} File={file} Cores={domain * cores}-{(domain + 1) * cores - 1}"
+        for file, domain in zip(gpus.files, gpus.numa, strict=True)
+    ]
+
+
+def template(name: str, **values: object) -> str:
+    """A file of this package, rendered from its template; `quote` is the shell's."""
+    text: str = _templates().get_template(name).render(**values)
+    return text
+
+
+@cache
+def _templates() -> Templates:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Environment(  # noqa: S701 - writes configuration and no HTML
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        # The shell counts with ${#name[@]}.
+        comment_start_string="{=#",
+        comment_end_string="#=}",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    templates.filters["quote"] = shlex.quote
+    return templates

@@ -1,0 +1,126 @@
+"""What the stack of the clusters has for Slurm: partitions, and one scheduler for all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_constructs.cloud_init.slurm import SlurmNode
+from fairway_constructs.slurm.configuration import node_facts
+from fairway_constructs.slurm.scheduler import Scheduler
+from fairway_constructs.unique_name import client_config
+from fairway_core.catalog import vm_size
+from fairway_core.environment import SlurmNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.existing_network import ExistingNetwork
+    from fairway_constructs.gpu_cluster import GpuCluster
+    from fairway_constructs.network import Network
+    from fairway_constructs.slurm.foundation import Foundation
+    from fairway_core.environment import Environment
+    from fairway_stacks.data import DataStack
+    from fairway_stacks.stack import EnvironmentStack
+
+
+class SlurmStack:
+    """The scheduler of an environment, and the partitions that are then made one by one.
+
+    The scheduler is made first, so that nodes know its address; it knows their scale sets by
+    name, and gets its role on them when all are there, see `let_scheduler_scale`.
+    """
+
+    def __init__(
+        self,
+        stack: EnvironmentStack,
+        environment: Environment,
+        network: Network | ExistingNetwork,
+        data: DataStack,
+    ) -> None:
+        spec, foundation = environment.scheduler, data.slurm
+        assert spec is not None, "an environment with partitions has a scheduler"
+        assert foundation is not None
+        self._stack = stack
+        self._subnet = network.subnets["compute"]
+        self._foundation: Foundation = foundation
+        self._scale_sets: dict[str, str] = {}
+        self._partitions = partitions_of(environment)
+        filesystems = dict.fromkeys(
+            mount for nodes in self._partitions.values() for mount in nodes.mounts
+        )
+        self.scheduler = Scheduler(
+            stack,
+            place=stack.place,
+            spec=spec,
+            partitions=self._partitions,
+            scale_sets=self._ids(),
+            foundation=foundation,
+            subnet=self._subnet,
+            ssh_keys=environment.access.ssh_keys or (),
+            mounts=[data.filesystems[name].mount for name in filesystems],
+            monitored=data.monitoring is not None,
+        )
+
+    def partition(
+        self, name: str, mounts: Sequence[Mount], common: Mapping[str, Any]
+    ) -> GpuCluster:
+        """The scale set of a partition, without any instance: the scheduler makes these.
+
+        `common` are the arguments that any cluster of the environment has.
+        """
+        from fairway_constructs.gpu_cluster import GpuCluster
+
+        spec = self._partitions[name]
+        cluster = GpuCluster(
+            self._stack,
+            name,
+            nodes=0,
+            resized=True,
+            local_os_disk=None if spec.os_disk is None else spec.os_disk == "local",
+            slurm=SlurmNode(
+                partition=name,
+                scheduler=self.scheduler.address,
+                vault=self._foundation.vault_url,
+                client_id=self._foundation.nodes.client_id,
+                facts=node_facts(vm_size(spec.size), mounts),
+            ),
+            **{**common, "identity_id": self._foundation.nodes.id},
+        )
+        self._scale_sets[name] = cluster.id
+        return cluster
+
+    def let_scheduler_scale(self) -> None:
+        """Gives the scheduler its role on every partition that was made."""
+        from fairway_constructs.slurm.rights import let_scale
+
+        let_scale(
+            self._stack,
+            place=self._stack.place,
+            principal_id=self._foundation.scheduler.principal_id,
+            scale_sets=self._scale_sets,
+            subnet_id=self._subnet.id,
+            identity_id=self._foundation.nodes.id,
+        )
+
+    def _ids(self) -> dict[str, str]:
+        """The id that each scale set will have: it needs the scheduler's address, not it theirs."""
+        place = self._stack.place
+        group = (
+            f"/subscriptions/{client_config(self._stack).subscription_id}"
+            f"/resourceGroups/{place.resource_group}"
+        )
+        return {
+            name: f"{group}/providers/Microsoft.Compute/virtualMachineScaleSets/"
+            + place.name("linux_virtual_machine_scale_set", name)
+            for name in self._partitions
+        }
+
+
+def partitions_of(environment: Environment) -> dict[str, SlurmNodes]:
+    """The clusters of the environment that are partitions, by name."""
+    return {
+        name: cluster
+        for name, cluster in environment.clusters.items()
+        if isinstance(cluster, SlurmNodes)
+    }

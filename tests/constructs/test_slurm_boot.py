@@ -1,0 +1,110 @@
+"""The boot data of scheduler and nodes of Slurm, against cloud-init's schema and shellcheck."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
+from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
+from fairway_constructs.slurm.configuration import node_facts, partition, slurm_cluster
+from fairway_core.catalog import vm_size
+from fairway_core.environment import Slurm, SlurmNodes
+from fairway_core.target import NodeRange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOUNTS = [
+    nfs_mount(name=name, server="10.0.0.4", export=f"/srv/{name}", path=f"/{name}")
+    for name in ("data", "home")
+]
+
+
+def _spec(size: str, **values: object) -> SlurmNodes:
+    return SlurmNodes.model_validate(
+        {
+            "engine": "slurm",
+            "size": size,
+            "nodes": {"min": 0, "max": 4},
+            "mounts": ["data"],
+            **values,
+        }
+    )
+
+
+@pytest.mark.parametrize("accounting", [True, False])
+def test_a_scheduler_boots_with_valid_data(
+    check_cloud_config: Callable[[str], None], accounting: bool
+) -> None:
+    partitions = {"nd": _spec("Standard_ND96isr_H100_v5"), "cpu": _spec("Standard_HB176rs_v4")}
+    cluster = slurm_cluster(
+        "lab", Slurm(accounting=accounting), partitions, host="lab-s", address="10.0.0.4"
+    )
+    text = scheduler_cloud_init(
+        cluster,
+        settings=scheduler_settings(
+            scale_sets={"nd": ("/subscriptions/s", 0)}, client_id="c", vault="https://v/"
+        ),
+        mounts=MOUNTS,
+        nfs_client_package="nfs-common",
+        host_patterns=["10.0.*", "nd-*"],
+    )
+    check_cloud_config(text)
+    assert ("mariadb" in text.partition("write_files")[0]) is accounting
+
+
+@pytest.mark.parametrize(
+    "size", ["Standard_ND96isr_H100_v5", "Standard_HB176rs_v4", "Standard_ND96isr_MI300X_v5"]
+)
+def test_a_node_boots_with_valid_data(check_cloud_config: Callable[[str], None], size: str) -> None:
+    node = SlurmNode(
+        partition="nd",
+        scheduler="10.0.0.4",
+        vault="https://v/",
+        client_id="c",
+        facts=node_facts(vm_size(size), MOUNTS),
+    )
+    text = node_cloud_init(
+        cluster="nd",
+        mounts=MOUNTS,
+        nfs_client_package="nfs-common",
+        host_patterns=["10.0.*", "nd-*"],
+        announced=False,
+        template="slurm_node.yaml.j2",
+        more=node.extension(),
+    )
+    check_cloud_config(text)
+    assert "preserve_hostname: true" in text
+
+
+@pytest.mark.parametrize(
+    ("size", "sockets", "cores", "threads"),
+    [
+        ("Standard_ND96isr_H100_v5", 2, 48, 1),
+        ("Standard_HB176rs_v4", 4, 44, 1),
+        ("Standard_NC40ads_H100_v5", 1, 40, 1),
+    ],
+)
+def test_cores_are_those_of_the_catalogue(
+    size: str, sockets: int, cores: int, threads: int
+) -> None:
+    found = partition("x", _spec(size), default=False)
+    assert found.sockets * (found.cores_per_socket or 0) * found.threads_per_core == found.cpus
+    assert (found.sockets, found.cores_per_socket, found.threads_per_core) == (
+        sockets,
+        cores,
+        threads,
+    )
+
+
+def test_a_partition_says_what_its_nodes_have() -> None:
+    found = partition("spot", _spec("Standard_ND96asr_v4", spot=True), default=True)
+    assert found.features == ("nd96asr_v4", "ib", "spot")
+    assert found.gpus is not None
+    assert found.gpus.files[:2] == ("/dev/nvidia0", "/dev/nvidia1")
+    assert found.gpus.numa == (1, 1, 0, 0, 3, 3, 2, 2)
+    assert found.memory_mib == 900 * 1024 * 95 // 100
+    kept = partition("x", _spec("Standard_HB176rs_v4", nodes=NodeRange(min=2, max=3)), default=True)
+    assert (kept.count, kept.kept, kept.gpus) == (3, 2, None)

@@ -1,0 +1,330 @@
+"""The files of Slurm: what is in them, and what health check, prolog and epilog do on a node."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.slurm import (
+    Accounting,
+    Cloud,
+    Gpus,
+    NodeFacts,
+    Partition,
+    SlurmCluster,
+    archive,
+    install,
+    modules,
+    node_scripts,
+    render,
+)
+from fairway_core.slurm.scripts import NODE_MODULES, SCHEDULER_MODULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ND = Partition(
+    name="nd",
+    count=16,
+    kept=2,
+    cpus=96,
+    sockets=2,
+    cores_per_socket=48,
+    memory_mib=1_848_320,
+    gpus=Gpus(
+        type="h100", files=tuple(f"/dev/nvidia{n}" for n in range(8)), numa=(0,) * 4 + (1,) * 4
+    ),
+    features=("nd96isr_h100_v5", "ib", "dedicated"),
+    cloud=True,
+    default=True,
+)
+
+
+def _conf(**values: object) -> list[str]:
+    cluster = SlurmCluster(
+        name="lab",
+        host="lab-slurm-scheduler",
+        address="10.0.0.4",
+        partitions=(ND,),
+        cloud=Cloud(),
+        **values,  # type: ignore[arg-type]
+    )
+    return render(cluster)["slurm.conf"].splitlines()
+
+
+class TestConfiguration:
+    """slurm.conf and the files beside it."""
+
+    def test_nodes_of_the_cloud_are_declared_with_all_that_they_have(self) -> None:
+        lines = _conf()
+        assert (
+            "NodeName=nd-[0-15] CPUs=96 Sockets=2 CoresPerSocket=48 ThreadsPerCore=1 "
+            "RealMemory=1848320 Gres=gpu:h100:8 Feature=nd96isr_h100_v5,ib,dedicated State=CLOUD"
+        ) in lines
+        assert (
+            "PartitionName=nd Nodes=nd-[0-15] Default=YES MaxTime=INFINITE "
+            "DefMemPerCPU=19253 State=UP"
+        ) in lines
+        assert "SuspendExcNodes=nd-[0-1]" in lines
+        assert "SlurmctldHost=lab-slurm-scheduler(10.0.0.4)" in lines
+        assert "SlurmctldParameters=enable_configless,idle_on_node_suspend,cloud_reg_addrs" in lines
+
+    def test_gpus_lie_beside_their_cores(self) -> None:
+        gres = render(SlurmCluster(name="lab", host="h", partitions=(ND,)))["gres.conf"]
+        assert "NodeName=nd-[0-15] Name=gpu Type=h100 File=/dev/nvidia0 Cores=0-47\n" in gres
+        assert "NodeName=nd-[0-15] Name=gpu Type=h100 File=/dev/nvidia7 Cores=48-95\n" in gres
+
+    def test_accounting_needs_no_password(self) -> None:
+        cluster = SlurmCluster(name="lab", host="h", partitions=(ND,), accounting=Accounting())
+        files = render(cluster)
+        assert "AccountingStorageType=accounting_storage/slurmdbd" in files["slurm.conf"]
+        assert "StoragePass" not in files["slurmdbd.conf"]
+        assert "slurmdbd.conf" not in render(SlurmCluster(name="lab", host="h", partitions=(ND,)))
+
+    def test_jobs_have_what_they_asked_for_and_no_more(self) -> None:
+        cluster = SlurmCluster(name="lab", host="h", partitions=(ND,))
+        assert "ConstrainDevices=yes" in render(cluster)["cgroup.conf"]
+        assert "ProctrackType=proctrack/cgroup" in render(cluster)["slurm.conf"]
+
+
+class TestPrograms:
+    """The package as it travels to a VM."""
+
+    def test_the_archive_is_the_same_bytes_and_holds_every_module(self) -> None:
+        packed = archive(modules(NODE_MODULES))
+        assert packed == archive(modules(reversed(NODE_MODULES)))
+        with tarfile.open(fileobj=io.BytesIO(bz2.decompress(packed))) as tar:
+            assert tar.getnames() == [f"fairway_slurm/{name}.py" for name in sorted(NODE_MODULES)]
+
+    @pytest.mark.parametrize(
+        ("chosen", "programs"),
+        [
+            (SCHEDULER_MODULES, "resume suspend resume_fail reconcile claim_service munge_key"),
+            (NODE_MODULES, "node eviction"),
+        ],
+    )
+    def test_what_is_sent_is_all_that_its_programs_import(
+        self, tmp_path: Path, chosen: tuple[str, ...], programs: str
+    ) -> None:
+        (tmp_path / "fairway_slurm.tar.bz2").write_bytes(archive(modules(chosen)))
+        subprocess.run(
+            [sys.executable, "-m", "tarfile", "-e", "fairway_slurm.tar.bz2", "."],
+            cwd=tmp_path,
+            check=True,
+        )
+        imports = "; ".join(f"import fairway_slurm.{name}" for name in programs.split())
+        # -S: nothing but the standard library.
+        done = subprocess.run(
+            [sys.executable, "-S", "-B", "-c", imports],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+class TestHealthCheck:
+    """What the program says of a node, in a tree that stands for the real one."""
+
+    @pytest.fixture
+    def check(self, tmp_path: Path) -> Callable[..., list[str]]:
+        """Runs the health check; answers with what Slurm was told."""
+        root, commands = tmp_path / "root", tmp_path / "commands"
+        for number, layer in enumerate(["InfiniBand", "InfiniBand", "Ethernet"]):
+            port = root / "sys/class/infiniband" / f"mlx5_{number}" / "ports/1"
+            port.mkdir(parents=True)
+            (port / "link_layer").write_text(f"{layer}\n")
+            (port / "state").write_text("4: ACTIVE\n")
+            (port / "rate").write_text("400 Gb/sec (4X NDR)\n")
+        (root / "proc").mkdir()
+        (root / "proc/mounts").write_text("10.0.0.4:/srv /data nfs4 rw 0 0\n")
+        (root / "scratch").mkdir()
+        commands.mkdir()
+        facts = NodeFacts(
+            gpus=2,
+            adapters=2,
+            adapter_gbps=400,
+            mounts=("/data",),
+            folders=("/scratch", "/not-there"),
+        )
+        script = install(tmp_path, settings="", python=sys.executable, facts=facts)["health-check"]
+
+        def check(
+            gpus: str = "0, 0\n1, 0",
+            kernel: str = "",
+            state: str = "State=IDLE+CLOUD Partitions=nd",
+            free: int = 100,
+        ) -> list[str]:
+            told = tmp_path / "told"
+            told.write_text("")
+            (tmp_path / "gpus").write_text(f"{gpus}\n")
+            (tmp_path / "kernel").write_text(f"{kernel}\n")
+            (tmp_path / "state").write_text(f"NodeName=nd-0 {state}\n")
+            programs = {
+                "nvidia-smi": f"cat {tmp_path}/gpus; ! grep -q failed {tmp_path}/gpus",
+                "dmesg": f"cat {tmp_path}/kernel",
+                "df": f"echo Avail; echo {free}",
+                "scontrol": f'case "$*" in *show*) cat {tmp_path}/state ;; '
+                f'*) echo "$*" >>{told} ;; esac',
+            }
+            for name, body in programs.items():
+                (commands / name).write_text(f"#!/bin/sh\n{body}\n")
+                (commands / name).chmod(0o755)
+            # The program sets a PATH of its own, as slurmd gives it none.
+            text = script.read_text().replace("export PATH=", f"export PATH={commands}:")
+            run = tmp_path / "run"
+            run.write_text(text)
+            subprocess.run(
+                ["bash", str(run)],
+                env={"FAIRWAY_SYSTEM_ROOT": str(root), "SLURMD_NODENAME": "nd-0"},
+                check=True,
+                capture_output=True,
+            )
+            return told.read_text().splitlines()
+
+        check.root = root  # type: ignore[attr-defined]
+        return check
+
+    def test_a_sound_node_is_let_be(self, check: Callable[..., list[str]]) -> None:
+        assert check() == []
+
+    @pytest.mark.parametrize(
+        ("values", "problem"),
+        [
+            ({"gpus": "0, 0"}, "1 of 2 GPUs"),
+            ({"gpus": "failed\nat all"}, "nvidia-smi: failed"),
+            ({"gpus": "0, 0\n1, 7"}, "uncorrected ECC errors: GPU 1: 7"),
+            (
+                {"kernel": "[1.0] NVRM: Xid (PCI:0001:00:00): 79, pid=1, GPU has fallen off"},
+                "XID 79 on 0001:00:00",
+            ),
+            ({"free": 1}, "1 GiB free on /scratch"),
+        ],
+    )
+    def test_a_bad_node_is_drained_with_the_reason(
+        self, check: Callable[..., list[str]], values: dict[str, str], problem: str
+    ) -> None:
+        assert check(**values) == [f"update nodename=nd-0 state=drain reason=fairway: {problem}"]
+
+    def test_a_fault_of_an_application_is_none_of_the_node(
+        self, check: Callable[..., list[str]]
+    ) -> None:
+        assert check(kernel="NVRM: Xid (PCI:0001:00:00): 31, pid=7, name=python") == []
+
+    @pytest.mark.parametrize(
+        ("file", "text", "problem"),
+        [
+            ("state", "1: DOWN\n", "1 of 2 InfiniBand adapters are up"),
+            ("rate", "100 Gb/sec (4X EDR)\n", "1 InfiniBand adapters are slower than 400 Gb/s"),
+        ],
+    )
+    def test_infiniband_is_up_and_as_fast_as_the_size_has_it(
+        self, check: Callable[..., list[str]], file: str, text: str, problem: str
+    ) -> None:
+        (check.root / "sys/class/infiniband/mlx5_0/ports/1" / file).write_text(text)  # type: ignore[attr-defined]
+        assert check() == [f"update nodename=nd-0 state=drain reason=fairway: {problem}"]
+
+    def test_a_file_system_that_is_away_is_named(self, check: Callable[..., list[str]]) -> None:
+        (check.root / "proc/mounts").write_text("")  # type: ignore[attr-defined]
+        assert check()[0].endswith("fairway: /data is not mounted")
+
+    def test_several_faults_are_one_reason(self, check: Callable[..., list[str]]) -> None:
+        assert check(gpus="0, 0", free=0)[0].endswith(
+            "reason=fairway: 1 of 2 GPUs; 0 GiB free on /scratch"
+        )
+
+    @pytest.mark.parametrize(
+        ("reason", "told"),
+        [
+            ("fairway: 1 of 2 GPUs", ["update nodename=nd-0 state=resume"]),
+            ("by hand", []),
+            ("Azure: Preempt", []),
+        ],
+    )
+    def test_only_what_it_drained_itself_it_lets_back(
+        self, check: Callable[..., list[str]], reason: str, told: list[str]
+    ) -> None:
+        state = f"State=IDLE+CLOUD+DRAIN X=y Reason={reason} [root@2026-11-21T05:00:00]"
+        assert check(state=state) == told
+
+    def test_a_drained_node_is_not_drained_again(self, check: Callable[..., list[str]]) -> None:
+        assert check(gpus="0, 0", state="State=IDLE+DRAIN Reason=by hand [me@now]") == []
+
+
+class TestProlog:
+    """What is done on a node before a job and after it."""
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> Callable[[str, str], None]:
+        """Runs one of the two for a job, with a hosts file and a scontrol of the test's."""
+        commands, scratch = tmp_path / "commands", tmp_path / "scratch"
+        commands.mkdir()
+        scratch.mkdir()
+        (commands / "scontrol").write_text(f"#!/bin/sh\ncat {tmp_path}/nodes\n")
+        (commands / "scontrol").chmod(0o755)
+        scripts = node_scripts(NodeFacts(), scratch=str(scratch))
+
+        def run(name: str, nodes: str) -> None:
+            (tmp_path / "nodes").write_text(nodes)
+            (tmp_path / name).write_text(scripts[name].replace("PATH=/", f"PATH={commands}:/"))
+            subprocess.run(
+                ["bash", str(tmp_path / name)],
+                env={
+                    "FAIRWAY_HOSTS_FILE": str(tmp_path / "hosts"),
+                    "SLURM_NODELIST": "nd-[0-1]",
+                    "SLURM_JOB_ID": "12",
+                    "SLURM_JOB_UID": str(os.getuid()),
+                    "SLURM_JOB_GID": str(os.getgid()),
+                },
+                check=True,
+                capture_output=True,
+            )
+
+        return run
+
+    NODES = (
+        "NodeName=nd-0 Arch=x86_64 NodeAddr=10.0.0.7 NodeHostName=nd-0 State=ALLOCATED\n"
+        "NodeName=nd-1 Arch=x86_64 NodeAddr=10.0.0.8 NodeHostName=nd-1 State=ALLOCATED\n"
+    )
+
+    def test_a_jobs_nodes_are_known_by_their_names(
+        self, run: Callable[[str, str], None], tmp_path: Path
+    ) -> None:
+        hosts = tmp_path / "hosts"
+        hosts.write_text("127.0.0.1 localhost\n10.0.0.3 nd-0 # fairway\n10.0.0.2 nd-5 # fairway\n")
+        for _ in range(2):
+            run("prolog", self.NODES)
+            assert hosts.read_text().splitlines() == [
+                "127.0.0.1 localhost",
+                "10.0.0.2 nd-5 # fairway",
+                "10.0.0.7 nd-0 # fairway",
+                "10.0.0.8 nd-1 # fairway",
+            ]
+
+    def test_without_addresses_the_file_stays_as_it_was(
+        self, run: Callable[[str, str], None], tmp_path: Path
+    ) -> None:
+        (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
+        run("prolog", "")
+        assert (tmp_path / "hosts").read_text() == "127.0.0.1 localhost\n"
+
+    def test_a_job_has_a_folder_of_its_own_for_as_long_as_it_runs(
+        self, run: Callable[[str, str], None], tmp_path: Path
+    ) -> None:
+        (tmp_path / "hosts").write_text("")
+        run("prolog", self.NODES)
+        folder = tmp_path / "scratch" / "job-12"
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "data").write_text("1")
+        run("epilog", "")
+        assert list((tmp_path / "scratch").iterdir()) == []

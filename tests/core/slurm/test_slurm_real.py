@@ -1,0 +1,313 @@
+"""Real slurmctld and slurmd with the project's own files: nodes that come, work and go."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.slurm import (
+    Cloud,
+    Gpus,
+    NodeFacts,
+    Partition,
+    Paths,
+    Programs,
+    SlurmCluster,
+    Timing,
+    install,
+    render,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Azure = Any
+    Lab = Any
+
+
+class Cluster:
+    """slurmctld with one node that is always there, `n-0`, and three of the cloud, `nd-[0-2]`.
+
+    An instance of the stand-in runs the project's own node program, which starts a slurmd.
+    """
+
+    def __init__(self, lab: Lab, munge: Path) -> None:
+        self.folder, self.lab, self.azure = lab.folder, lab, lab.azure
+        self._munge = munge
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._instances: dict[str, list[subprocess.Popen[bytes]]] = {}
+        for name in ("ctld", "run", "slurm-log", "etc", "instances"):
+            (self.folder / name).mkdir()
+        for node in ("n-0", "nd-0", "nd-1", "nd-2"):
+            (self.folder / f"spool.{node}").mkdir()
+        self.port, self.claim_port = _free_ports(2)
+        conf = self.folder / "etc" / "slurm.conf"
+        lab.variables["SLURM_CONF"] = str(conf)
+        self.environment = lab.environment
+        programs = install(
+            self.folder / "lib",
+            settings=str(self.folder / "settings.json"),
+            python=sys.executable,
+            facts=NodeFacts(folders=(), mounts=("/proc",)),
+            slurm_conf=str(conf),
+        )
+        for name, text in render(self._description(programs)).items():
+            (self.folder / "etc" / name).write_text(text)
+        lab.set(
+            bin="",
+            munge_socket=str(munge),
+            claim_port=self.claim_port,
+            scheduler=f"127.0.0.1:{self.port}",
+        )
+        self.azure.on_start, self.azure.on_delete = self._boot, self._shut_down
+
+    def _description(self, programs: dict[str, Path]) -> SlurmCluster:
+        first = _free_ports(1)[0]
+        return SlurmCluster(
+            name="lab",
+            host="localhost",
+            address="127.0.0.1",
+            slurmctld_port=self.port,
+            user="root",
+            paths=Paths(
+                state=str(self.folder / "ctld"),
+                spool=f"{self.folder}/spool.%n",
+                run=str(self.folder / "run"),
+                log=str(self.folder / "slurm-log"),
+                munge_socket=str(self._munge),
+            ),
+            programs=Programs(
+                prolog="",
+                epilog=str(programs["epilog"]),
+                health_check=str(programs["health-check"]),
+                health_check_seconds=1,
+            ),
+            timing=Timing(credential=5, slurmd=10, kill_wait=2, eager=True),
+            containment="none",
+            configless=False,
+            cloud=Cloud(
+                resume_program=str(programs["resume"]),
+                suspend_program=str(programs["suspend"]),
+                resume_fail_program=str(programs["resume-fail"]),
+                idle=4,
+                resume=30,
+                suspend=2,
+            ),
+            partitions=(
+                Partition(
+                    name="n",
+                    count=1,
+                    cpus=4,
+                    sockets=2,
+                    cores_per_socket=2,
+                    memory_mib=1000,
+                    address="127.0.0.1",
+                    port=first,
+                    gpus=Gpus(type="h100", files=("/dev/tty0", "/dev/tty1"), numa=(1, 0)),
+                    features=("ib", "dedicated"),
+                    default=True,
+                ),
+                Partition(
+                    name="nd",
+                    count=3,
+                    cpus=2,
+                    memory_mib=1000,
+                    address="127.0.0.1",
+                    port=first + 1,
+                    cloud=True,
+                ),
+            ),
+        )
+
+    def start(self) -> None:
+        """Starts slurmctld, the service of claims and the node that is always there."""
+        self._start("slurmctld", "-D")
+        self._start(sys.executable, "-B", "-m", "fairway_slurm.claim_service")
+        self._start("slurmd", "-D", "-N", "n-0")
+        self.until(lambda: self.state("n-0") == "idle")
+
+    def _start(self, *command: str) -> None:
+        log = (self.folder / "daemons").open("ab")
+        self._processes.append(
+            subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+        )
+        log.close()
+
+    def _boot(self, instance: str) -> None:
+        folder = self.folder / "instances" / instance
+        folder.mkdir()
+        started = folder / "start"
+        # The name is the word after -N; the process stays the one that is stopped later.
+        started.write_text(
+            "#!/bin/sh\n"
+            f"name=$(sed -E 's/.*-N ([^ ]+).*/\\1/' {folder}/name)\n"
+            f"echo $name >{folder}/is\n"
+            'slurmd -D -b -N "$name" >/dev/null 2>&1 &\n'
+            f"echo $! >{folder}/pid\n"
+        )
+        started.chmod(0o755)
+        own = {
+            **json.loads((self.folder / "settings.json").read_text()),
+            "partition": "nd",
+            "name_file": str(folder / "name"),
+            "first_file": str(folder / "first"),
+            "munge_key": str(folder / "key"),
+            "restart_munge": ["true"],
+            "set_host_name": ["true"],
+            "start": [str(started)],
+        }
+        own["metadata"] = f"{self.azure.url}/as/{instance}"
+        (folder / "settings.json").write_text(json.dumps(own))
+        environment = {**self.environment, "FAIRWAY_SLURM_SETTINGS": str(folder / "settings.json")}
+        command = [sys.executable, "-B", "-m", "fairway_slurm.node"]
+        self._instances[instance] = [subprocess.Popen(command, env=environment)]
+
+    def _shut_down(self, instance: str) -> None:
+        """The VM is gone, and all that ran on it."""
+        for process in self._instances.pop(instance, []):
+            process.kill()
+            process.wait()
+        pid = self.folder / "instances" / instance / "pid"
+        if pid.exists():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid.read_text()), 9)
+
+    def stop(self) -> None:
+        """Ends jobs first, then all daemons."""
+        with contextlib.suppress(subprocess.SubprocessError):
+            self.ask("scancel", "--state=running", "--user=root")
+        for instance in list(self._instances):
+            self._shut_down(instance)
+        for process in reversed(self._processes):
+            process.terminate()
+        for process in self._processes:
+            process.wait(timeout=20)
+
+    def ask(self, *command: str) -> str:
+        """What one of Slurm's commands says."""
+        done = subprocess.run(
+            command,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+            cwd=self.folder,
+        )
+        return done.stdout.strip()
+
+    def state(self, node: str) -> str:
+        """Of a node, as sinfo writes it: idle~ is one of the cloud that is not there."""
+        return self.ask("sinfo", "-h", "-N", "-n", node, "-o", "%T").partition("\n")[0]
+
+    def job(self, number: str) -> str:
+        """The state of a job."""
+        return self.ask("squeue", "-h", "-t", "all", "-j", number, "-o", "%T")
+
+    def until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
+        """Waits for it; what Slurm has to say about its absence is the failure's text."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                said = self.ask("scontrol", "show", "node")[-2000:] + self.lab.log[-3000:]
+                pytest.fail(said)
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def cluster(lab: Lab, munge: Path) -> Iterator[Cluster]:
+    """The cluster, running."""
+    cluster = Cluster(lab, munge)
+    lab.azure.secret = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def test_nodes_come_for_a_job_as_soon_as_there_is_capacity_and_go_when_it_is_over(
+    cluster: Cluster,
+) -> None:
+    cluster.azure.room = 1
+    job = cluster.ask(
+        *("sbatch", "--parsable", "-p", "nd", "-N", "2", "--requeue", "-o", "out"),
+        *("--wrap", "srun -l sh -c 'echo $SLURMD_NODENAME'; sleep 1"),
+    )
+    cluster.until(lambda: "no instance for nd-1" in cluster.lab.log)
+    cluster.until(lambda: cluster.job(job) == "PENDING")
+    assert "AllocationFailed" in cluster.ask("scontrol", "show", "node", "nd-1")
+    cluster.azure.room = 5
+    cluster.until(lambda: cluster.job(job) == "COMPLETED", seconds=120)
+    lines = (cluster.folder / "out").read_text().splitlines()
+    assert sorted(line.split()[0] for line in lines) == ["0:", "1:"]
+    assert len({line.split()[1] for line in lines}) == 2, "each on a node of its own"
+    cluster.until(lambda: cluster.azure.instances == {})
+    cluster.until(lambda: {cluster.state(f"nd-{n}") for n in range(3)} == {"idle~"})
+    assert cluster.azure.capacity == 0
+
+
+def test_a_node_that_is_taken_away_is_cloud_again_and_its_job_runs_elsewhere(
+    cluster: Cluster,
+) -> None:
+    job = cluster.ask(
+        *("sbatch", "--parsable", "-p", "nd", "--requeue", "--open-mode=append", "-o", "out"),
+        *("--wrap", 'echo ${SLURM_RESTART_COUNT:-0}; [ -n "$SLURM_RESTART_COUNT" ] || sleep 60'),
+    )
+    cluster.until(lambda: (cluster.folder / "out").exists())
+    cluster._shut_down("0")
+    cluster.azure.evict("0")
+    assert cluster.lab.run("reconcile").returncode == 0
+    cluster.until(lambda: cluster.job(job) == "COMPLETED")
+    assert (cluster.folder / "out").read_text().split() == ["0", "1"]
+    assert sorted(cluster.azure.instances) == ["1"]
+
+
+def test_a_bad_node_takes_no_jobs_until_it_is_sound(cluster: Cluster, tmp_path: Path) -> None:
+    check = tmp_path / "lib" / "slurm" / "health-check"
+    sound = check.read_text()
+    check.write_text(sound.replace("mounts=(/proc)", "mounts=(/proc /data)"))
+    cluster.until(lambda: cluster.state("n-0") == "drained")
+    assert "fairway: /data is not mounted" in cluster.ask("sinfo", "-h", "-n", "n-0", "-o", "%E")
+    check.write_text(sound)
+    cluster.until(lambda: cluster.state("n-0") == "idle")
+    cluster.ask("scontrol", "update", "nodename=n-0", "state=drain", "reason=mine")
+    time.sleep(2.5)
+    assert cluster.state("n-0") == "drained", "what somebody drained stays drained"
+
+
+def test_nodes_have_what_they_were_said_to_have(cluster: Cluster) -> None:
+    shown = cluster.ask("scontrol", "-o", "show", "node", "n-0")
+    assert "AvailableFeatures=ib,dedicated" in shown
+    assert "Gres=gpu:h100:2(S:0-1)" in shown
+    command = ("srun", "--gres=gpu:1", "--constraint=ib", "printenv", "SLURM_JOB_PARTITION")
+    assert cluster.ask(*command) == "n"
+    refused = subprocess.run(
+        ["srun", "--gres=gpu:3", "true"],
+        env=cluster.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert refused.returncode != 0, "a job that can never run is refused at once"
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of which the next few are most likely free too."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return [min(port, 65_000) for port in ports]

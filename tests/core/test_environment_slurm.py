@@ -1,0 +1,135 @@
+"""Clusters of engine `slurm` and their scheduler: what fits and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.checks import check_environment
+from fairway_core.environment import Environment, Slurm, SlurmNodes, load_environment
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+ND = "{engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 4}, mounts: [data]}"
+
+
+def _load(tmp_path: Path, cluster: str = ND, more: str = "", name: str = "nd") -> Environment:
+    file = tmp_path / "lab.yaml"
+    file.write_text(
+        f'name: lab\nlocation: westeurope\naccess: {{ssh_keys: ["{KEY}"], bastion: true}}\n{more}'
+        "filesystems: {data: {kind: nfs_server, path: /data}}\n"
+        f"clusters:\n  {name}: {cluster}\n"
+    )
+    return load_environment(file)
+
+
+def _nodes(text: str) -> str:
+    return ND.replace("nodes: {min: 0, max: 4}", text)
+
+
+def test_a_partition_has_a_scheduler_without_being_asked_for_one(tmp_path: Path) -> None:
+    environment = _load(tmp_path)
+    assert environment.scheduler == Slurm()
+    nodes = environment.clusters["nd"]
+    assert isinstance(nodes, SlurmNodes)
+    assert (nodes.node_range.min, nodes.node_range.max, nodes.nodes_of_a_job) == (0, 4, 4)
+
+
+def test_a_number_is_that_many_nodes_at_all_times(tmp_path: Path) -> None:
+    nodes = _load(tmp_path, _nodes("nodes: 3")).clusters["nd"]
+    assert (nodes.node_range.min, nodes.node_range.max) == (3, 3)
+
+
+def test_the_scheduler_is_as_it_was_described(tmp_path: Path) -> None:
+    text = "slurm: {scheduler_size: Standard_D8s_v6, accounting: false, idle: 5m, disk_gib: 128}\n"
+    spec = _load(tmp_path, more=text).scheduler
+    assert spec is not None
+    assert (spec.scheduler_size, spec.accounting, spec.idle, spec.disk_gib) == (
+        "Standard_D8s_v6",
+        False,
+        300,
+        128,
+    )
+
+
+SSH = "{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "more", "path", "message"),
+    [
+        (_nodes("nodes: 0"), "", "clusters.nd.nodes", ""),
+        (_nodes("nodes: {min: 2, max: 1}"), "", "clusters.nd.nodes.min", "above max"),
+        (_nodes("nodes: {min: 0, max: 101}"), "", "clusters.nd.nodes.max", "at most 100"),
+        (ND.replace(", mounts: [data]", ""), "", "clusters.nd", "a folder that all of them see"),
+        (_nodes("nodes: 2, repair: {}"), "", "clusters.nd.repair", "repair"),
+        (
+            _nodes("nodes: 2, spot: {eviction: deallocate}"),
+            "",
+            "clusters.nd.spot.eviction",
+            "asks for a new node",
+        ),
+        (
+            _nodes("nodes: 2, spot: {restore: 1h}"),
+            "",
+            "clusters.nd.spot.restore",
+            "asks for a new node",
+        ),
+        (SSH, "slurm: {}\n", "slurm", "no cluster has `engine: slurm`"),
+        (ND, "slurm: {idle: 10s}\n", "slurm.idle", "at least a minute"),
+        (ND, "slurm: {scheduler_size: Standard_Nope}\n", "slurm.scheduler_size", "unknown"),
+        (
+            ND,
+            "slurm: {scheduler_size: Standard_ND128isr_NDR_GB200_v6}\n",
+            "slurm.scheduler_size",
+            "Arm",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_where_it_stands(
+    tmp_path: Path, cluster: str, more: str, path: str, message: str
+) -> None:
+    with pytest.raises(UserError) as raised:
+        _load(tmp_path, cluster, more)
+    finding = raised.value.findings[0]
+    assert finding.path == path
+    assert message in finding.message
+    assert finding.location is not None
+
+
+@pytest.mark.parametrize("name", ["default", "slurm-scheduler"])
+def test_names_that_slurm_needs_itself_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=r"no name for|is called"):
+        _load(tmp_path, name=name)
+
+
+def test_slurm_is_installed_from_the_internet(tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(
+        f'name: lab\nlocation: westeurope\naccess: {{ssh_keys: ["{KEY}"]}}\n'
+        "network: {egress: none}\n"
+        "filesystems: {data: {kind: azure_files, gib: 1024, path: /data}}\n"
+        f"clusters:\n  nd: {ND}\n"
+    )
+    with pytest.raises(UserError, match="install Slurm from the internet"):
+        load_environment(file)
+
+
+@pytest.mark.parametrize(
+    ("image", "found"),
+    [("ubuntu-hpc-2404", False), ("ubuntu-hpc-2204", True), ("almalinux-hpc-8", True)],
+)
+def test_images_without_a_slurm_that_fits_are_refused_with_the_reason(
+    tmp_path: Path, image: str, found: bool
+) -> None:
+    environment = _load(tmp_path, _nodes(f"nodes: 2, image: {image}"))
+    findings = [each for each in check_environment(environment) if each.id == "slurm-image"]
+    assert bool(findings) is found
+    for finding in findings:
+        assert finding.severity == "error"
+        assert finding.mend == "take `image: ubuntu-hpc-2404`"
+        assert finding.path == "clusters.nd.image"

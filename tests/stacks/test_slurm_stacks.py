@@ -1,0 +1,298 @@
+"""Slurm in the stacks: scheduler, partitions, what they may do, and what they do when they boot."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import subprocess
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from fairway_constructs.cloud_init.slurm import LONGEST_CUSTOM_DATA
+from fairway_core.checks import Asked, check_stack
+from fairway_core.environment import load_environment
+from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Stacks = dict[str, dict[str, Any]]
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+LAB = f"""\
+name: lab
+location: westeurope
+access: {{ssh_keys: ["{KEY}"]}}
+monitoring: {{emails: [a@example.com]}}
+filesystems:
+  data: {{kind: nfs_server, path: /data}}
+  home: {{kind: azure_files, gib: 1024, path: /home}}
+slurm: {{idle: 15m}}
+clusters:
+  nd:
+    engine: slurm
+    size: Standard_ND96isr_H100_v5
+    nodes: {{min: 1, max: 8}}
+    mounts: [data, home]
+  spot: {{engine: slurm, size: Standard_HB176rs_v4, nodes: {{min: 0, max: 4}}, spot: true, mounts: [data]}}
+  pair: {{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}}
+  pool: {{engine: batch, size: Standard_ND96asr_v4, nodes: {{min: 0, max: 8}}}}
+"""  # noqa: E501
+
+
+@pytest.fixture
+def stacks(written: Callable[..., Stacks]) -> Stacks:
+    """The stacks of an environment with every engine."""
+    return written(LAB)
+
+
+def _boot(resource: dict[str, Any]) -> str:
+    """What a VM finds in its custom data; references are `@@N@@`."""
+    found = re.search(r'base64decode\("([^"]+)"\)', resource["custom_data"])
+    assert found
+    return base64.b64decode(found[1]).decode()
+
+
+def _files(text: str) -> dict[str, str]:
+    document = YAML(typ="safe", pure=True).load(text)
+    return {entry["path"]: entry["content"] for entry in document["write_files"]}
+
+
+def _scheduler(stacks: Stacks) -> dict[str, Any]:
+    found: dict[str, Any] = stacks["compute"]["resource"]["azurerm_linux_virtual_machine"][
+        "slurm-scheduler"
+    ]
+    return found
+
+
+def _scale_set(stacks: Stacks, name: str) -> dict[str, Any]:
+    sets = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+    found: dict[str, Any] = sets[f"cluster-{name}"]
+    return found
+
+
+class TestTerraform:
+    """What is asked of Azure."""
+
+    def test_the_number_of_nodes_is_slurms(self, stacks: Stacks) -> None:
+        for name in ("nd", "spot"):
+            nodes = _scale_set(stacks, name)
+            assert nodes["instances"] == 0
+            assert nodes["lifecycle"] == {"ignore_changes": ["instances"]}
+            assert nodes["single_placement_group"] is True
+        assert _scale_set(stacks, "pair")["instances"] == 2
+        assert "lifecycle" not in _scale_set(stacks, "pair")
+
+    def test_a_target_names_scheduler_partition_and_shared_folder(self, stacks: Stacks) -> None:
+        records = stacks["compute"]["output"]["targets"]["value"]
+        target = Target.model_validate_json(json.dumps(records[0]))
+        assert target.engine == "slurm"
+        assert target.slurm is not None
+        assert target.slurm.host == "${azurerm_network_interface.slurm-nic.private_ip_address}"
+        assert (target.slurm.partition, target.slurm.shared) == ("nd", "/data/fairway")
+        assert (target.nodes.min, target.nodes.max, target.spot) == (1, 8, False)
+
+    def test_the_disk_is_with_the_data_and_protected(self, stacks: Stacks) -> None:
+        data = stacks["data"]["resource"]
+        assert data["azurerm_managed_disk"]["slurm-disk"]["lifecycle"] == {"prevent_destroy": True}
+        assert data["azurerm_key_vault"]["slurm-vault"]["lifecycle"] == {"prevent_destroy": True}
+        assert {"slurm-disk-lock", "slurm-vault-lock"} <= data["azurerm_management_lock"].keys()
+        attached = stacks["compute"]["resource"]["azurerm_virtual_machine_data_disk_attachment"]
+        assert attached["slurm-attachment"]["lun"] == 0
+
+    def test_the_vault_is_closed_but_for_its_endpoint(self, stacks: Stacks) -> None:
+        data = stacks["data"]["resource"]
+        vault = data["azurerm_key_vault"]["slurm-vault"]
+        assert vault["public_network_access_enabled"] is False
+        assert vault["network_acls"]["default_action"] == "Deny"
+        assert "slurm-vault-endpoint" in data["azurerm_private_endpoint"]
+
+    def test_each_may_do_what_it_needs_and_says_why(self, stacks: Stacks) -> None:
+        data = stacks["data"]["resource"]["azurerm_role_assignment"]
+        assert data["slurm-scheduler-keep_munge_key"]["role_definition_name"] == (
+            "Key Vault Secrets Officer"
+        )
+        assert data["slurm-nodes-read_munge_key"]["role_definition_name"] == (
+            "Key Vault Secrets User"
+        )
+        for grant in ("slurm-scheduler-keep_munge_key", "slurm-nodes-read_munge_key"):
+            assert data[grant]["scope"] == "${azurerm_key_vault.slurm-vault.id}"
+        assert "nodes-read_munge_key" not in data, "other nodes do not read the key"
+        compute = stacks["compute"]["resource"]
+        role = compute["azurerm_role_definition"]["slurm-role"]
+        actions = role["permissions"][0]["actions"]
+        assert not [action for action in actions if "*" in action]
+        assert {name: body["scope"] for name, body in compute["azurerm_role_assignment"].items()}[
+            "slurm-scales-nd"
+        ] == "${azurerm_linux_virtual_machine_scale_set.cluster-nd.id}"
+        assert "slurm-scales-pair" not in compute["azurerm_role_assignment"]
+
+    def test_nodes_of_slurm_have_an_identity_of_their_own(self, stacks: Stacks) -> None:
+        (own,) = _scale_set(stacks, "nd")["identity"]["identity_ids"]
+        (other,) = _scale_set(stacks, "pair")["identity"]["identity_ids"]
+        assert own != other
+        assert "slurm-nodes" in own
+
+    def test_nothing_of_it_breaks_a_rule(self, stacks: Stacks, tmp_path: Path) -> None:
+        (tmp_path / "lab.yaml").write_text(LAB)
+        asked = Asked.by(load_environment(tmp_path / "lab.yaml"))
+        for stack in stacks.values():
+            assert [f for f in check_stack(stack, asked) if f.severity == "error"] == []
+
+    def test_without_slurm_there_is_nothing_of_it(self, written: Callable[..., Stacks]) -> None:
+        lines = [
+            line
+            for line in LAB.splitlines()
+            if not line.startswith(("slurm:", "  nd:", "  spot:", "    "))
+        ]
+        assert "slurm" not in json.dumps(written("\n".join(lines) + "\n"))
+
+    def test_adding_a_partition_changes_no_other(self, written: Callable[..., Stacks]) -> None:
+        before = written(LAB)
+        more = "  more: {engine: slurm, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}\n"
+        after = written(LAB + more)
+        for name in ("nd", "spot", "pair"):
+            assert _scale_set(before, name) == _scale_set(after, name)
+        assert before["data"] == after["data"]
+
+
+class TestBoot:
+    """What scheduler and nodes do when they boot."""
+
+    def test_it_fits_what_azure_takes(self, stacks: Stacks) -> None:
+        for vm in (_scheduler(stacks), _scale_set(stacks, "nd"), _scale_set(stacks, "spot")):
+            assert len(_boot(vm)) < 0.8 * LONGEST_CUSTOM_DATA
+
+    def test_no_secret_is_in_it_nor_in_any_state(self, stacks: Stacks) -> None:
+        text = _boot(_scheduler(stacks)) + _boot(_scale_set(stacks, "nd"))
+        assert "StoragePass" not in text
+        assert "azurerm_key_vault_secret" not in json.dumps(stacks)
+
+    def test_the_scheduler_has_its_files_and_its_programs(self, stacks: Stacks) -> None:
+        files = _files(_boot(_scheduler(stacks)))
+        conf = files["/etc/slurm/slurm.conf"]
+        assert re.search(r"SlurmctldHost=lab-slurm-scheduler\(@@\d@@\)", conf)
+        assert "SuspendTime=900\n" in conf
+        assert "SuspendExcNodes=nd-0\n" in conf
+        assert "NodeName=nd-[0-7] CPUs=96 Sockets=2 CoresPerSocket=48" in conf
+        assert "NodeName=spot-[0-3] CPUs=176" in conf
+        assert "Feature=hb176rs_v4,ib,spot State=CLOUD" in conf
+        assert "Name=gpu Type=h100 File=/dev/nvidia7" in files["/etc/slurm/gres.conf"]
+        settings = json.loads(files["/etc/fairway/slurm.json"])
+        assert settings["scale_sets"]["nd"]["kept"] == 1
+        assert settings["scale_sets"]["spot"]["id"].endswith(
+            "/virtualMachineScaleSets/lab-vmss-spot"
+        )
+        packed = base64.b64decode(files["/usr/local/lib/fairway/fairway_slurm.tar.bz2"])
+        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+            assert "fairway_slurm/reconcile.py" in tar.getnames()
+        mounts = files["/etc/fairway/mounts"].split()
+        assert {"/data", "/home"} <= set(mounts), "those of all partitions"
+
+    def test_a_node_knows_its_partition_and_what_it_must_have(self, stacks: Stacks) -> None:
+        files = _files(_boot(_scale_set(stacks, "nd")))
+        settings = json.loads(files["/etc/fairway/slurm.json"])
+        assert settings["partition"] == "nd"
+        assert re.fullmatch(r"@@\d@@:6817", settings["scheduler"])
+        check = files["/usr/local/lib/fairway/slurm/health-check"]
+        assert "gpus=8\nvendor=nvidia\nadapters=8\nadapter_gbps=400\nmounts=(/data /home)" in check
+        assert "/etc/slurm/slurm.conf" not in files, "nodes fetch it"
+        assert "fairway-announce" not in json.dumps(files)
+
+    def test_units_are_ones_that_systemd_understands(self, stacks: Stacks) -> None:
+        for vm in (_scheduler(stacks), _scale_set(stacks, "nd")):
+            for path, text in _files(_boot(vm)).items():
+                if path.startswith("/etc/systemd/system/fairway-slurm"):
+                    sections = re.findall(r"^\[(\w+)\]$", text, re.MULTILINE)
+                    assert set(sections) <= {"Unit", "Service", "Install", "Timer"}
+                    assert all(
+                        re.fullmatch(r"\[\w+\]|#.*|[A-Z]\w+=.*|", line)
+                        for line in text.splitlines()
+                    )
+
+
+class TestSchedulerScript:
+    """The script that brings a scheduler up, with stand-ins for what it calls."""
+
+    @pytest.fixture
+    def run(self, repository: Path, tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
+        """Runs it; answers with its status and with the commands that it ran."""
+        folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
+        log, state, etc = tmp_path / "log", tmp_path / "state", tmp_path / "etc"
+
+        def run(accounting: bool = True, key: bool = True) -> tuple[int, list[str]]:
+            etc.mkdir(exist_ok=True)
+            state.mkdir(exist_ok=True)
+            (etc / "slurmdbd.conf").write_text("")
+            log.write_text("")
+            (tmp_path / "settings").write_text(
+                f"NAME=slurm\nDISKS=1\nEXPORT={state}\nACCOUNTING={'yes' if accounting else ''}\n"
+            )
+            wrapped = (
+                "install chown chmod systemctl mariadb mariadb-install-db sacctmgr "
+                "systemd-tmpfiles collect_disks find_new_disks make_or_grow_volume mount_volume"
+            )
+            program = "\n".join(
+                [
+                    f"source {folder / 'slurm_scheduler.sh'}",
+                    f"FAIRWAY_VOLUME_SCRIPT={folder / 'nfs_server.sh'}",
+                    f"FAIRWAY_SLURM_DISK={tmp_path / 'settings'}",
+                    f"slurm_etc={etc} log={tmp_path / 'var'}",
+                    'timeout() { shift; "$@"; }',
+                    f'python3() {{ echo "$*" >>{log}; {"true" if key else "false"}; }}',
+                    "original=$(declare -f load)",
+                    'eval "first_${original}"',
+                    "load() { first_load; stand_ins; }",
+                    "stand_ins() {",
+                    *(f'{name}() {{ echo "{name} $*" >>{log}; }}' for name in wrapped.split()),
+                    "}",
+                    "main",
+                ]
+            )
+            done = subprocess.run(["bash", "-euc", program], check=False, capture_output=True)
+            return done.returncode, log.read_text().splitlines()
+
+        return run
+
+    def test_everything_starts_in_order(self, run: Callable[..., tuple[int, list[str]]]) -> None:
+        status, ran = run()
+        assert status == 0
+        order = [
+            "mount_volume ",
+            "-B -m fairway_slurm.munge_key",
+            "systemctl start munge.service",
+            "systemctl start mariadb.service",
+            "mariadb ",
+            "systemctl start slurmdbd.service",
+            "systemctl start slurmctld.service fairway-slurm-claims.service",
+            "systemctl start fairway-slurm-reconcile.timer",
+        ]
+        assert [line for line in ran if line in order] == order
+        assert any(line.startswith("mariadb-install-db") for line in ran)
+
+    def test_without_accounting_there_is_no_database(
+        self, run: Callable[..., tuple[int, list[str]]]
+    ) -> None:
+        status, ran = run(accounting=False)
+        assert status == 0
+        assert not [line for line in ran if "mariadb" in line or "slurmdbd" in line]
+
+    def test_a_database_that_is_there_is_not_made_again(
+        self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
+    ) -> None:
+        (tmp_path / "state" / "mysql" / "mysql").mkdir(parents=True)
+        _, ran = run()
+        assert not [line for line in ran if line.startswith("mariadb-install-db")]
+
+    def test_without_the_key_nothing_starts(
+        self, run: Callable[..., tuple[int, list[str]]]
+    ) -> None:
+        status, ran = run(key=False)
+        assert status != 0
+        assert not [line for line in ran if line.startswith("systemctl start")]
