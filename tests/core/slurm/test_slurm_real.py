@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from fairway_core.slurm import (
     install,
     render,
 )
+from fairway_simulator.slurm.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +49,8 @@ class Cluster:
             (self.folder / name).mkdir()
         for node in ("n-0", "nd-0", "nd-1", "nd-2"):
             (self.folder / f"spool.{node}").mkdir()
-        self.port, self.claim_port = _free_ports(2)
+        self.port = free_ports(6)
+        self.claim_port = self.port + 1
         conf = self.folder / "etc" / "slurm.conf"
         lab.variables["SLURM_CONF"] = str(conf)
         self.environment = lab.environment
@@ -71,7 +72,7 @@ class Cluster:
         self.azure.on_start, self.azure.on_delete = self._boot, self._shut_down
 
     def _description(self, programs: dict[str, Path]) -> SlurmCluster:
-        first = _free_ports(1)[0]
+        first = self.port + 2
         return SlurmCluster(
             name="lab",
             host="localhost",
@@ -300,14 +301,3 @@ def test_nodes_have_what_they_were_said_to_have(cluster: Cluster) -> None:
         timeout=20,
     )
     assert refused.returncode != 0, "a job that can never run is refused at once"
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports of which the next few are most likely free too."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return [min(port, 65_000) for port in ports]
