@@ -14,12 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 # These end their ranks within half a second of a SIGTERM, so the ranks are told first
 # and have the whole grace to themselves. (Measured with Open MPI 5: 0.25 s to a SIGKILL.)
 _LAUNCHERS = {"mpirun", "prterun", "prte", "prted", "orted"}
 _LAUNCHERS |= {"mpiexec", "mpiexec.hydra", "hydra_pmi_proxy"}
+# A connection to another node, which ends with what runs there.
+_LAUNCHERS |= {"ssh", "srun"}
+
+# These wait for programs of their own, which are told beside them or by them.
+_WAITING = {
+    b"fairway_runner.engines.ssh.node.attempt",
+    b"fairway_runner.engines.ssh.node.each_node",
+}
 
 # A shell that waits for a program would die of the signal at once, and with it the launcher
 # would end that program in the middle of its saving. One with a trap is told like any other.
@@ -47,28 +55,37 @@ def members(sessions: Collection[int]) -> set[int]:
     return found
 
 
-def _is_told_first(pid: int) -> bool:
-    """Whether the process does the job's work, and is no launcher that waits for one that does."""
+def _is_told_first(pid: int, number: signal.Signals) -> bool:
+    """Whether the process does the job's work, and is no launcher that waits for one that does;
+    a shell does if it has a trap for the signal."""
     process = Path("/proc", str(pid))
     try:
         # Not the name that the kernel shows: a script has its own there, and not its shell's.
         program = (process / "exe").readlink().name.removesuffix(" (deleted)")
         status = (process / "status").read_text(encoding="utf-8", errors="replace")
+        words = (process / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False  # it ended meanwhile
     if program in _SHELLS:
         caught = int(status.partition("SigCgt:")[2].split()[0], 16)
-        return bool(caught >> (signal.SIGTERM - 1) & 1)
-    return program not in _LAUNCHERS
+        return bool(caught >> (number - 1) & 1)
+    return program not in _LAUNCHERS and _WAITING.isdisjoint(words)
 
 
 def sessions_of(run: str) -> set[int]:
     """The sessions in which processes of a run are alive, known by their FAIRWAY_RUN."""
-    mark = f"FAIRWAY_RUN={run}".encode()
+    mark = f"FAIRWAY_RUN={run}"
+    return sessions_with(mark.__eq__)
+
+
+def sessions_with(is_meant: Callable[[str], bool]) -> set[int]:
+    """The sessions of processes that have such a variable, as `NAME=value`, in what they were
+    started with."""
     found = set()
     for name in _all():
         try:
-            if mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
+            text = Path("/proc", name, "environ").read_bytes().decode(errors="replace")
+            if any(is_meant(variable) for variable in text.split("\0")):
                 found.add(os.getsid(int(name)))
         except (OSError, ProcessLookupError):
             continue  # it ended meanwhile, or is another user's
@@ -99,8 +116,12 @@ def end(sessions: Collection[int], grace: float) -> None:
 
 def tell(sessions: Collection[int], number: signal.Signals) -> None:
     """Sends the signal to the program's own processes, or to all where there are none."""
-    alive = members(sessions)
-    _send([pid for pid in alive if _is_told_first(pid)] or alive, number)
+    tell_each(members(sessions), number)
+
+
+def tell_each(pids: Collection[int], number: signal.Signals) -> None:
+    """Sends the signal to those processes that do the job's work, or to all where none does."""
+    _send([pid for pid in pids if _is_told_first(pid, number)] or pids, number)
 
 
 def kill(sessions: Collection[int]) -> None:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 def write_json(path: Path, value: object) -> None:
     """Replaces a file as a whole: a reader sees the old text or the new, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # Other hosts that share the folder have processes of the same number.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.uname().nodename}")
     temporary.write_text(json.dumps(value), encoding="utf-8")
     temporary.replace(path)
 

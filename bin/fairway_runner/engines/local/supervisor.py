@@ -24,24 +24,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.engines.local import predecessors, processes, records
+from fairway_runner.engines.local.room import Cores
 from fairway_runner.engines.local.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from fairway_runner.engines.local.room import Room
 
 _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 
 
 @dataclass
 class Supervisor:
-    """Starts tasks in their order, as many at a time as the cores and the plan allow, and
-    records what became of each."""
+    """Starts tasks in their order, as many at a time as the room and the plan allow, and
+    records what became of each.
+
+    `blocked` says that the next task waits for nodes that others use.
+    """
 
     folder: Path
     plan: dict[str, Any]
     guard: processes.Guard
     wakeup: socket.socket
     bell: socket.socket
+    room: Room = field(default_factory=Cores)
+    task_type: type[Task] = Task
     running: list[Task] = field(default_factory=list)
     waiting: deque[Task] = field(default_factory=deque)
     counts: Counter[str] = field(default_factory=Counter)
@@ -49,19 +57,21 @@ class Supervisor:
     cancelled: bool = False
     setup_failed: bool = False
     reason: str | None = None
+    blocked: bool = False
+    recorded: dict[str, Any] = field(default_factory=dict)
 
     def run(self, ready: int) -> None:
         """Runs everything to its end; returns when the run's last state is written."""
         self.counts.update(self.plan.get("done", {}))
         self.counts["queued"] = self.plan["tasks"] - self.counts.total()
         self._queue_again()
-        self._record("queued" if self.plan["after"] else "running")
+        self._record("queued" if self.plan["after"] or self.room.allots else "running")
         os.write(ready, b"ready")
         os.close(ready)
         self._await_predecessors()
         if not self.cancelled and not self.reason:
-            self.started = time.time()
-            if not self.plan.get("is_set_up"):
+            self.started = None if self.room.allots else time.time()
+            if not self.plan.get("is_set_up") and not self.room.allots:
                 self._stage(self._tasks_of("setup"), counted=False)
         if not self.cancelled and not self.reason:
             self._stage(self._tasks_of("tasks"))
@@ -102,7 +112,7 @@ class Supervisor:
                 if only is not None and spec["index"] not in only:
                     continue
                 folder = Path("setup") if stage == "setup" else Path("tasks", str(spec["index"]))
-                task = Task(self.plan, spec, self.folder, self.folder / folder)
+                task = self.task_type(self.plan, spec, self.folder, self.folder / folder)
                 if "only" in self.plan:
                     task.resume_count()
                 yield task
@@ -111,31 +121,38 @@ class Supervisor:
         """Runs all tasks of a stage to their end; `counted` says that they are the job's own."""
         coming = next(tasks, None)
         while coming or self.waiting or self.running:
-            while not self.cancelled and (self.waiting or coming):
+            self.blocked = False
+            while not self._is_ending() and (self.waiting or coming):
                 task = self.waiting[0] if self.waiting else coming
                 assert task is not None
-                if not self._has_room(task):
+                if not self._take_room(task):
                     break
                 if self.waiting:
                     self.waiting.popleft()
                 else:
                     coming = next(tasks, None)
                 self._start(task, counted=counted)
-            if self.cancelled:
+            if not self.blocked:
+                self.room.rest()
+            if self._is_ending():
                 coming = None
                 self._cancel(counted=counted)
-            if self.running:
-                self._record("running")
+            if self.running or self.blocked:
+                self._record("running" if self.started else "queued")
                 self._sleep(self._next_deadline())
                 self._look_after_running(counted=counted)
 
-    def _has_room(self, task: Task) -> bool:
-        if not self.running:
-            return True
-        cores = len(os.sched_getaffinity(0))
-        used = sum(min(each.ranks, cores) for each in self.running)
+    def _is_ending(self) -> bool:
+        """Whether no task is to be started any more."""
+        return self.cancelled or (self.room.allots and self.setup_failed)
+
+    def _take_room(self, task: Task) -> bool:
         limit = self.plan["max_parallel"]
-        return used + task.ranks <= cores and (limit is None or len(self.running) < limit)
+        if self.running and limit is not None and len(self.running) >= limit:
+            return False
+        taken = self.room.take(task, self.running)
+        self.blocked = self.room.allots and not taken
+        return taken
 
     def _start(self, task: Task, *, counted: bool) -> None:
         try:
@@ -144,7 +161,9 @@ class Supervisor:
             # The disk is full, or somebody removed the run's folder: the others may go on.
             self._move(counted, "queued", "failed")
             self.reason = f"task {task.name} could not be started: {error}"
+            self.room.give_back(task)
             return
+        self.started = self.started or time.time()
         self.guard.watch(task.session)
         self.running.append(task)
         self._move(counted, "queued", "running")
@@ -157,10 +176,14 @@ class Supervisor:
                 continue
             self.guard.forget(task.session)
             self.running.remove(task)
-            if code and not task.cancelled and task.has_retry():
+            self.room.give_back(task)
+            if code and self.room.allots and task.setup_failed():
+                self.setup_failed = True
+                self.reason = f"the setup failed with exit code {code}"
+            elif code and not task.cancelled and task.has_retry():
                 self.waiting.append(task)
                 self._move(counted, "running", "queued")
-                task.record("queued", last_exit_code=code)
+                task.record("queued", last_exit_code=code, **task.facts())
                 continue
             state = "cancelled" if task.cancelled else "failed" if code else "succeeded"
             task.finish(state, code)
@@ -174,7 +197,7 @@ class Supervisor:
         while self.waiting:
             self.waiting.popleft().record("cancelled", ended=time.time())
             self._move(counted, "queued", "cancelled")
-        for task in self.running:
+        for task in self.running if self.cancelled else ():
             if task.process is not None and task.process.poll() is None:
                 task.cancelled = True
                 task.stop()
@@ -186,6 +209,8 @@ class Supervisor:
 
     def _next_deadline(self) -> float | None:
         due = [each for task in self.running if (each := task.deadline()) is not None]
+        if self.blocked:
+            due.append(time.monotonic() + self.room.pause)
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _sleep(self, seconds: float | None) -> None:
@@ -205,38 +230,49 @@ class Supervisor:
 
     def _record(self, state: str) -> None:
         ended = None if state in ("queued", "running") else time.time()
-        records.write_json(
-            self.folder / "state.json",
-            {
-                "state": state,
-                "reason": self.reason,
-                "started": self.started,
-                "ended": ended,
-                "supervisor": os.getpid(),
-                "tasks": {name: count for name, count in self.counts.items() if count > 0},
-            },
-        )
+        value = {
+            "state": state,
+            "reason": self.room.reason if self.blocked and state == "queued" else self.reason,
+            "started": self.started,
+            "ended": ended,
+            "supervisor": os.getpid(),
+            "submission": self.plan.get("submission", 0),
+            "tasks": {name: count for name, count in self.counts.items() if count > 0},
+        }
+        if value != self.recorded:
+            records.write_json(self.folder / "state.json", value)
+            self.recorded = value
+
+
+def supervise(folder: Path, lock: int, ready: int, plan: dict[str, Any], **ways: Any) -> None:
+    """Runs a run's tasks as the `plan` says; `ways` are fields of `Supervisor`."""
+    # Neither descriptor may reach a task: it would keep the run looking alive.
+    os.set_inheritable(lock, False)
+    os.set_inheritable(ready, False)
+    guard = processes.Guard((lock, ready), _GUARD_GRACE)
+    wakeup, bell = socket.socketpair()
+    bell.setblocking(False)
+    supervisor = Supervisor(folder, plan, guard, wakeup, bell, **ways)
+    signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda *_: supervisor.cancel())
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # not SIG_IGN, which the tasks would inherit
+    supervisor.run(ready)
+
+
+def read_plan(folder: Path, *, retry: bool) -> dict[str, Any]:
+    """What the run's files say is to be done."""
+    plan: dict[str, Any] = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    if retry:
+        plan |= json.loads((folder / "retry.json").read_text(encoding="utf-8"))
+    return plan
 
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    # Neither descriptor may reach a task: it would keep the run looking alive.
-    os.set_inheritable(lock, False)
-    os.set_inheritable(ready, False)
-    guard = processes.Guard((lock, ready), _GUARD_GRACE)
-    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-    if "retry" in sys.argv[4:]:
-        plan |= json.loads((folder / "retry.json").read_text(encoding="utf-8"))
-    wakeup, bell = socket.socketpair()
-    bell.setblocking(False)
-    supervisor = Supervisor(folder, plan, guard, wakeup, bell)
-    signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGTERM, lambda *_: supervisor.cancel())
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    supervisor.run(ready)
+    supervise(folder, lock, ready, read_plan(folder, retry="retry" in sys.argv[4:]))
 
 
 if __name__ == "__main__":

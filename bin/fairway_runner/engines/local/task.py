@@ -61,6 +61,10 @@ class Task:
         assert self.process is not None, "a session exists once the task has started"
         return self.process.pid
 
+    def sessions(self) -> set[int]:
+        """All sessions in which its processes may be."""
+        return {self.session}
+
     def start(self) -> None:
         """Starts the next attempt."""
         self.attempt += 1
@@ -77,7 +81,7 @@ class Task:
         log = (self.folder / "log.txt").open("ab")
         try:
             process = subprocess.Popen(
-                ["bash", str(script)],
+                self._command(script),
                 cwd=self.plan["directory"],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -93,6 +97,18 @@ class Task:
         else:
             self.pump = Pump(process.stdout, log, secrets)
         return process
+
+    def _command(self, script: Path) -> list[str]:
+        """The command line that runs the script."""
+        return ["bash", str(script)]
+
+    def setup_failed(self) -> bool:
+        """Whether it ended because the job's setup failed on one of its nodes."""
+        return False
+
+    def facts(self) -> dict[str, object]:
+        """More to be recorded of how an attempt ended."""
+        return {}
 
     def resume_count(self) -> None:
         """Counts on from the attempts of an earlier supervisor."""
@@ -110,7 +126,7 @@ class Task:
         self.timed_out = timed_out
         self.kill_at = time.monotonic() + self.plan["grace"]
         number = signal.Signals[f"SIG{self.plan['signal']}"]
-        processes.tell({self.session}, number)
+        processes.tell(self.sessions(), number)
 
     def deadline(self) -> float | None:
         """When something is to be done about it next, on the monotonic clock."""
@@ -128,7 +144,7 @@ class Task:
         if self.kill_at is None:
             self.stop(timed_out=True)
         else:
-            processes.kill({self.session})
+            processes.kill(self.sessions())
 
     def ended(self) -> int | None:
         """The exit code if the task's script has ended, with nothing of it left running."""
@@ -137,7 +153,7 @@ class Task:
         if code is None:
             return None
         # What a task leaves running would hold its cores long after it is forgotten.
-        processes.end({self.session}, _STRAY_GRACE)
+        processes.end(self.sessions(), _STRAY_GRACE)
         if self.pump is not None:
             self.pump.join()
         if self.timed_out:
@@ -153,7 +169,8 @@ class Task:
             succeeded=state == "succeeded",
         )
         shutil.rmtree(self.folder / "scratch", ignore_errors=True)
-        self.record(state, ended=time.time(), exit_code=code, timed_out=self.timed_out)
+        facts = {"exit_code": code, "timed_out": self.timed_out, **self.facts()}
+        self.record(state, ended=time.time(), **facts)
 
     def record(self, state: str, **facts: object) -> None:
         """Replaces the task's state."""
@@ -161,22 +178,28 @@ class Task:
         self.folder.mkdir(parents=True, exist_ok=True)
         records.write_json(self.folder / "state.json", value)
 
+    def _hosts(self) -> list[str]:
+        """Its nodes, the one of the main process first; here all of them are this machine."""
+        return ["localhost"] * int(self.spec["nodes"])
+
+    def _checkpoint_directory(self) -> Path:
+        return Path(self.spec["checkpoint"] or self.run_folder / "checkpoints" / self.name)
+
     def _contract(self) -> dict[str, str]:
         """The environment that a launcher relies on; its directories exist when it starts."""
         nodes, width = int(self.spec["nodes"]), int(self.spec["processes_per_node"])
         directories = {
             "FAIRWAY_SHARED_DIR": self.run_folder / "shared",
             "FAIRWAY_SCRATCH_DIR": self.folder / "scratch",
-            "FAIRWAY_CHECKPOINT_DIR": Path(
-                self.spec["checkpoint"] or self.run_folder / "checkpoints" / self.name
-            ),
+            "FAIRWAY_CHECKPOINT_DIR": self._checkpoint_directory(),
         }
         for name in self.spec["outputs"]:
             directories[f"FAIRWAY_OUTPUT_{name.upper()}"] = self.folder / "work" / name
         for directory in (self.folder, *directories.values()):
             directory.mkdir(parents=True, exist_ok=True)
+        hosts = self._hosts()
         hostfile = self.folder / "hosts"
-        hostfile.write_text("localhost\n" * nodes, encoding="ascii")
+        hostfile.write_text("".join(f"{host}\n" for host in hosts), encoding="ascii")
         return {
             **os.environ,
             **self.plan["environment"],
@@ -187,15 +210,16 @@ class Task:
             "FAIRWAY_NODES": str(nodes),
             "FAIRWAY_PROCESSES_PER_NODE": str(width),
             "FAIRWAY_WORLD_SIZE": str(nodes * width),
-            "FAIRWAY_HOSTS": ",".join(["localhost"] * nodes),
+            "FAIRWAY_HOSTS": ",".join(hosts),
             "FAIRWAY_HOSTFILE": str(hostfile),
-            "FAIRWAY_MAIN_HOST": "localhost",
-            "FAIRWAY_MAIN_PORT": str(_free_port()),
+            "FAIRWAY_MAIN_HOST": hosts[0],
+            "FAIRWAY_MAIN_PORT": str(free_port()),
             **{name: str(directory) for name, directory in directories.items()},
         }
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine on which nobody listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,0 +1,162 @@
+"""How commands are run and files copied on the main host of a cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+# Seconds for one command on the host: what takes longer hangs, as file systems do.
+COMMAND_TIMEOUT = 300.0
+_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended on the host."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+class Connection(Protocol):
+    """The main host. Methods raise UserError with exit code 5 where it cannot be reached."""
+
+    @property
+    def name(self) -> str:
+        """How a person would call the host."""
+
+    has_rsync: bool
+    """Whether rsync is on both sides; True as long as nobody has looked."""
+
+    def run(
+        self,
+        words: Sequence[str],
+        *,
+        input: bytes = b"",  # noqa: A002
+        deadline: float,
+        timeout: float = COMMAND_TIMEOUT,
+    ) -> Ended:
+        """Runs a command to its end; once more where the connection breaks, until `deadline`
+        seconds are over: a command must bear being run twice."""
+
+    def upload(self, folder: Path, to: str, *, deadline: float) -> None:
+        """Copies what is in a folder of this machine into a folder there, which is made in one
+        that exists."""
+
+    def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
+        """Copies files and folders, by their paths below a folder there, to the same below
+        one here; those that do not exist are left out."""
+
+    def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
+        """Runs a command on this terminal, or a shell without one; returns its exit code.
+
+        With `forward`, `PORT:HOST:PORT` or `PORT:SOCKET`, a port here leads there for as long
+        as the command runs, or without one until this is interrupted.
+        """
+
+
+def connection_to(host: str, user: str) -> Connection:
+    """The connection of this process to a host; UserError where there is no ssh.
+
+    An empty name, or one of this machine's own, is this machine.
+    """
+    from fairway_runner.engines.remote import ssh
+
+    if is_here(host):
+        return Here()
+    return ssh.shared(host, user)
+
+
+def is_here(host: str) -> bool:
+    """Whether a name is this machine's own. A loopback address is not: a tunnel may end there."""
+    if not host or host == socket.gethostname():
+        return True
+    if host.startswith("127.") or not host.replace(".", "").isdecimal():
+        return False
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError:
+            return False
+    return True
+
+
+@dataclass
+class Here:
+    """This machine itself, where the command line is used on the cluster."""
+
+    name: str = "this host"
+    has_rsync: bool = False  # nothing is faster here than a plain copy
+
+    def run(
+        self,
+        words: Sequence[str],
+        *,
+        input: bytes = b"",  # noqa: A002
+        deadline: float,
+        timeout: float = COMMAND_TIMEOUT,
+    ) -> Ended:
+        """Runs it as a child."""
+        return run_program(words, input, timeout, self.name)
+
+    def upload(self, folder: Path, to: str, *, deadline: float) -> None:
+        """Copies files."""
+        shutil.copytree(folder, to, symlinks=True, dirs_exist_ok=True)
+
+    def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
+        """Copies files."""
+        for name in names:
+            source, target = os.path.join(folder, name), to / name  # noqa: PTH118
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if os.path.isdir(source):  # noqa: PTH112
+                shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+            elif os.path.lexists(source):
+                shutil.copy2(source, target, follow_symlinks=False)
+
+    def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
+        """Runs it as a child."""
+        if forward:
+            message = f"{self.name} needs no tunnel"
+            raise UserError.of("not-supported", message, f"connect to {forward.partition(':')[2]}")
+        return on_terminal(list(words) or [os.environ.get("SHELL", "bash")])
+
+
+def run_program(words: Sequence[str], data: bytes, timeout: float, name: str) -> Ended:
+    """Runs a program of this machine; UserError where it takes longer than `timeout` seconds."""
+    try:
+        done = subprocess.run(words, input=data, capture_output=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        message = f"{name} did not answer within {timeout:g} s"
+        mend = "is a file system hanging there? try it by hand: ls the shared folder"
+        raise UserError.of("host-failed", message, mend, exit_code=5) from None
+    except FileNotFoundError:
+        message = f"`{words[0]}` is not on this machine's PATH"
+        raise UserError.of("missing-tool", message, f"install {words[0]}", exit_code=4) from None
+    return Ended(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+
+
+def on_terminal(words: Sequence[str]) -> int:
+    """Runs a program on this terminal, and ends it when this process is; returns its exit code."""
+    held = signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    process = subprocess.Popen(words)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        return _INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, held)
+    return 128 - code if code < 0 else code

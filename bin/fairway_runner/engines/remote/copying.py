@@ -1,0 +1,118 @@
+"""Folders between this machine and a host: by rsync, or as a tar file where it is missing."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import shutil
+import tarfile
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_runner.engines.remote.connection import Ended
+
+Program = Callable[[], list[str]]
+"""The command line of a program; made anew for each try, since its connection may be another."""
+
+# rsync: the connection's start failed, errors in the stream, time-outs; and those of ssh.
+_BROKEN = (255, 5, 10, 12, 30, 35)
+_NOT_FOUND = 127  # there is no rsync on the host
+_TIMEOUT = 86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
+
+
+class Remote(Protocol):
+    """What is needed of a connection."""
+
+    has_rsync: bool
+
+    @property
+    def name(self) -> str:
+        """The host, as ssh is told."""
+
+    def command(self, *options: str) -> list[str]:
+        """The start of an ssh command line."""
+
+    def insist(
+        self,
+        program: Program,
+        data: bytes,
+        *,
+        deadline: float,
+        timeout: float = ...,
+        broken: Sequence[int] = ...,
+    ) -> Ended:
+        """Runs a program again as long as the connection breaks."""
+
+
+def upload(remote: Remote, folder: Path, to: str, *, deadline: float) -> None:
+    """See `Connection.upload`; a copy that was cut off goes on where it was."""
+    program = lambda: [*_rsync_line(remote), f"{folder}/", f"{remote.name}:{to}/"]  # noqa: E731
+    if _finish_rsync(remote, program, b"", deadline):
+        return
+    script = 'mkdir -p "$1" && exec tar -xzf - -C "$1"'
+    _finish(remote, _sh(remote, script, to), _packed(folder), deadline)
+
+
+def download(
+    remote: Remote, folder: str, names: Sequence[str], to: Path, *, deadline: float
+) -> None:
+    """See `Connection.download`."""
+    to.mkdir(parents=True, exist_ok=True)
+    listed = b"".join(f"{name}\0".encode() for name in names)
+    options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args"]
+    program = lambda: [*_rsync_line(remote), *options, f"{remote.name}:{folder}/", f"{to}/"]  # noqa: E731
+    if _finish_rsync(remote, program, listed, deadline):
+        return
+    script = 'cd "$1" && while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
+    script = f"{script} | tar -cz --null -T -"
+    ended = _finish(remote, _sh(remote, script, folder), listed, deadline)
+    # Python's own guard against paths that leave the folder, where it has it.
+    guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    with tarfile.open(fileobj=io.BytesIO(ended.out), mode="r:gz") as files:
+        files.extractall(to, **guard)  # noqa: S202 - written by the same user
+
+
+def _finish_rsync(remote: Remote, program: Program, data: bytes, deadline: float) -> bool:
+    """Whether rsync has copied all; False where one of the two sides has no rsync."""
+    if not remote.has_rsync or shutil.which("rsync") is None:
+        return False
+    ended = remote.insist(program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN)
+    remote.has_rsync = ended.code != _NOT_FOUND
+    if remote.has_rsync:
+        _require_success(remote, ended)
+    return remote.has_rsync
+
+
+def _rsync_line(remote: Remote) -> list[str]:
+    # Not the owners: they are those of whoever copies. Arguments are protected from the shell.
+    return ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(remote.command("-T"))]
+
+
+def _sh(remote: Remote, script: str, *arguments: str) -> Program:
+    line = shlex.join(["bash", "-c", script, "bash", *arguments])
+    return lambda: [*remote.command("-T"), remote.name, line]
+
+
+def _packed(folder: Path) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
+        files.add(folder, arcname=".")
+    return buffer.getvalue()
+
+
+def _finish(remote: Remote, program: Program, data: bytes, deadline: float) -> Ended:
+    ended = remote.insist(program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN)
+    _require_success(remote, ended)
+    return ended
+
+
+def _require_success(remote: Remote, ended: Ended) -> None:
+    if ended.code:
+        last = ended.err.strip().splitlines()[-1:] or [f"exit code {ended.code}"]
+        message = f"files could not be copied between here and {remote.name}: {last[0]}"
+        raise UserError.of("host-failed", message, "is a disk full?", exit_code=5)

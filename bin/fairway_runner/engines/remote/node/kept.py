@@ -1,0 +1,56 @@
+"""Runs that lie on the shared folder: which there are, and how one goes. Standard library only."""
+
+from __future__ import annotations
+
+import shutil
+from typing import IO, TYPE_CHECKING, Any
+
+from fairway_runner.engines.remote.node.receive import forget_code
+from fairway_runner.engines.remote.node.states import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# What a person elsewhere needs of a run; the rest is brought when it is asked for.
+_FILES: tuple[str, ...] = (
+    "run.json",
+    "job.json",
+    "job.yaml",
+    "target.json",
+    "plan.json",
+    "provenance.json",
+)
+_FILES += ("setup.jsonl", "tasks.jsonl", "finally.jsonl", "code.diff")
+
+
+def answer(
+    shared: Path,
+    request: dict[str, Any],
+    payload: IO[bytes],  # noqa: ARG001
+) -> dict[str, Any]:
+    """Removes the run `remove`, or lists the runs of `target` that are not among the `known`:
+    by id the texts of their files, by name."""
+    if "remove" in request:
+        folder = shared / "runs" / request["remove"]
+        gone = folder.with_name(f".{folder.name}.removed")
+        if folder.is_dir():
+            provenance = read(folder / "provenance.json") or {}
+            forget_code(shared, str(provenance.get("code", ""))[:16], folder.name)
+            shutil.rmtree(gone, ignore_errors=True)
+            folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        return {}
+    known = set(request["known"])
+    found = {}
+    runs = shared / "runs"
+    for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
+        if folder.name.startswith(".") or folder.name in known:
+            continue
+        record = read(folder / "run.json")
+        if record is not None and record.get("target") == request["target"]:
+            found[folder.name] = {
+                name: (folder / name).read_text(encoding="utf-8")
+                for name in _FILES
+                if (folder / name).is_file()
+            }
+    return {"runs": found}

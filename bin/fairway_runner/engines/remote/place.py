@@ -1,0 +1,107 @@
+"""The main host of a cluster and the folder that all its nodes see.
+
+What Fairway does there are modules of its own (`engines/*/node/`), which it brings along:
+each call is one command on the host, whatever it looks at.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.engine import DEADLINE
+from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, connection_to
+from fairway_runner.engines.remote.node.entry import MARK, OLD_PYTHON, OLDEST
+from fairway_runner.engines.remote.shipping import bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_runner.engines.remote.connection import Connection, Ended
+
+_NO_BUNDLE = 66
+_NO_PYTHON = 127
+
+_CALL = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" "$3" ;; esac
+bundle=$1/fairway/$2
+[ -f "$bundle/__main__.py" ] || exit 66
+exec python3 -s "$bundle" call "$3" "$1" """
+
+# The files appear as a whole, and whoever comes second leaves them as they are.
+_SHIP = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" ;; esac
+set -e
+mkdir -p "$1/fairway"
+draft=$(mktemp -d "$1/fairway/.XXXXXX")
+chmod 755 "$draft"
+tar -xzf - -C "$draft"
+mv -T "$draft" "$1/fairway/$2" 2>/dev/null || { rm -rf "$draft"; [ -d "$1/fairway/$2" ]; }"""
+
+
+@dataclass
+class Place:
+    """A main host by its `connection`, the folder `shared`, and for how many seconds a
+    connection that breaks is tried again."""
+
+    connection: Connection
+    shared: str
+    deadline: float = DEADLINE
+
+    @classmethod
+    def of(cls, *, host: str, user: str, shared: str, deadline: float = DEADLINE) -> Place:
+        """The place at a host, which may be this machine; UserError where there is no ssh."""
+        return cls(connection_to(host, user), shared, deadline)
+
+    def call(
+        self,
+        module: str,
+        request: Mapping[str, Any],
+        payload: bytes = b"",
+        *,
+        timeout: float = COMMAND_TIMEOUT,
+    ) -> Any:
+        """What the module's `answer(shared, request, payload)` says on the host.
+
+        It may be asked twice where the connection breaks. UserError for what it refuses, and
+        where there is no answer.
+        """
+        name, files = bundle()
+        words = ["sh", "-c", _CALL, "sh", self.shared, name, module]
+        data = json.dumps(request).encode() + b"\n" + payload
+        ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
+        if ended.code == _NO_BUNDLE:
+            self._ship(name, files)
+            ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
+        return self._answer(ended)
+
+    def _ship(self, name: str, files: bytes) -> None:
+        words = ["sh", "-c", _SHIP, "sh", self.shared, name]
+        ended = self.connection.run(words, input=files, deadline=self.deadline)
+        if ended.code:
+            message = f"nothing can be written to {self.shared} on {self.connection.name}"
+            mend = f"{_last(ended.err)}\nit must be a folder that you may write to"
+            raise UserError.of("unwritable-folder", message, mend, exit_code=5)
+
+    def _answer(self, ended: Ended) -> Any:
+        last = ended.out.rstrip(b"\n").rpartition(b"\n")[2].decode(errors="replace")
+        if ended.code == 0 and last.startswith(MARK):
+            value = json.loads(last.removeprefix(MARK))
+            if "answer" in value:
+                return value["answer"]
+            fault = dict(value["fault"])
+            code = int(fault.pop("exit_code"))
+            raise UserError.of(fault["id"], fault["message"], fault["mend"], exit_code=code)
+        host = self.connection.name
+        if ended.code in (_NO_PYTHON, OLD_PYTHON):
+            oldest = ".".join(map(str, OLDEST))
+            message = f"{host} has no python3 of at least {oldest}"
+            mend = "install it there, so that a shell without a terminal finds it on PATH"
+            raise UserError.of("missing-tool", message, mend, exit_code=4)
+        message = f"{host} gave no answer: {_last(ended.err) or f'exit code {ended.code}'}"
+        raise UserError.of("host-failed", message, exit_code=5)
+
+
+def _last(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""

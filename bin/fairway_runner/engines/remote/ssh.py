@@ -1,0 +1,233 @@
+"""OpenSSH as the user has configured it: one connection for all commands of this process.
+
+The master connection lies on a socket in a private folder; it ends with this process, or
+a minute after it where that was killed. Where the user's own configuration keeps a master
+connection that is up, that one is used. FAIRWAY_SSH_CONFIG names a configuration file in
+place of ~/.ssh/config.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.remote import copying
+from fairway_runner.engines.remote.connection import (
+    COMMAND_TIMEOUT,
+    Ended,
+    on_terminal,
+    run_program,
+)
+from fairway_runner.engines.remote.patience import Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BROKEN = 255  # what OpenSSH exits with where the connection failed
+
+_OPTIONS = {
+    # A connection whose other side is gone is given up after 45 s.
+    "ServerAliveInterval": 15,
+    "ServerAliveCountMax": 3,
+    "ConnectTimeout": 15,
+}
+_PREFIX = "fairway-ssh-"  # of the private folders, each with the number of its process
+_PERSIST = 60  # seconds that a master waits for another command before it ends
+
+# What no second try mends, by what OpenSSH says of it, and how it is mended.
+_PERMANENT = {
+    "Permission denied": "is the key loaded (ssh-add), and the user right? try: {ssh}",
+    "Host key verification failed": "the host is not known yet, or not what it was; see: {ssh}",
+    "Bad configuration option": "mend the configuration of ssh, then try: {ssh}",
+    "Could not resolve hostname": "is the name right, and the network or tunnel up? try: {ssh}",
+}
+
+_connections: dict[tuple[str, str, str], Ssh] = {}
+
+
+def shared(host: str, user: str) -> Ssh:
+    """The connection of this process to a host; UserError where this machine has no ssh."""
+    if shutil.which("ssh") is None:
+        message = "`ssh` is not on this machine's PATH"
+        raise UserError.of("missing-tool", message, "install OpenSSH's client", exit_code=4)
+    config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
+    key = (host, user, config)
+    if key not in _connections:
+        _connections[key] = Ssh(host, user, config)
+        atexit.register(_connections[key].close)
+    return _connections[key]
+
+
+@dataclass
+class Ssh:
+    """A host, and the socket of the connection to it while there is one."""
+
+    host: str
+    user: str
+    config: str = ""
+    has_rsync: bool = True
+    socket: Path | None = None
+    reached: bool = False
+    folder: Path | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """As one would write it for ssh."""
+        return f"{self.user}@{self.host}" if self.user else self.host
+
+    def run(
+        self,
+        words: Sequence[str],
+        *,
+        input: bytes = b"",  # noqa: A002
+        deadline: float,
+        timeout: float = COMMAND_TIMEOUT,
+    ) -> Ended:
+        """See `Connection.run`."""
+        line = shlex.join(words)
+        program = lambda: [*self.command("-T"), self.name, line]  # noqa: E731
+        return self.insist(program, input, deadline=deadline, timeout=timeout)
+
+    def insist(
+        self,
+        program: copying.Program,
+        data: bytes,
+        *,
+        deadline: float,
+        timeout: float = COMMAND_TIMEOUT,
+        broken: Sequence[int] = (BROKEN,),
+    ) -> Ended:
+        """Runs a program that uses the connection, and again where it ends with a code that
+        says that the connection is `broken`."""
+        patience = Patience(deadline)
+        while True:
+            ended = self._open()
+            if ended is None:
+                ended = run_program(program(), data, timeout, self.name)
+                if ended.code not in broken:
+                    self.reached = True
+                    return ended
+            self._drop()
+            if _is_permanent(ended.err) or not patience.pause(reached=self.reached):
+                raise self._unreachable(ended.err)
+
+    def upload(self, folder: Path, to: str, *, deadline: float) -> None:
+        """See `Connection.upload`."""
+        copying.upload(self, folder, to, deadline=deadline)
+
+    def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
+        """See `Connection.download`."""
+        copying.download(self, folder, names, to, deadline=deadline)
+
+    def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
+        """See `Connection.interactive`."""
+        command = ["ssh", *self._configuration(), *_options()]
+        if forward:
+            command += ["-o", "ExitOnForwardFailure=yes", "-L", forward]
+            # A terminal there, so that what runs ends with this connection; not this one here.
+            rest = ["-n", "-tt", self.name, shlex.join(words)] if words else ["-N", self.name]
+            return on_terminal([*command, *rest])
+        if not words:
+            return on_terminal([*command, "-t", self.name])
+        terminal = ["-t"] if os.isatty(0) and os.isatty(1) else ["-T"]
+        return on_terminal([*command, *terminal, self.name, shlex.join(words)])
+
+    def command(self, *options: str) -> list[str]:
+        """The start of a command line that uses the connection."""
+        own = ["-o", f"ControlPath={self.socket}"] if self.socket else []
+        return [
+            *("ssh", *self._configuration(), *_options(), *own),
+            *("-o", "BatchMode=yes", "-o", "ControlMaster=no", *options),
+        ]
+
+    def close(self) -> None:
+        """Ends the master connection that this process has made."""
+        self._drop()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
+
+    def _open(self) -> Ended | None:
+        """Connects where there is no connection; returns what ssh said where that failed."""
+        if self.socket is not None and self.socket.exists():
+            return None
+        if self.socket is None and self._has_masters_own():
+            return None
+        if self.folder is None:
+            # Short: a socket's path has 108 bytes at most, some of which ssh wants itself.
+            _remove_left_over()
+            self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self.socket = self.folder / "ssh"
+        errors = self.folder / "errors"
+        with errors.open("wb") as log:
+            # Not a pipe: the master holds it open for as long as it lives.
+            code = subprocess.call(
+                [
+                    *("ssh", *self._configuration(), *_options(), "-o", "BatchMode=yes"),
+                    *("-o", f"ControlPersist={_PERSIST}", "-o", f"ControlPath={self.socket}"),
+                    *("-M", "-N", "-f", self.name),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+        if code:
+            return Ended(BROKEN, b"", errors.read_text(errors="replace"))
+        self.reached = True
+        return None
+
+    def _has_masters_own(self) -> bool:
+        """Whether the user's own configuration keeps a master connection that is up."""
+        if self.folder is not None:
+            return False  # asked before
+        query = ["ssh", *self._configuration(), "-O", "check", self.name]
+        return subprocess.run(query, capture_output=True, check=False).returncode == 0
+
+    def _drop(self) -> None:
+        if self.socket is None:
+            return
+        quit_ = [*self.command(), "-O", "exit", self.name]
+        try:
+            subprocess.run(quit_, capture_output=True, timeout=5, check=False)
+        except subprocess.TimeoutExpired:
+            time.sleep(0)  # a master that hangs ends by its own keepalive
+        self.socket.unlink(missing_ok=True)
+        self.socket = None
+
+    def _configuration(self) -> list[str]:
+        return ["-F", self.config] if self.config else []
+
+    def _unreachable(self, said: str) -> UserError:
+        by_hand = shlex.join(["ssh", *self._configuration(), self.name])
+        last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
+        mends = (mend for text, mend in _PERMANENT.items() if text in said)
+        mend = next(mends, "is it up, and the network or tunnel to it? try: {ssh}")
+        message = f"{self.name} cannot be reached: {last.strip() or 'the connection broke'}"
+        return UserError.of("no-connection", message, mend.format(ssh=by_hand), exit_code=5)
+
+
+def _options() -> list[str]:
+    return [word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}")]
+
+
+def _is_permanent(said: str) -> bool:
+    return any(text in said for text in _PERMANENT)
+
+
+def _remove_left_over() -> None:
+    """Removes the folders of processes that were killed, once their connections have ended."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        with suppress(OSError):  # another's, or removed meanwhile
+            if not Path("/proc", pid).exists() and not (folder / "ssh").exists():
+                shutil.rmtree(folder)

@@ -1,0 +1,37 @@
+"""What two hosts of a cluster say to each other about a command: lines on its standard input.
+
+The first line is JSON: the command's `argv`, `cwd` and `environment`. Then come `beat`, each
+few seconds, and `signal NAME`; the end of the stream, or a silence, ends the command. So
+whatever becomes of the host that started it, nothing is left behind. Nothing of this stands
+in a command line, where others could read it. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+BEAT = 5.0  # seconds between two
+SILENCE = 45.0  # seconds after which the other side is taken for dead
+
+# OpenSSH's own exit code where a connection fails; a program's is told apart from it.
+LOST = 255
+NOT_LOST = 254
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is to run, where, and with which environment."""
+
+    argv: list[str]
+    cwd: str
+    environment: dict[str, str]
+
+    def line(self) -> bytes:
+        """As it is sent."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, line: bytes) -> Command:
+        """From what was sent."""
+        return cls(**json.loads(line))

@@ -1,0 +1,82 @@
+"""The nodes of a cluster, as they announce themselves in a folder that all of them see.
+
+Each node's timer writes `<shared>/clusters/<cluster>/hosts/<host name>`, whose first word is
+the node's address. A node that has been silent for longer than FRESH is not counted on.
+Where there is no such folder the main host is alone. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FRESH = 180.0  # seconds; the timer writes each minute
+
+
+@dataclass(frozen=True)
+class Host:
+    """A node: its name, where it is reached, and for how many seconds it has been silent."""
+
+    name: str
+    address: str
+    age: float = 0.0
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is there, as far as one knows."""
+        return self.age < FRESH
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is this host."""
+        return self.name == own_name()
+
+
+def own_name() -> str:
+    """This host's name."""
+    return os.uname().nodename
+
+
+def known_hosts(shared: Path, cluster: str) -> list[Host]:
+    """All nodes that were ever there, this one first and the others by their names."""
+    folder = shared / "clusters" / cluster / "hosts"
+    if not folder.is_dir():
+        return [Host(own_name(), "localhost")]
+    now = _server_time(folder.parent)
+    found = [host for path in folder.iterdir() if (host := _read(path, now)) is not None]
+    return sorted(found, key=lambda host: (not host.is_own, _natural(host.name)))
+
+
+def _read(path: Path, now: float) -> Host | None:
+    if path.name.startswith("."):
+        return None
+    try:
+        words = path.read_text(encoding="utf-8").split()
+        age = max(0.0, now - path.stat().st_mtime)
+    except FileNotFoundError:
+        return None  # it was removed meanwhile
+    # A file that is being written is empty for a moment.
+    return Host(path.name, words[0], age) if words else None
+
+
+def _server_time(folder: Path) -> float:
+    """The time by the clock of the file system, with which the announcements are dated."""
+    probe = folder / f".now.{own_name()}"
+    try:
+        probe.touch()
+        os.utime(probe)
+        return probe.stat().st_mtime
+    except OSError:
+        import time
+
+        return time.time()
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """An order in which node-10 comes after node-9."""
+    stem = name.rstrip("0123456789")
+    return (stem, int(name[len(stem) :] or 0), name)

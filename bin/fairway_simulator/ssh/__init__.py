@@ -1,0 +1,1 @@
+"""Hosts that one reaches by ssh, all of them on this machine."""

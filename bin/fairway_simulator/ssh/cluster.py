@@ -1,0 +1,171 @@
+"""A cluster of hosts on loopback addresses, each with a real sshd; for tests and to try things.
+
+>>> with SshCluster(folder, ["n1", "n2", "n3"]) as cluster:  # doctest: +SKIP
+...     os.environ |= cluster.environment
+...     engine = engine_for(Target.model_validate(cluster.target()))
+
+Needs root (for host names and processes of their own), Debian's openssh-server and rsync.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.ssh.host import Host, sshd_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Self
+
+# MPI between hosts that are one machine: loopback is all that they have, and they share cores.
+_MPI = {
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "self,sm,tcp",
+    "OMPI_MCA_btl_tcp_if_include": "lo",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+
+
+def missing() -> str:
+    """What this machine lacks for such a cluster; "" where it has all."""
+    if os.geteuid() != 0:
+        return "not root"
+    if not Path(sshd_program()).exists():
+        return "no sshd (Debian: openssh-server)"
+    lacking = [tool for tool in ("ssh", "unshare", "mount") if shutil.which(tool) is None]
+    return f"no {lacking[0]}" if lacking else ""
+
+
+@dataclass
+class SshCluster:
+    """The hosts `names`, whose files lie in `folder`; the first is the main host.
+
+    `path` comes before PATH on the hosts: by default the folder of this Python.
+    """
+
+    folder: Path
+    names: Sequence[str] = ("n1",)
+    name: str = "pair"
+    path: str = str(Path(sys.executable).parent)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    hosts: dict[str, Host] = field(default_factory=dict)
+
+    @property
+    def shared(self) -> Path:
+        """The folder that all hosts see."""
+        return self.folder / "shared"
+
+    @property
+    def announcements(self) -> Path:
+        """Where the hosts say that they are there."""
+        return self.shared / "clusters" / self.name / "hosts"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command line needs to reach the hosts by their names."""
+        return {"FAIRWAY_SSH_CONFIG": str(self.folder / "client_config")}
+
+    def target(self, **fields: Any) -> dict[str, Any]:
+        """The cluster as a record of `fairway.yaml`."""
+        count = len(self.names)
+        return {
+            "name": self.name,
+            "engine": "ssh",
+            "nodes": {"min": count, "max": count},
+            "ssh": {"host": self.names[0], "user": "root", "shared": str(self.shared)},
+            **fields,
+        }
+
+    def __enter__(self) -> Self:
+        """Starts all hosts."""
+        self.announcements.mkdir(parents=True)
+        # Where sshd leaves its privileges behind; a machine that runs one has it.
+        Path("/run/sshd").mkdir(exist_ok=True)
+        for key in ("key", "host_key"):
+            generate = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f"]
+            subprocess.run([*generate, str(self.folder / key)], check=True)
+        addresses = [f"127.0.1.{number}" for number in range(1, len(self.names) + 1)]
+        port = _free_port(addresses)
+        self._configure(addresses, port)
+        for name, address in zip(self.names, addresses, strict=True):
+            place = self.folder / "hosts.d" / name
+            variables = {
+                "PATH": f"{self.path}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                **_MPI,
+                **self.variables,
+            }
+            self.hosts[name] = Host(name, address, port, place, self.folder, variables)
+        try:
+            for host in self.hosts.values():
+                host.start()
+                self.announce(host.name)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends all hosts and what runs on them."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends all hosts and what runs on them."""
+        for host in self.hosts.values():
+            host.kill()
+
+    def announce(self, name: str) -> None:
+        """What a host's timer does each minute."""
+        (self.announcements / name).write_text(f"{name}\n", encoding="utf-8")
+
+    def kill(self, name: str) -> None:
+        """Ends a host and all that runs on it, as a power cut would."""
+        self.hosts[name].kill()
+
+    def _configure(self, addresses: Iterable[str], port: int) -> None:
+        pairs = list(zip(self.names, addresses, strict=True))
+        lines = [f"{address} {name}" for name, address in pairs]
+        (self.folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        common = [
+            f"    Port {port}",
+            f"    IdentityFile {self.folder / 'key'}",
+            "    IdentitiesOnly yes",
+            "    StrictHostKeyChecking no",
+            "    UserKnownHostsFile /dev/null",
+            "    LogLevel ERROR",
+            "",
+        ]
+        (self.folder / "ssh_config").write_text("\n".join(["Host *", *common]))
+        blocks = [
+            line
+            for name, address in pairs
+            for line in (f"Host {name}", f"    HostName {address}", "    User root", *common)
+        ]
+        (self.folder / "client_config").write_text("\n".join(blocks))
+
+
+def _free_port(addresses: Sequence[str]) -> int:
+    """A port that is free on all the addresses."""
+    while True:
+        sockets = [socket.socket() for _ in addresses]
+        try:
+            port = 0
+            for probe, address in zip(sockets, addresses, strict=True):
+                probe.bind((address, port))
+                port = probe.getsockname()[1]
+        except OSError:
+            continue
+        else:
+            return port
+        finally:
+            for probe in sockets:
+                probe.close()

@@ -1,0 +1,168 @@
+"""One host of a loopback cluster: a real sshd in namespaces of its own.
+
+It has its own host name, processes, /mnt, /dev/shm and folder for temporary files, so that
+what runs there cannot take itself for another host; network and disk are this machine's.
+Killing its first process ends all that runs there, as a power cut would.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_PATIENCE = 20.0  # seconds in which a host starts even on a busy machine
+
+_BOOT = """set -e
+hostname {name}
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/resource_nvme
+mount --bind {hosts} /etc/hosts
+mount --bind {client} /etc/ssh/ssh_config
+exec {sshd} -D -e -f {config}
+"""
+
+
+@dataclass
+class Host:
+    """A host by its name, address and port; `folder` is its own, `common` that of the cluster.
+
+    `environment` is what every command on it sees, beside what sshd sets.
+    """
+
+    name: str
+    address: str
+    port: int
+    folder: Path
+    common: Path
+    environment: Mapping[str, str]
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Boots it; returns when it takes connections."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        config = self.folder / "sshd_config"
+        config.write_text(self._configuration(temporary), encoding="utf-8")
+        boot = _BOOT.format(
+            name=shlex.quote(self.name),
+            hosts=shlex.quote(str(self.common / "hosts")),
+            client=shlex.quote(str(self.common / "ssh_config")),
+            sshd=sshd_program(),
+            config=shlex.quote(str(config)),
+        )
+        with (self.folder / "sshd.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *("unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child"),
+                    *("--mount-proc", "sh", "-c", boot),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._await_port()
+
+    def kill(self) -> None:
+        """Ends it and all that runs on it, at once."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+            self._await_end()
+
+    def cut(self) -> int:
+        """Ends the connections that are open, so many; new ones can be made."""
+        ended = 0
+        for pid in self.pids():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+                    title = file.read()
+            except OSError:
+                continue
+            if title.startswith(b"sshd: ") and b"[listener]" not in title:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                ended += 1
+        return ended
+
+    def pids(self) -> list[int]:
+        """The ids, as this machine has them, of the processes that run there."""
+        if self.process is None:
+            return []
+        found, left = [], [self.process.pid]
+        while left:
+            try:
+                path = f"/proc/{left[0]}/task/{left.pop(0)}/children"
+                with open(path, encoding="ascii") as file:  # noqa: PTH123
+                    children = [int(word) for word in file.read().split()]
+            except OSError:
+                continue
+            found += children
+            left += children
+        return found
+
+    def _configuration(self, temporary: Path) -> str:
+        # A home of its own, in which no start-up file of this machine's user changes PATH.
+        settings = {**self.environment, "TMPDIR": str(temporary), "HOME": str(self.folder)}
+        variables = " ".join(f'"{name}={value}"' for name, value in settings.items())
+        return "\n".join(
+            [
+                f"Port {self.port}",
+                f"ListenAddress {self.address}",
+                f"HostKey {self.common / 'host_key'}",
+                f"AuthorizedKeysFile {self.common / 'key.pub'}",
+                f"PidFile {self.folder / 'sshd.pid'}",
+                "UsePAM no",
+                "StrictModes no",
+                "PasswordAuthentication no",
+                "PermitRootLogin prohibit-password",
+                "MaxSessions 100",
+                "MaxStartups 100",
+                "Subsystem sftp internal-sftp",
+                f"SetEnv {variables}",
+                "",
+            ]
+        )
+
+    def _await_port(self) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                socket.create_connection((self.address, self.port), timeout=1).close()
+                return
+            except OSError:
+                dead = self.process is None or self.process.poll() is not None
+                if dead or time.monotonic() > deadline:
+                    said = (self.folder / "sshd.log").read_text(errors="replace")[-400:]
+                    raise RuntimeError(f"{self.name} did not start: {said}") from None
+                time.sleep(0.02)
+
+    def _await_end(self) -> None:
+        """Until its port is closed, so that it can be started again."""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection((self.address, self.port), timeout=1).close()
+            except OSError:
+                return
+            time.sleep(0.02)
+
+
+def sshd_program() -> str:
+    """Where OpenSSH's server is: it wants to be called by its whole path."""
+    return "/usr/sbin/sshd"

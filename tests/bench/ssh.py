@@ -1,0 +1,83 @@
+"""What the engine of a plain cluster asks of its connection, over a real sshd on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from measure import BIN, Benchmark, Command, Pair, seconds
+
+from fairway_runner.run_records import RunRecord
+from fairway_runner.run_store import RunStore
+from fairway_simulator.ssh.cluster import SshCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FAIRWAY = BIN / "fairway"
+_RUNS = 500
+
+# Counts what is run on the host; the connection itself is no command.
+_COUNTING = """#!/bin/sh
+case " $* " in *" -O "* | *" -M "*) ;; *) echo one >>{log} ;; esac
+exec {ssh} "$@"
+"""
+
+
+@contextmanager
+def _many_runs(folder: Path) -> Iterator[SshCluster]:
+    """A cluster with so many runs that go on, as far as this machine knows."""
+    with SshCluster(folder / "cluster", ["n1"]) as cluster:
+        os.environ.update(cluster.environment)
+        project = json.dumps({"targets": [cluster.target()]})
+        (folder / "fairway.yaml").write_text(project, encoding="utf-8")
+        job = folder / "job.yaml"
+        job.write_text('{name: first, template: plain, command: "true"}')
+        subprocess.run(
+            [FAIRWAY, "submit", job, "-t", "pair", "--run-id", "first", "--watch", "--quiet"],
+            cwd=folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        _copy_runs(folder, cluster)
+        yield cluster
+
+
+def _copy_runs(folder: Path, cluster: SshCluster) -> None:
+    store = RunStore(folder / ".fairway")
+    first = store.folder / "first"
+    for number in range(_RUNS - 1):
+        name = f"run-{number}"
+        shutil.copytree(cluster.shared / "runs" / "first", cluster.shared / "runs" / name)
+        record = RunRecord(name, "run", "pair", time.time(), 1, "job.yaml", "0", engine="ssh")
+        files = {each: (first / each).read_text() for each in ("target.json", "engine.json")}
+        run, lock = store.create(record, files)
+        (run.folder / "state.json").write_text('{"state": "running", "tasks": {}}')
+        os.close(lock)
+
+
+def _commands(folder: Path) -> Pair:
+    """How many commands the host is given for one look at all the runs."""
+    log, programs = folder / "ssh.log", folder / "programs"
+    programs.mkdir()
+    counting = programs / "ssh"
+    counting.write_text(_COUNTING.format(log=log, ssh=shutil.which("ssh")))
+    counting.chmod(0o755)
+    with _many_runs(folder) as cluster:
+        environment = {**cluster.environment, "PATH": f"{programs}:{os.environ['PATH']}"}
+        seconds(Command([FAIRWAY, "list"], environment, folder))
+    count = len(log.read_text().splitlines())
+    states = [run.state for run in RunStore(folder / ".fairway").all()]
+    assert states == ["succeeded"] * _RUNS, "every run was looked at"
+    return Pair(count, 1, count)
+
+
+BENCHMARKS = [
+    Benchmark(f"list of {_RUNS} runs over ssh, commands", "one", 1.0, _commands),
+]

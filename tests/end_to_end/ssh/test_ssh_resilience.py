@@ -1,0 +1,199 @@
+"""What breaks between a person's machine and a cluster: commands that are killed, connections."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_runner.run_records import RunRecord
+from fairway_runner.run_store import RunStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_simulator.ssh.cluster import SshCluster
+
+# Counts the commands by a line each in $SSH_LOG, and kills whoever called when that many ended.
+WRAPPER = """#!/usr/bin/env bash
+case " $* " in
+*" -O "* | *" -G "*) exec {ssh} "$@" ;;
+esac
+printf '%s\\n' "${{*//$'\\n'/ }}" >>"$SSH_LOG"
+[[ $(wc -l <"$SSH_LOG") == "${{KILL_AFTER:-0}}" ]] || exec {ssh} "$@"
+{ssh} "$@"
+caller=$PPID
+# rsync's own connection: what called rsync is meant.
+[[ " $* " != *" --server "* ]] || caller=$(awk '{{ print $4 }}' "/proc/$PPID/stat")
+kill -KILL "$caller"
+"""
+
+
+@pytest.fixture
+def ssh_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The commands that were run by ssh, a line each; KILL_AFTER is which one is the last."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    wrapper = programs / "ssh"
+    wrapper.write_text(WRAPPER.format(ssh=shutil.which("ssh")))
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    log = tmp_path / "ssh.log"
+    log.touch()
+    monkeypatch.setenv("SSH_LOG", str(log))
+    return log
+
+
+def test_a_submission_that_is_killed_anywhere_goes_on_and_runs_once(
+    fairway: Any, cluster: SshCluster, ssh_log: Path
+) -> None:
+    """SIGKILL after each of its commands in turn; then `--resume`, or the same command again."""
+    done = fairway.folder / "done"
+    (fairway.folder / "code.txt").write_text("some code")
+    killed = 0
+    while True:
+        ssh_log.write_text("")
+        for name in ("fairway", "code"):
+            shutil.rmtree(cluster.shared / name, ignore_errors=True)
+        run = f"job-{killed}"
+        job = fairway.job(f"cat code.txt; echo {run} >>{done}", template="plain")
+        words = ["submit", job, "-t", "pair", "--run-id", run]
+        first = fairway(*words, KILL_AFTER=str(killed + 1))
+        if first.returncode == 0:
+            break
+        assert first.returncode == -signal.SIGKILL, first.stderr
+        killed += 1
+        ssh_log.write_text("")
+        again = fairway(*(words if killed % 2 else ["submit", "--resume", run]))
+        assert again.returncode == 0, again.stderr
+        assert fairway("wait", run).returncode == 0
+        assert fairway("logs", run).stdout == "some code"
+    # The connection, the first question, Fairway's files, the question again, the code, the start.
+    assert killed == 6
+    assert fairway("wait", f"job-{killed}").returncode == 0
+    assert done.read_text().split() == [f"job-{number}" for number in range(killed + 1)]
+
+
+def test_a_submission_that_was_cut_off_says_so(
+    fairway: Any, cluster: SshCluster, ssh_log: Path
+) -> None:
+    """It is queued, with the way on; cancel ends it for good."""
+    job = fairway.job("true", template="plain")
+    fairway("submit", job, "-t", "pair", "--run-id", "cut", KILL_AFTER="3")
+    ssh_log.write_text("")
+    facts = fairway.show("cut")
+    assert facts["state"] == "queued"
+    assert facts["reason"] == "submission was cut off; go on with: fairway submit --resume cut"
+    assert fairway("cancel", "cut").returncode == 0
+    assert fairway.show("cut")["state"] == "cancelled"
+    assert fairway("submit", "--resume", "cut").returncode == 0
+    assert fairway("wait", "cut").returncode == 130
+
+
+@pytest.mark.parametrize("last", ["2", "3"], ids=["before its start", "after its start"])
+def test_a_retry_that_is_killed_goes_on_and_runs_once(
+    fairway: Any, cluster: SshCluster, ssh_log: Path, last: str
+) -> None:
+    tries = fairway.folder / "tries"
+    job = fairway.job(f"echo try >>{tries}; test $FAIRWAY_ATTEMPT != 0", template="plain")
+    run = fairway.submit(job, "-t", "pair")
+    assert fairway("wait", run).returncode == 1
+    ssh_log.write_text("")
+    assert fairway("retry", run, KILL_AFTER=last).returncode == -signal.SIGKILL
+    ssh_log.write_text("")
+    assert fairway.show(run)["state"] in ("queued", "running", "succeeded")
+    assert fairway("submit", "--resume", run).returncode == 0
+    assert fairway("wait", run).returncode == 0
+    assert tries.read_text() == "try\ntry\n"
+
+
+def test_logs_are_followed_over_a_connection_that_breaks(
+    fairway: Any, cluster: SshCluster, signs: Any, gate: Any
+) -> None:
+    """Nothing of the log is missing, and nothing is there twice."""
+    count = f"for i in 1 2 3; do echo line $i; echo $i >{signs}; read -r _ <{gate.path}; done"
+    run = fairway.submit(fairway.job(count, template="plain"), "-t", "pair")
+    signs.lines(1)
+    following = fairway.start("logs", "-f", run)
+    assert following.stdout.readline() == "line 1\n"
+    for number in (2, 3):
+        assert cluster.hosts["n1"].cut() > 0
+        gate.open()
+        signs.lines(number)
+        assert following.stdout.readline() == f"line {number}\n"
+    gate.open()
+    rest, errors = following.communicate(timeout=60)
+    assert (rest, errors, following.returncode) == ("", "", 0)
+
+
+def test_a_cluster_that_is_away_is_named(fairway: Any, cluster: SshCluster) -> None:
+    """A host that refuses is tried three times, and the message has the command to try by hand."""
+    cluster.kill("n1")
+    refused = fairway("submit", fairway.job("true", template="plain"), "-t", "pair")
+    assert refused.returncode == 5
+    assert "root@n1 cannot be reached: " in refused.stderr
+    assert "Connection refused" in refused.stderr
+    assert f"ssh -F {cluster.folder}/client_config root@n1" in refused.stderr
+    cluster.hosts["n1"].start()
+    (run,) = [each.id for each in RunStore(fairway.folder / ".fairway").all()]
+    assert fairway("submit", "--resume", run).returncode == 0
+    assert fairway("wait", run).returncode == 0
+
+
+def test_the_states_of_many_runs_are_one_command(
+    fairway: Any, cluster: SshCluster, ssh_log: Path
+) -> None:
+    run = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")
+    assert fairway("wait", run).returncode == 0
+    copy_runs(fairway.folder / ".fairway", cluster, run, 40)
+    ssh_log.write_text("")
+    listed = json.loads(fairway("list", "--json").stdout)
+    assert [each["state"] for each in listed] == ["succeeded"] * 41
+    opened, *commands = ssh_log.read_text().splitlines()
+    assert " -M " in opened
+    assert len(commands) == 1
+
+
+def copy_runs(store: Path, cluster: SshCluster, run: str, count: int) -> None:
+    """So many more runs as that one, there and here, where nobody has looked at them yet."""
+    there = cluster.shared / "runs"
+    record = json.loads((store / "runs" / run / "run.json").read_text())
+    for number in range(count):
+        name = f"copy-{number}"
+        shutil.copytree(there / run, there / name)
+        again = RunRecord(**{**record, "id": name})
+        copied = ("job.json", "target.json", "plan.json", "engine.json", "provenance.json")
+        files = {each: (store / "runs" / run / each).read_text() for each in copied}
+        _, lock = RunStore(store).create(again, files)
+        os.close(lock)
+
+
+def test_runs_of_another_machine_are_found(fairway: Any, cluster: SshCluster) -> None:
+    """They come with their logs and outputs, can be retried, and are removed for everybody."""
+    job = fairway.job(
+        'echo hello; echo 1 >"$FAIRWAY_OUTPUT_MODEL/m"; test $FAIRWAY_ATTEMPT = 1',
+        template="plain",
+        outputs={"model": {}},
+    )
+    run = fairway.submit(job, "-t", "pair")
+    assert fairway("wait", run).returncode == 1
+    elsewhere = fairway.folder / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copy(fairway.folder / "fairway.yaml", elsewhere)
+    listed = fairway("list", "--target", "pair", cwd=elsewhere)
+    assert run in listed.stdout, listed.stdout + listed.stderr
+    assert fairway("logs", run, cwd=elsewhere).stdout == "hello\n"
+    again = fairway("retry", run, cwd=elsewhere)
+    assert again.returncode == 0, again.stderr
+    assert fairway("wait", run, cwd=elsewhere).returncode == 0
+    assert fairway("fetch", run, "--to", "got", cwd=elsewhere).returncode == 0
+    assert (elsewhere / "got" / "0" / "model" / "m").read_text() == "1\n"
+    cleaned = fairway("clean", run, "--yes", cwd=elsewhere)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert not (cluster.shared / "runs" / run).exists()
+    assert not [each for each in (cluster.shared / "code").iterdir() if each.name[0] != "."]

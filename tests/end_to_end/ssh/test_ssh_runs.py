@@ -1,0 +1,331 @@
+"""Runs on a plain cluster: real hosts with a real sshd, reached as a person's would be."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from fairway_simulator.ssh.cluster import SshCluster
+
+EACH = "every-node"
+
+
+def remote(cluster: SshCluster, run: str) -> Path:
+    """The run's folder on the shared file system."""
+    return cluster.shared / "runs" / run
+
+
+def supervisor_of(cluster: SshCluster, run: str) -> int:
+    """The process that watches over a run, as this machine counts processes."""
+    for pid in cluster.hosts["n1"].pids():
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        program = b"fairway_runner.engines.ssh.node.supervise"
+        if program in words and str(remote(cluster, run)).encode() in words:
+            return pid
+    raise AssertionError("nobody watches over the run")
+
+
+def leftovers(cluster: SshCluster) -> list[str]:
+    """The command lines of whatever runs on the hosts beside their sshd."""
+    found = []
+    for host in cluster.hosts.values():
+        for pid in host.pids():
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if words and not words.startswith("sshd: "):
+                found.append(f"{host.name}: {words}")
+    return found
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_the_example_learns_on_one_host_and_on_three(
+    fairway: Any, cluster: SshCluster, repository: Path, nodes: int
+) -> None:
+    shutil.copytree(repository / "examples" / "digits", fairway.folder / "digits")
+    job = fairway.folder / "digits" / "job.yaml"
+    sizes = ["-s", f"nodes={nodes}", "-s", f"processes_per_node={2 if nodes == 1 else 1}"]
+    printed = fairway.watch(job, "-t", "pair", *sizes)
+    found = re.search(r"done: accuracy=([0-9.]+).* nodes=(\d)", printed)
+    assert found, printed
+    assert float(found[1]) >= 0.95
+    assert int(found[2]) == nodes
+    # What it kept comes here when it is wanted, and is the same.
+    (run,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]
+    fetched = fairway("fetch", run)
+    assert fetched.returncode == 0, fetched.stderr
+    kept = fairway.folder / run / "0" / "model" / "model.npz"
+    there = remote(cluster, run) / "tasks" / "0" / "outputs" / "model" / "model.npz"
+    assert kept.read_bytes() == there.read_bytes()
+    assert leftovers(cluster) == []
+
+
+def test_each_node_gets_the_command_as_it_stands(fairway: Any, cluster: SshCluster) -> None:
+    """Arguments, folder, contract and variables are the same on every node; exit code 0."""
+    words = "'a b' \"it's\" '$HOME' '*' ''"
+    show = "import json,os,sys; keep=('FAIRWAY_HOSTS','FAIRWAY_NODE_RANK','FAIRWAY_WORLD_SIZE',"
+    show += "'TOLD'); print(json.dumps([os.uname().nodename, os.getcwd(), sys.argv[1:], "
+    show += "{k: os.environ[k] for k in keep}]))"
+    (fairway.folder / "show.py").write_text(show)
+    job = fairway.job(
+        f"export TOLD=yes; $FAIRWAY_EACH_NODE python show.py {words}", template="plain", nodes=3
+    )
+    printed = fairway.watch(job, "-t", "pair")
+    lines = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
+    assert sorted(line[0] for line in lines) == ["n1", "n2", "n3"]
+    for name, folder, arguments, contract in lines:
+        assert Path(folder).parent.parent == cluster.shared / "runs"
+        assert arguments == ["a b", "it's", "$HOME", "*", ""]
+        rank = ["n1", "n2", "n3"].index(name)
+        assert contract == {
+            "FAIRWAY_HOSTS": "n1,n2,n3",
+            "FAIRWAY_NODE_RANK": str(rank),
+            "FAIRWAY_WORLD_SIZE": "3",
+            "TOLD": "yes",
+        }
+
+
+def test_a_rank_that_fails_ends_the_others(fairway: Any, cluster: SshCluster) -> None:
+    """The exit code is its own, and nothing is left on any host."""
+    job = fairway.job("test $FAIRWAY_NODE_RANK != 1 || exit 7; sleep 600", template=EACH, nodes=3)
+    run = fairway("submit", job, "-t", "pair", "--watch")
+    assert run.returncode == 7, run.stderr
+    assert leftovers(cluster) == []
+
+
+def test_cancel_tells_the_programs_on_all_hosts(
+    fairway: Any, cluster: SshCluster, signs: Any
+) -> None:
+    """Each has its grace, ends by itself, and the run is cancelled."""
+    program = f"""
+import os, signal
+host, signs = os.uname().nodename, open({str(signs)!r}, "w", buffering=1)
+def end(*_):
+    print("told", host, file=signs)
+    raise SystemExit(0)
+signal.signal(signal.SIGTERM, end)
+print("up", host, file=signs)
+while True:
+    signal.pause()
+"""
+    (fairway.folder / "program.py").write_text(program)
+    job = fairway.job("python program.py", template=EACH, nodes=3)
+    run = fairway.submit(job, "-t", "pair")
+    assert sorted(signs.lines(3)) == ["up n1", "up n2", "up n3"]
+    assert fairway("cancel", run).returncode == 0
+    assert sorted(set(signs.all()[3:])) == ["told n1", "told n2", "told n3"]
+    facts = fairway.show(run)
+    assert facts["state"] == "cancelled"
+    assert leftovers(cluster) == []
+    assert fairway("wait", run).returncode == 130
+
+
+def test_a_host_that_dies_fails_the_run_which_says_so(
+    fairway: Any, cluster: SshCluster, signs: Any
+) -> None:
+    job = fairway.job(f"echo up >{signs}; sleep 600", template=EACH, nodes=3)
+    run = fairway.submit(job, "-t", "pair")
+    signs.lines(3)
+    cluster.kill("n2")
+    waited = fairway("wait", run)
+    assert waited.returncode == 255
+    (task,) = fairway.show(run)["task_list"]
+    state = json.loads((remote(cluster, run) / "tasks" / "0" / "state.json").read_text())
+    assert task["state"] == "failed"
+    assert state["reason"] == "node n2 could not be reached any more"
+    assert leftovers(cluster) == []
+
+
+def test_mpi_ends_when_a_host_dies(fairway: Any, cluster: SshCluster, signs: Any) -> None:
+    """mpirun started its daemon there; the run fails, names the node, and never hangs."""
+    program = f"""
+from mpi4py import MPI
+open({str(signs)!r}, "w").write("up\\n")
+while True:
+    MPI.COMM_WORLD.barrier()
+"""
+    (fairway.folder / "program.py").write_text(program)
+    job = fairway.job("python program.py", template="openmpi", nodes=3)
+    run = fairway.submit(job, "-t", "pair")
+    signs.lines(3)
+    cluster.kill("n3")
+    assert fairway("wait", run).returncode not in (0, 124, 130)
+    state = json.loads((remote(cluster, run) / "tasks" / "0" / "state.json").read_text())
+    assert state["reason"] == "node n3 could not be reached any more"
+    assert leftovers(cluster) == []
+
+
+def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, signs: Any) -> None:
+    """The next attempt runs on the nodes that are left, from the task's checkpoint."""
+    save = 'f=$FAIRWAY_CHECKPOINT_DIR/step; echo "$(cat $f 2>/dev/null)x" >$f'
+    body = f"{save}; echo $(hostname) >{signs}; test $FAIRWAY_ATTEMPT = 1 || sleep 600; cat $f"
+    main = "if test $FAIRWAY_NODE_RANK = 0; then " + body
+    command = f"{main}; else echo $(hostname) >{signs}; sleep $((FAIRWAY_ATTEMPT ? 0 : 600)); fi"
+    job = fairway.job(command, template=EACH, nodes=2, retries=1)
+    run = fairway.submit(job, "-t", "pair")
+    assert sorted(signs.lines(2)) == ["n1", "n2"]
+    cluster.kill("n2")
+    assert fairway("wait", run).returncode == 0
+    assert sorted(signs.all()[2:]) == ["n1", "n3"]
+    assert fairway("logs", run).stdout.splitlines()[-1] == "xx"
+    assert fairway.show(run)["task_list"][0]["attempts"] == 2
+
+
+def test_a_second_run_waits_for_its_nodes(
+    fairway: Any, cluster: SshCluster, signs: Any, gate: Any
+) -> None:
+    """One run at a time a node: runs start in the order of their submission, and say why not."""
+    wide = fairway.job(
+        f"echo wide >{signs}; read -r _ <{gate.path}", "wide.yaml", template=EACH, nodes=3
+    )
+    narrow = fairway.job(f"echo narrow >{signs}", "narrow.yaml", template="plain")
+    first = fairway.submit(wide, "-t", "pair")
+    signs.lines(3)
+    second = fairway.submit(wide, "-t", "pair")
+    third = fairway.submit(narrow, "-t", "pair")
+    shown = [fairway.show(run) for run in (first, second, third)]
+    assert [each["state"] for each in shown] == ["running", "queued", "queued"]
+    assert shown[1]["reason"] == "waits for 3 nodes: 0 free of 3 that are up"
+    assert shown[2]["reason"] == f"waits behind {second}"
+    nodes = json.loads(fairway("nodes", "pair", "--json").stdout)
+    assert [(node["name"], node["state"], node["run"]) for node in nodes] == [
+        (name, "busy", first) for name in ("n1", "n2", "n3")
+    ]
+    gate.open(3)
+    assert fairway("wait", first).returncode == 0
+    assert signs.lines(6) == ["wide"] * 6
+    gate.open(3)
+    assert fairway("wait", second, third).returncode == 0
+    assert signs.all() == ["wide"] * 6 + ["narrow"]
+
+
+def test_the_queue_outlives_a_supervisor_that_is_killed(
+    fairway: Any, cluster: SshCluster, signs: Any
+) -> None:
+    """Its nodes become free, its run is lost, and what it ran is ended before the next starts."""
+    long = fairway.job(f"echo up >{signs}; exec sleep 600", "long.yaml", template=EACH, nodes=3)
+    first = fairway.submit(long, "-t", "pair")
+    signs.lines(3)
+    next_ = fairway.job("pgrep -x sleep; echo looked", "next.yaml", template="plain", nodes=3)
+    second = fairway.submit(next_, "-t", "pair")
+    os.kill(supervisor_of(cluster, first), signal.SIGKILL)
+    assert fairway("wait", first).returncode == 5
+    assert fairway.show(first)["state"] == "lost"
+    assert fairway("wait", second).returncode == 0
+    assert fairway("logs", second).stdout == "looked\n"
+    assert leftovers(cluster) == []
+
+
+def test_a_sweep_uses_all_nodes_and_its_failures_are_retried(
+    fairway: Any, cluster: SshCluster
+) -> None:
+    """Tasks run beside each other, each on a node; retry runs those that failed, in place."""
+    command = "hostname; sleep 0.3; test {{ params.x }} != 2 || test $FAIRWAY_ATTEMPT = 1"
+    points = [{"grid": {"x": {"start": 0, "stop": 4, "step": 1}}}]
+    job = fairway.job(command, template="plain", sweep={"points": points}, params={"x": 0})
+    run = fairway("submit", job, "-t", "pair", "--watch")
+    assert run.returncode == 1, run.stderr
+    (name,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]
+    tasks = fairway.show(name)["task_list"]
+    assert [task["state"] for task in tasks] == ["succeeded", "succeeded", "failed", "succeeded"]
+    hosts = {fairway("logs", name, "--task", str(each)).stdout.strip() for each in range(4)}
+    assert hosts == {"n1", "n2", "n3"}
+    again = fairway("retry", name)
+    assert again.returncode == 0, again.stderr
+    assert fairway("wait", name).returncode == 0
+    assert [task["attempts"] for task in fairway.show(name)["task_list"]] == [1, 1, 2, 1]
+
+
+def test_after_waits_for_a_run_of_the_cluster(fairway: Any, cluster: SshCluster, gate: Any) -> None:
+    slow = fairway.job(f"read -r _ <{gate.path}", "slow.yaml", template="plain")
+    first = fairway.submit(slow, "-t", "pair")
+    quick = fairway.job("echo after", "quick.yaml", template="plain", after=[first])
+    second = fairway.submit(quick, "-t", "pair")
+    assert fairway.show(second)["state"] == "queued"
+    gate.open()
+    assert fairway("wait", first, second).returncode == 0
+    local = fairway.submit(fairway.job("true", "here.yaml", template="plain"))
+    other = fairway.job("true", "other.yaml", template="plain", after=[local])
+    refused = fairway("submit", other, "-t", "pair")
+    assert refused.returncode == 2
+    assert f"{local} runs on `local`" in refused.stderr
+
+
+def test_a_timeout_ends_the_task_everywhere(fairway: Any, cluster: SshCluster) -> None:
+    job = fairway.job("sleep 600", template=EACH, nodes=3, timeout="1s")
+    run = fairway("submit", job, "-t", "pair", "--watch")
+    assert run.returncode == 124, run.stderr
+    assert leftovers(cluster) == []
+
+
+def test_the_setup_runs_once_on_each_node(fairway: Any, cluster: SshCluster) -> None:
+    """And never again for the run's later tasks; one that fails ends the run."""
+    points = [{"grid": {"x": {"start": 0, "stop": 6, "step": 1}}}]
+    job = fairway.job(
+        "sleep 0.2", template="plain", setup="hostname", sweep={"points": points}, params={"x": 0}
+    )
+    assert fairway("submit", job, "-t", "pair", "--watch").returncode == 0
+    (run,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]
+    log = (remote(cluster, run) / "setup" / "log.txt").read_text().split()
+    assert sorted(log) == ["n1", "n2", "n3"]
+    broken = fairway.job("echo never", "broken.yaml", template="plain", setup="exit 9")
+    failed = fairway("submit", broken, "-t", "pair", "--watch")
+    assert failed.returncode == 9
+    assert "never" not in failed.stdout
+
+
+def test_what_the_cluster_cannot_do_is_refused(fairway: Any, cluster: SshCluster) -> None:
+    wide = fairway.within("submit", fairway.job("true", nodes=4), "-t", "pair")
+    assert (wide.returncode, "`pair` has 3" in wide.stderr) == (2, True)
+    boxed = fairway.within("submit", fairway.job("true", container={"image": "a"}), "-t", "pair")
+    assert (boxed.returncode, "without containers" in boxed.stderr) == (2, True)
+    assert not (fairway.folder / ".fairway" / "runs").exists()
+
+
+def test_shell_commands_reach_the_main_host_and_the_others(
+    fairway: Any, cluster: SshCluster
+) -> None:
+    for node, expected in (("n1", "n1"), ("n3", "n3")):
+        ran = subprocess.run(
+            fairway.command("ssh", "pair", node, "--", "hostname"),
+            cwd=fairway.folder,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout.strip()) == (0, expected), ran.stderr
+
+
+def test_a_cancelled_training_goes_on_from_its_checkpoint(
+    fairway: Any, cluster: SshCluster, repository: Path
+) -> None:
+    """The ranks are told on every host, save, and the next attempt begins where they were."""
+    shutil.copytree(repository / "examples" / "digits", fairway.folder / "digits")
+    job = fairway.folder / "digits" / "job.yaml"
+    words = ["nodes=2", "processes_per_node=1", "params.epochs=10000", "checkpoint.directory=mine"]
+    run = fairway.submit(job, "-t", "pair", *[word for each in words for word in ("-s", each)])
+    following = fairway.start("logs", "-f", run)
+    while "epoch=3 " not in following.stdout.readline():
+        assert following.poll() is None, following.stderr.read()
+    assert fairway("cancel", run).returncode == 0
+    following.communicate(timeout=60)
+    assert list((cluster.shared / "checkpoints" / "mine").iterdir())
+    assert fairway("retry", run).returncode == 0
+    again = fairway.start("logs", "-f", run)
+    while not (line := again.stdout.readline()).startswith("resumed"):
+        assert again.poll() is None, again.stderr.read()
+    assert int(re.findall(r"[0-9]+", line)[0]) >= 3
+    assert fairway("cancel", run).returncode == 0
+    again.communicate(timeout=60)
+    assert leftovers(cluster) == []

@@ -1,0 +1,288 @@
+"""The connection to a cluster and what is told of it: copies, faults, checks, ports."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.remote import connection, ssh
+from fairway_runner.engines.remote.place import Place
+from fairway_simulator.ssh.services import CONTAINER, Services, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_simulator.ssh.cluster import SshCluster
+
+_DEADLINE = 20.0
+
+
+@pytest.fixture
+def place(cluster: SshCluster) -> Iterator[Place]:
+    """The cluster's main host, over a connection of the test's own."""
+    host = ssh.Ssh("n1", "root", cluster.environment["FAIRWAY_SSH_CONFIG"])
+    yield Place(host, str(cluster.shared), _DEADLINE)
+    host.close()
+
+
+def fill(folder: Path) -> dict[str, str]:
+    """Files with names that a shell would read otherwise."""
+    contents = {"a": "1", "sub dir/it's $HOME": "2", "sub dir/*": "3", "-n": "4"}
+    for name, text in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "a").chmod(0o755)
+    (folder / "link").symlink_to("a")
+    return contents
+
+
+@pytest.mark.parametrize("has_rsync", [True, False], ids=["rsync", "tar"])
+def test_files_arrive_as_they_are(
+    cluster: SshCluster, place: Place, tmp_path: Path, has_rsync: bool
+) -> None:
+    place.connection.has_rsync = has_rsync
+    here, there, back = tmp_path / "here", cluster.shared / "the re", tmp_path / "back"
+    contents = fill(here)
+    place.connection.upload(here, str(there), deadline=_DEADLINE)
+    assert {name: (there / name).read_text() for name in contents} == contents
+    assert os.access(there / "a", os.X_OK)
+    assert os.readlink(there / "link") == "a"  # noqa: PTH115
+    names = ["sub dir", "-n", "link", "not there"]
+    place.connection.download(str(there), names, back, deadline=_DEADLINE)
+    found = {path.relative_to(back).as_posix() for path in back.rglob("*") if not path.is_dir()}
+    assert found == {"sub dir/it's $HOME", "sub dir/*", "-n", "link"}
+    assert (back / "sub dir" / "*").read_text() == "3"
+
+
+def test_a_host_without_rsync_is_served_by_tar(
+    tmp_path: Path, cluster: SshCluster, place: Place
+) -> None:
+    """It is found out by trying."""
+    fill(tmp_path / "here")
+    real = Path("/usr/bin/rsync")
+    host = cluster.hosts["n1"]
+    host.kill()
+    nowhere = tmp_path / "nowhere"
+    nowhere.mkdir()
+    for name in ("bash", "sh", "tar", "gzip", "mkdir"):
+        (nowhere / name).symlink_to(f"/usr/bin/{name}")
+    assert real.exists()
+    host.environment = {"PATH": str(nowhere)}
+    host.start()
+    place.connection.upload(tmp_path / "here", str(cluster.shared / "x"), deadline=_DEADLINE)
+    assert (cluster.shared / "x" / "a").read_text() == "1"
+    assert not place.connection.has_rsync
+
+
+def test_words_reach_the_host_as_they_stand(place: Place) -> None:
+    words = ["a b", "it's", "$HOME", "*", "", "\n", "ü"]
+    script = 'for word; do printf "%s|" "$word"; done; cat'
+    ended = place.connection.run(
+        ["bash", "-c", script, "bash", *words], input=b"\0in", deadline=_DEADLINE
+    )
+    assert ended.out == "|".join([*words, ""]).encode() + b"\0in"
+
+
+def test_one_connection_serves_all_and_is_closed(cluster: SshCluster, place: Place) -> None:
+    assert isinstance(place.connection, ssh.Ssh)
+    for _ in range(3):
+        place.connection.run(["true"], deadline=_DEADLINE)
+    log = (cluster.hosts["n1"].folder / "sshd.log").read_text()
+    assert log.count("Accepted publickey") == 1
+    folder = place.connection.folder
+    assert folder is not None
+    assert folder.stat().st_mode & 0o077 == 0
+    place.connection.close()
+    assert not folder.exists()
+
+
+def test_a_connection_that_the_user_keeps_is_used_and_left(
+    cluster: SshCluster, place: Place, tmp_path: Path
+) -> None:
+    """A master of their own configuration, which may have wanted a second factor."""
+    config = Path(cluster.environment["FAIRWAY_SSH_CONFIG"])
+    folder = Path(tempfile.mkdtemp(prefix="fw-"))  # short: a socket's path is no longer than that
+    lines = config.read_text().replace(
+        "    User root", f"    User root\n    ControlPath {folder}/c"
+    )
+    config.write_text(lines)
+    own = ["ssh", "-F", str(config), "-o", "ControlPersist=60", "-MNf", "n1"]
+    subprocess.run(own, check=True, stderr=subprocess.DEVNULL)
+    (cluster.folder / "key.pub").write_text("")  # nobody else gets in
+    assert place.connection.run(["hostname"], deadline=_DEADLINE).out == b"n1\n"
+    assert isinstance(place.connection, ssh.Ssh)
+    place.connection.close()
+    check = ["ssh", "-F", str(config), "-O", "check", "n1"]
+    assert subprocess.run(check, capture_output=True, check=False).returncode == 0
+    subprocess.run([*check[:3], "-O", "exit", "n1"], capture_output=True, check=True)
+    shutil.rmtree(folder)
+
+
+def test_a_command_that_hangs_is_given_up(place: Place) -> None:
+    with pytest.raises(UserError, match=r"root@n1 did not answer within 0\.3 s") as caught:
+        place.connection.run(["sleep", "600"], deadline=_DEADLINE, timeout=0.3)
+    assert caught.value.exit_code == 5
+
+
+def test_a_key_that_is_not_welcome_is_not_tried_again(cluster: SshCluster, place: Place) -> None:
+    (cluster.folder / "key.pub").write_text("")
+    began = time.monotonic()
+    with pytest.raises(UserError, match="Permission denied") as caught:
+        place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "pair"})
+    assert time.monotonic() - began < _DEADLINE / 2
+    assert "ssh-add" in caught.value.findings[0].mend
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(place: Place) -> None:
+    place.shared = "/proc/fairway"
+    with pytest.raises(UserError, match="nothing can be written to /proc/fairway") as caught:
+        place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "pair"})
+    assert caught.value.findings[0].id == "unwritable-folder"
+
+
+def test_a_host_without_python_is_named(cluster: SshCluster, place: Place, tmp_path: Path) -> None:
+    place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "pair"})
+    host = cluster.hosts["n1"]
+    host.kill()
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "sh").symlink_to("/bin/sh")
+    host.environment = {"PATH": str(programs)}
+    host.start()
+    with pytest.raises(UserError, match=r"root@n1 has no python3 of at least 3\.10") as caught:
+        place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "pair"})
+    assert caught.value.exit_code == 4
+
+
+def test_this_machine_needs_no_ssh(tmp_path: Path) -> None:
+    """Nor a connection: it is the main host itself."""
+    assert isinstance(connection.connection_to("", "anybody"), connection.Here)
+    assert connection.is_here(socket.gethostname())
+    assert not connection.is_here("127.0.0.1"), "a tunnel may end there"
+    assert not connection.is_here("192.0.2.77")
+    place = Place.of(host="", user="", shared=str(tmp_path / "shared"))
+    found = place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "box"})
+    assert [host["name"] for host in found["hosts"]] == [os.uname().nodename]
+
+
+def test_a_single_machine_runs_jobs_by_itself(fairway: Any, tmp_path: Path) -> None:
+    """With the command line on it: no ssh, no announcements, and the same verbs."""
+    access = {"host": "", "user": "", "shared": str(tmp_path / "shared")}
+    record = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": access}
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [record]}))
+    job = fairway.job(
+        'echo hello >"$FAIRWAY_OUTPUT_WORD/w"; echo $FAIRWAY_HOSTS',
+        template="plain",
+        outputs={"word": {}},
+    )
+    assert "localhost" in fairway.watch(job, "-t", "box")
+    (run,) = [each.name for each in (tmp_path / "shared" / "runs").iterdir()]
+    assert fairway("fetch", run).returncode == 0
+    assert (tmp_path / run / "0" / "word" / "w").read_text() == "hello\n"
+
+
+def test_the_doctor_says_what_is_wrong(cluster: SshCluster, monkeypatch: Any) -> None:
+    engine = engine_for(Target.model_validate(cluster.target()), _DEADLINE)
+    assert engine.doctor() == []
+    old = time.time() - 600
+    os.utime(cluster.announcements / "n3", (old, old))
+    silent, missing = engine.doctor()
+    assert silent.message == "the node n3 has been silent for 10 min"
+    assert missing.message == "2 of 3 nodes are there"
+    (node,) = [node for node in engine.nodes() if node.name == "n3"]
+    assert (node.state, node.reason) == ("silent", "silent for 10 min")
+    cluster.kill("n1")
+    engine.deadline = 1.0
+    (away,) = engine.doctor()
+    assert away.id == "no-connection"
+
+
+def test_inputs_are_staged_and_secrets_read_on_the_nodes(fairway: Any, cluster: SshCluster) -> None:
+    """By the nodes' identity; each node has the inputs, nobody's log the secret."""
+    blobs = {"words/a": b"alpha", "words/sub/b": b"beta"}
+    with running(Services(blobs=blobs, secrets={"hub": "hunter2-secret"})) as services:
+        for host in cluster.hosts.values():
+            host.kill()
+            host.environment = {**host.environment, "FAIRWAY_METADATA_URL": services.url}
+            host.start()
+        storage = {"account_url": services.url, "containers": [CONTAINER]}
+        target = cluster.target(storage=storage, vault_url=services.url)
+        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        job = fairway.job(
+            'echo "$(hostname) $(cat $FAIRWAY_INPUT_WORDS/sub/b) $(cat $FAIRWAY_INPUT_ALL/words/a)'
+            ' $TOKEN $(printf %s "$TOKEN" | wc -c)"',
+            template="every-node",
+            nodes=3,
+            inputs={
+                "words": {"from": f"{CONTAINER}:words/"},
+                "all": {"from": f"{CONTAINER}:", "stage": "shared"},
+            },
+            secrets={"TOKEN": "keyvault:hub"},
+        )
+        printed = fairway.watch(job, "-t", "pair")
+        lines = sorted(line for line in printed.splitlines() if line.startswith("n"))
+        assert lines == [f"n{n} beta alpha *** 14" for n in (1, 2, 3)]
+        copied = [path for path in services.requests if "/words/a" in path and "comp=" not in path]
+        assert len(copied) == 4, "once a node, and once in the shared folder"
+        for path in cluster.shared.rglob("*"):
+            if path.is_file():
+                assert b"hunter2-secret" not in path.read_bytes(), path
+
+
+def test_a_port_of_a_node_that_only_listens_to_itself_comes_here(
+    fairway: Any, cluster: SshCluster, signs: Any
+) -> None:
+    """Through the main host, and it is gone when the command is interrupted."""
+    program = f"""
+import http.server, pathlib
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200), self.end_headers(), self.wfile.write(b"hello")
+server = http.server.HTTPServer(("127.0.0.1", 0), Hello)
+open({str(signs)!r}, "w").write(f"{{server.server_port}}\\n")
+server.serve_forever()
+"""
+    (fairway.folder / "serve.py").write_text(program)
+    hold = fairway.job("sleep 600", "hold.yaml", template="plain")
+    fairway.submit(hold, "-t", "pair")  # n1 is taken: what follows runs on n2
+    run = fairway.submit(fairway.job("exec python serve.py", template="plain"), "-t", "pair")
+    (port,) = signs.lines(1)
+    assert fairway("show", run).stdout.count("n2")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        here = probe.getsockname()[1]
+    tunnel = fairway.start("tunnel", run, port, "--local-port", str(here))
+    assert f"localhost:{here}" in tunnel.stdout.readline()
+    assert _get(here) == b"hello"
+    tunnel.send_signal(signal.SIGINT)
+    tunnel.communicate(timeout=30)
+    assert tunnel.returncode == 130
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", here), timeout=5).close()
+
+
+def _get(port: int) -> bytes:
+    """Asks until the way is there."""
+    deadline = time.monotonic() + _DEADLINE
+    while True:
+        url = f"http://127.0.0.1:{port}"
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+            body: bytes = answer.read()
+            return body
+        assert time.monotonic() < deadline, "nothing answers"
+        time.sleep(0.05)

@@ -1,0 +1,184 @@
+"""Runs that go on elsewhere, as their folders here follow them; the place is this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_runner.engines.remote import mirror as mirrors
+from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.remote.place import Place
+from fairway_runner.run_records import RunRecord
+from fairway_runner.run_store import Run, RunStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Mirror:
+    """The runs of a shared folder on this machine."""
+    place = Place.of(host="", user="", shared=str(tmp_path / "shared"), deadline=5.0)
+    return Mirror(place)
+
+
+def submitted(tmp_path: Path, name: str = "job-1", tasks: int = 1) -> Run:
+    """A run that the cluster has taken over."""
+    record = RunRecord(name, "job", "pair", time.time(), tasks, "job.yaml", "0", engine="ssh")
+    run, lock = RunStore(tmp_path / ".fairway").create(record, {"plan.json": "{}"})
+    os.close(lock)
+    submissions.note(run, submission=0, complete=True)
+    return run
+
+
+def there(tmp_path: Path, run: Run) -> Path:
+    folder = tmp_path / "shared" / "runs" / run.id
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.json").write_text("{}")
+    return folder
+
+
+def say(folder: Path, state: str, log: bytes | None = None, **facts: Any) -> None:
+    """What a supervisor writes of a run, or of a task with its log."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if log is not None:
+        (folder / "log.txt").write_bytes(log)
+    (folder / "state.json").write_text(json.dumps({"state": state, **facts}))
+
+
+def counted(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The modules that are called from now on."""
+    calls: list[str] = []
+    call = Place.call
+
+    def count(self: Place, module: str, *arguments: Any, **options: Any) -> Any:
+        calls.append(module)
+        return call(self, module, *arguments, **options)
+
+    monkeypatch.setattr(Place, "call", count)
+    return calls
+
+
+def test_states_and_logs_come_as_they_change(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = submitted(tmp_path, tasks=2)
+    folder = there(tmp_path, run)
+    say(folder / "tasks" / "0", "running", b"one\n", attempt=0)
+    say(folder, "running")
+    mirror.refresh([run])
+    assert (run.state, run.log_text(0)) == ("running", "")
+    mirror.refresh([run], logs=True)
+    assert run.log_text(0) == "one\n"
+    say(folder / "tasks" / "0", "succeeded", b"one\ntwo\n", exit_code=0)
+    say(folder / "tasks" / "1", "failed", b"other", exit_code=3)
+    say(folder, "failed")
+    mirror.refresh([run], logs=True)
+    assert (run.state, run.exit_code) == ("failed", 3)
+    assert (run.log_text(0), run.log_text(1)) == ("one\ntwo\n", "other")
+    calls = counted(mirror, monkeypatch)
+    mirror.refresh([run], logs=True)
+    assert calls == [], "all is known of a run that has ended"
+
+
+def test_logs_of_an_ended_run_come_when_they_are_wanted(mirror: Mirror, tmp_path: Path) -> None:
+    run = submitted(tmp_path)
+    folder = there(tmp_path, run)
+    say(folder / "tasks" / "0", "succeeded", b"text", exit_code=0)
+    say(folder, "succeeded")
+    mirror.refresh([run])
+    assert (run.state, run.log_text(0)) == ("succeeded", "")
+    mirror.refresh([run], logs=True)
+    assert run.log_text(0) == "text"
+
+
+def test_very_long_logs_come_in_pieces(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = submitted(tmp_path, tasks=2)
+    folder = there(tmp_path, run)
+    long = os.urandom(9 << 20)
+    say(folder / "tasks" / "0", "succeeded", long)
+    say(folder / "tasks" / "1", "succeeded", b"short")
+    say(folder, "succeeded")
+    calls = counted(mirror, monkeypatch)
+    mirror.refresh([run], logs=True)
+    assert run.log(0).read_bytes() == long
+    assert run.log_text(1) == "short"
+    assert len(calls) == 3
+
+
+def test_two_commands_at_once_write_nothing_twice(mirror: Mirror, tmp_path: Path) -> None:
+    """An answer that comes late finds the log longer than it was when it was asked for."""
+    run = submitted(tmp_path)
+    folder = there(tmp_path, run)
+    say(folder / "tasks" / "0", "running", b"one\n")
+    say(folder, "running")
+    request = mirror._request(run, logs=True)
+    late = mirror.place.call(mirror.states, {"runs": {run.id: request}})["runs"][run.id]
+    mirror.refresh([run], logs=True)
+    mirrors._apply(run, late)
+    assert run.log_text(0) == "one\n"
+
+
+def test_the_state_of_an_earlier_submission_is_not_the_retrys(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    run = submitted(tmp_path)
+    folder = there(tmp_path, run)
+    say(folder / "tasks" / "0", "failed", b"", exit_code=1, attempt=0)
+    say(folder, "failed", submission=0)
+    mirror.refresh([run])
+    retry = {"only": [0], "done": {}, "is_set_up": True}
+    (run.folder / "retry.json").write_text(json.dumps(retry))
+    submissions.begin(run, retry=True)
+    assert (run.state, run.task_status(0)["state"]) == ("queued", "queued")
+    mirror.refresh([run])
+    assert run.state == "queued", "the cluster has not heard of the retry"
+    assert "cut off" in run.status["reason"]
+    say(folder, "running", submission=1)
+    mirror.refresh([run])
+    assert run.state == "running"
+
+
+def test_a_run_whose_folder_is_gone_is_lost(mirror: Mirror, tmp_path: Path) -> None:
+    run = submitted(tmp_path)
+    mirror.refresh([run])
+    assert (run.state, run.status["reason"]) == ("lost", "its folder is gone")
+    assert run.exit_code == 5
+
+
+def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) -> None:
+    """Its command holds the lock; without it, it was cut off."""
+    record = RunRecord("job-2", "job", "pair", 0.0, 1, "job.yaml", "0", engine="ssh")
+    run, lock = RunStore(tmp_path / ".fairway").create(record, {})
+    submissions.begin(run, retry=False)
+    mirror.refresh([run])
+    assert run.status.get("reason") is None
+    os.close(lock)
+    mirror.refresh([run])
+    assert run.status["reason"].startswith("submission was cut off")
+
+
+def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path) -> None:
+    from fairway_runner.engines.remote.node.receive import adopt_code
+
+    shared = tmp_path / "shared"
+    code = shared / "code" / "0123456789abcdef"
+    code.mkdir(parents=True)
+    runs = [submitted(tmp_path, name) for name in ("job-1", "job-2", "broken")]
+    for run in runs:
+        folder = there(tmp_path, run)
+        if run.id != "broken":
+            (folder / "provenance.json").write_text(json.dumps({"code": f"{code.name}rest"}))
+            adopt_code(shared, code.name, run.id)
+    for run, left in ((runs[2], True), (runs[0], True), (runs[1], False)):
+        mirror.remove(run)
+        assert not (shared / "runs" / run.id).exists()
+        assert code.exists() is left
+    assert (shared / "code").is_dir()

@@ -1,0 +1,148 @@
+"""A command that one node runs for another, and the channel between the two."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_runner.engines.ssh.node import channel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SILENCE = 0.6  # seconds, in place of many
+_PROGRAM = f"""
+from fairway_runner.engines.ssh.node import channel, on_node
+channel.SILENCE = {_SILENCE}
+on_node.main()
+"""
+
+
+class Node:
+    """The other side of a channel."""
+
+    def __init__(self, argv: list[str], folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.say(channel.Command(argv, str(folder), dict(os.environ)).line())
+
+    def say(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+
+    def hear(self) -> str:
+        """The next line that the command prints."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().decode().strip()
+
+    def hang_up(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.stdin = None
+
+
+@pytest.fixture
+def started() -> Iterator[list[Node]]:
+    """What a test has started."""
+    nodes: list[Node] = []
+    yield nodes
+    for node in nodes:
+        node.process.kill()
+        node.process.communicate()
+
+
+def run(started: list[Node], folder: Path, script: str) -> Node:
+    node = Node(["bash", "-c", script], folder)
+    started.append(node)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 7", 7), ("exit 255", 254), ("kill -9 $$", 137)]
+)
+def test_the_exit_code_is_the_commands(
+    started: list[Node], tmp_path: Path, script: str, code: int
+) -> None:
+    """But for 255, which says that a connection failed."""
+    assert run(started, tmp_path, script).process.wait(30) == code
+
+
+def test_a_program_that_is_not_there_is_named(started: list[Node], tmp_path: Path) -> None:
+    node = Node(["no-such-program"], tmp_path)
+    started.append(node)
+    _, errors = node.process.communicate(timeout=30)
+    assert (node.process.returncode, errors) == (
+        127,
+        b"fairway: no-such-program: No such file or directory\n",
+    )
+
+
+def test_signals_reach_the_program_and_not_the_shell_around_it(
+    started: list[Node], tmp_path: Path
+) -> None:
+    program = "import signal; signal.signal(signal.SIGUSR1, lambda *_: (print('told'), exit(5)));"
+    program += "print('up', flush=True); signal.pause()"
+    node = run(started, tmp_path, f'{sys.executable} -c "{program}"; exit $?')
+    assert node.hear() == "up"
+    node.say(b"signal SIGUSR1\n")
+    assert node.hear() == "told"
+    assert node.process.wait(30) == 5
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one that has ended may still have an entry."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("how", ["hangs up", "is silent"])
+def test_a_side_that_is_gone_ends_the_command(
+    started: list[Node], tmp_path: Path, how: str
+) -> None:
+    """All of it, also what has left its session."""
+    node = run(started, tmp_path, "setsid sleep 600 & echo $!; sleep 600")
+    stray = int(node.hear())
+    if how == "hangs up":
+        node.hang_up()
+    assert node.process.wait(30) == channel.LOST
+    assert not is_alive(stray)
+
+
+def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> None:
+    """For longer than a silence may last."""
+    node = run(started, tmp_path, f"sleep {3 * _SILENCE}; echo done")
+    for _ in range(12):
+        node.say(b"beat\n")
+        try:
+            node.process.wait(_SILENCE / 3)
+        except subprocess.TimeoutExpired:
+            continue
+        break
+    assert node.hear() == "done"
+    assert node.process.returncode == 0
+
+
+def test_the_command_is_not_ended_by_signals_to_its_keeper(
+    started: list[Node], tmp_path: Path
+) -> None:
+    """Only through the channel; and it has their default actions."""
+    node = run(started, tmp_path, "grep SigIgn /proc/self/status; read -r _ </dev/null; sleep 0.3")
+    ignored = int(node.hear().split()[1], 16)
+    node.process.send_signal(signal.SIGTERM)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        assert not ignored >> (number - 1) & 1
+    assert node.process.wait(30) == 0
