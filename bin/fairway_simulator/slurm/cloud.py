@@ -1,0 +1,139 @@
+"""Nodes that come and go: the project's own programs, over a stand-in for the scale set.
+
+An instance runs the project's node program, which claims a name from the scheduler, and then
+a real slurmd of that name; it is gone when the scale set deletes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairway_core import slurm
+from fairway_core.slurm import install
+from fairway_simulator.slurm.daemon import Daemon
+from fairway_simulator.slurm.ports import free_ports
+from fairway_simulator.slurm.scale_set import ID, ScaleSet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from fairway_simulator.slurm.cluster import SlurmCluster
+
+# Seconds: nodes are soon asked for, and soon deleted.
+_IDLE, _RESUME, _SUSPEND = 5, 60, 2
+_POLL = 0.1
+
+
+@dataclass
+class CloudNodes:
+    """The nodes of the partition `cloud`; `instances` live in a thread each."""
+
+    cluster: SlurmCluster
+    folder: Path
+    scale_set: ScaleSet = field(init=False)
+    instances: dict[str, tuple[threading.Thread, threading.Event]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Nothing runs before `start`."""
+        self.scale_set = ScaleSet(self.cluster.cloud, self._boot, self._delete)
+        self._claim_port = free_ports(1)
+
+    def programs(self) -> slurm.Cloud:
+        """Installs what slurmctld calls; how slurm.conf names it."""
+        self.folder.mkdir()
+        self.scale_set.serve()
+        found = install(
+            self.folder / "lib", settings=str(self.folder / "settings.json"), python=sys.executable
+        )
+        return slurm.Cloud(
+            resume_program=str(found["resume"]),
+            suspend_program=str(found["suspend"]),
+            resume_fail_program=str(found["resume-fail"]),
+            idle=_IDLE,
+            resume=_RESUME,
+            suspend=_SUSPEND,
+        )
+
+    def start(self, slurmctld_port: int) -> Daemon:
+        """The service that names instances; slurmctld is reached at that port."""
+        self._write("settings.json", scheduler=f"127.0.0.1:{slurmctld_port}")
+        words = [sys.executable, "-B", "-m", "fairway_slurm.claim_service"]
+        log = self.folder / "claims.out"
+        return Daemon.start("claims", words, log, self._environment("settings.json"))
+
+    def stop(self) -> None:
+        """Deletes every instance."""
+        self.scale_set.stop()
+        for instance in list(self.instances):
+            self._delete(instance)
+
+    def _boot(self, instance: str) -> None:
+        gone = threading.Event()
+        # A daemon ends with the thread that has started it: this one lives as the instance does.
+        thread = threading.Thread(target=self._live, args=(instance, gone), daemon=True)
+        self.instances[instance] = thread, gone
+        thread.start()
+
+    def _delete(self, instance: str) -> None:
+        thread, gone = self.instances.pop(instance)
+        gone.set()
+        thread.join()
+
+    def _live(self, instance: str, gone: threading.Event) -> None:
+        """One instance, from its boot until it is deleted."""
+        own = f"instance-{instance}.json"
+        name_file = self.folder / f"instance-{instance}.name"
+        self._write(
+            own,
+            metadata=f"{self.scale_set.url}/as/{instance}",
+            partition="cloud",
+            name_file=str(name_file),
+            first_file=str(self.folder / f"instance-{instance}.first"),
+            munge_key=str(self.folder / f"instance-{instance}.key"),
+            restart_munge=["true"],
+            set_host_name=["true"],
+            start=["true"],
+        )
+        words = [sys.executable, "-B", "-m", "fairway_slurm.node"]
+        log = self.folder / f"instance-{instance}.out"
+        boot = Daemon.start(f"instance {instance}", words, log, self._environment(own))
+        while boot.process.poll() is None and not gone.wait(_POLL):
+            continue
+        if gone.is_set():
+            boot.kill()
+            return
+        name = name_file.read_text(encoding="utf-8").partition("-N ")[2].split()[0]
+        self.cluster.start_node(name, "-b")
+        gone.wait()
+        self.cluster.kill_node(name)
+
+    def _write(self, name: str, **more: Any) -> None:
+        base = self.folder / "settings.json"
+        known = json.loads(base.read_text()) if base.exists() else {}
+        own = {
+            "scale_sets": {"cloud": {"id": ID}},
+            "state": str(self.folder / "state"),
+            **dict.fromkeys(("arm", "metadata", "vault"), self.scale_set.url),
+            "munge_socket": str(self.cluster.folder / "munge" / "s"),
+            "claim_address": "127.0.0.1",
+            "claim_port": self._claim_port,
+            "user": "root",
+            "log": str(self.folder / "programs.log"),
+            "poll": _POLL,
+            "patience": _RESUME,
+        }
+        (self.folder / name).write_text(json.dumps({**own, **known, **more}))
+
+    def _environment(self, settings: str) -> Mapping[str, str]:
+        return {
+            **os.environ,
+            "SLURM_CONF": str(self.cluster.conf),
+            "FAIRWAY_SLURM_SETTINGS": str(self.folder / settings),
+            "PYTHONPATH": str(self.folder / "lib"),
+        }

@@ -1,0 +1,232 @@
+"""The whole cluster: its folder, its daemons in their order, and what can befall its nodes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.slurm import configuration
+from fairway_simulator.slurm.cloud import CloudNodes
+from fairway_simulator.slurm.daemon import Daemon
+from fairway_simulator.slurm.login import Login
+from fairway_simulator.slurm.programs import SEARCH_PATH, find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from fairway_core import slurm
+
+_COMMAND_TIMEOUT = 20.0  # seconds: clients hang where slurmctld is down
+
+# Its own host name, processes, shared memory and local disk, and the hosts file with all nodes.
+_NODE = """hostname "$1" && mount --bind "$2" /etc/hosts && mount --bind "$3" /var/tmp &&
+mount -t tmpfs none /dev/shm && shift 3 && exec "$@\""""
+
+
+@dataclass
+class SlurmCluster:
+    """Started by `with`: `nodes` that are always there, and `cloud` ones that come and go.
+
+    `shared` is the folder that all nodes see, by default one of the cluster's own; `alias` the
+    name by which ssh reaches the login host, which is also the target's; `variables` are added to
+    what sessions there have.
+
+    >>> with SlurmCluster(nodes=2) as cluster:  # doctest: +SKIP
+    ...     cluster.run("srun", "-N2", "hostname")
+    'sim-0\\nsim-1\\n'
+    """
+
+    nodes: int = 3
+    cloud: int = 0
+    shared: Path | None = None
+    alias: str = "slurm-sim"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    nodes_of_cloud: CloudNodes | None = field(init=False, default=None)
+    folder: Path = field(init=False)
+    login: Login = field(init=False)
+    description: slurm.SlurmCluster = field(init=False)
+    _daemons: dict[str, Daemon] = field(init=False, default_factory=dict)
+
+    def __enter__(self) -> SlurmCluster:
+        """Returns when every node is idle."""
+        # Short: munge's socket has 108 bytes at most.
+        self.folder = Path(tempfile.mkdtemp(prefix="fairway-slurm-"))
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends everything, jobs first."""
+        self.stop()
+
+    @property
+    def conf(self) -> Path:
+        """slurm.conf."""
+        return self.folder / "etc" / "slurm.conf"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What Fairway needs to find the login host."""
+        return {"FAIRWAY_SSH_CONFIG": str(self.login.ssh_config)}
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """The target, as fairway.yaml would hold it."""
+        return self.target_of("sim")
+
+    def target_of(self, partition: str) -> dict[str, Any]:
+        """A target with the nodes of one partition: `sim`, or `cloud`."""
+        kept, most = (self.nodes, self.nodes) if partition == "sim" else (0, self.cloud)
+        access = {"host": self.alias, "user": self.login.user, "partition": partition}
+        return {
+            "name": self.alias if partition == "sim" else f"{self.alias}-{partition}",
+            "engine": "slurm",
+            "nodes": {"min": kept, "max": most},
+            "slurm": {**access, "shared": str(self.shared)},
+        }
+
+    def run(self, *words: str, check: bool = True) -> str:
+        """What a command of Slurm's prints; it runs as on the login host."""
+        done = subprocess.run(
+            words,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_TIMEOUT,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def node_names(self) -> list[str]:
+        """Those that are always there."""
+        return [f"sim-{number}" for number in range(self.nodes)]
+
+    def cloud_names(self) -> list[str]:
+        """Those that come and go."""
+        return [f"cloud-{number}" for number in range(self.cloud)]
+
+    def start_node(self, name: str, *options: str) -> None:
+        """Starts the node's slurmd with these options more; returns at once."""
+        hosts = self.folder / "etc" / "hosts"
+        disk = str(self.folder / f"temporary.{name}")
+        for name_ in configuration.folders_of([name]):  # a node that comes again is a new one
+            shutil.rmtree(self.folder / name_, ignore_errors=True)
+            (self.folder / name_).mkdir()
+        spaces = ("--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")
+        daemon = (find("slurmd"), "-D", "-N", name, "-f", str(self.conf), *options)
+        words = [find("unshare"), *spaces, "sh", "-c", _NODE, "sh", name, str(hosts), disk, *daemon]
+        log = self.folder / "log" / f"{name}.out"
+        self._daemons[name] = Daemon.start(name, words, log, self._environment())
+
+    def kill_node(self, name: str) -> None:
+        """The node dies, with all that runs on it; Slurm finds out by itself."""
+        self._daemons.pop(name).kill()
+
+    def drain(self, name: str, reason: str) -> None:
+        """The node takes no more jobs."""
+        self.run("scontrol", "update", f"nodename={name}", "state=drain", f"reason={reason}")
+
+    def stop_scheduler(self) -> None:
+        """slurmctld ends, its state saved; jobs go on."""
+        self._daemons.pop("slurmctld").stop()
+
+    def start_scheduler(self) -> None:
+        """slurmctld starts, again with what it has saved; returns at once."""
+        words = [find("slurmctld"), "-D", "-f", str(self.conf)]
+        log = self.folder / "log" / "slurmctld.out"
+        self._daemons["slurmctld"] = Daemon.start("slurmctld", words, log, self._environment())
+
+    def stop(self) -> None:
+        """Ends jobs, nodes and daemons; the cluster's own folder goes with them."""
+        if "slurmctld" in self._daemons:
+            # Steps outlive the daemons: they are ended by them.
+            self.run("scancel", "--full", f"--user={self.login.user}", check=False)
+            self._daemons["slurmctld"].stop()
+        if self.nodes_of_cloud is not None:
+            self.nodes_of_cloud.stop()
+        for name in [each for each in self._daemons if each not in ("munged", "slurmctld")]:
+            self._daemons.pop(name).kill()
+        if hasattr(self, "login"):
+            self.login.stop()
+        if "munged" in self._daemons:
+            self._daemons["munged"].stop()
+        self._daemons.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        for name in ("etc", "home", "log", "run", "state", "munge"):
+            (self.folder / name).mkdir()
+        self.folder.chmod(0o755)  # nodes' daemons look into it
+        if self.shared is None:
+            self.shared = self.folder / "shared"
+        self.shared.mkdir(parents=True, exist_ok=True)
+        programs = None
+        if self.cloud:
+            self.nodes_of_cloud = CloudNodes(self, self.folder / "cloud")
+            programs = self.nodes_of_cloud.programs()
+        self.description = configuration.describe(self, programs)
+        configuration.write(self)
+        self._start_munge()
+        self.login = Login(self.folder / "login", self.alias, self._session())
+        self.start_scheduler()
+        if self.nodes_of_cloud is not None:
+            port = self.description.slurmctld_port
+            self._daemons["claims"] = self.nodes_of_cloud.start(port)
+        for name in self.node_names():
+            self.start_node(name)
+        self.login.start()
+        self._daemons["slurmctld"].await_ready(self._is_ready)
+
+    def _start_munge(self) -> None:
+        folder = self.folder / "munge"
+        key = folder / "key"
+        key.touch(mode=0o600)
+        key.write_bytes(secrets.token_bytes(1024))
+        words = [find("munged"), "--foreground", "--force", f"--key-file={key}"]
+        words += [f"--socket={folder}/s", f"--pid-file={folder}/pid", f"--log-file={folder}/log"]
+        words.append(f"--seed-file={folder}/seed")
+        daemon = Daemon.start("munged", words, folder / "out", {"PATH": SEARCH_PATH})
+        self._daemons["munged"] = daemon
+        daemon.await_ready((folder / "s").exists)
+
+    def _is_ready(self) -> bool:
+        listed = self.run("sinfo", "-h", "-N", "-p", "sim", "-o", "%T", check=False)
+        return listed.split() == ["idle"] * self.nodes
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": SEARCH_PATH, "SLURM_CONF": str(self.conf), "HOME": str(Path.home())}
+
+    def _session(self) -> dict[str, str]:
+        """What a session on the login host has, and so a job: this environment's Python and MPI,
+        and what MPI needs to know where nodes share cores and are no machines."""
+        own = Path(sys.executable).parent
+        variables = {
+            # A home of its own: what the user's shell does at its start is not the cluster's.
+            "HOME": str(self.folder / "home"),
+            "PATH": f"{self.folder}/home/bin:{own}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "SLURM_CONF": str(self.conf),
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMPI_MCA_pml": "ob1",
+            "PRTE_MCA_hwloc_default_binding_policy": "none",
+        }
+        variables |= self.variables
+        if os.geteuid() == 0:
+            variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return variables

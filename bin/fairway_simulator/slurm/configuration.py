@@ -1,0 +1,105 @@
+"""The cluster as the project's own templates take it."""
+
+from __future__ import annotations
+
+import getpass
+import ipaddress
+from typing import TYPE_CHECKING
+
+from fairway_core import slurm
+from fairway_simulator.slurm.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_simulator.slurm.cluster import SlurmCluster
+
+_CPUS, _MEMORY = 4, 4_000  # of each node, whatever this machine has; in cores and MiB
+_FIRST_ADDRESS = ipaddress.IPv4Address("127.0.2.1")
+
+# slurmctld listens on its loopback address; what slurmd opens asks for munge's key.
+_MORE = """
+CommunicationParameters=NoCtldInAddrAny
+# Each node's own /tmp, by another name: the cluster's folder lies in this machine's.
+TaskProlog={folder}/etc/task-prolog
+"""
+_TASK_PROLOG = """\
+#!/bin/sh
+echo "export TMPDIR={folder}/temporary.$SLURMD_NODENAME"
+"""
+
+
+def describe(cluster: SlurmCluster, programs: slurm.Cloud | None) -> slurm.SlurmCluster:
+    """Its description; a requeued job waits for seconds only, and a dead node is soon missed."""
+    folder = cluster.folder
+    first = free_ports(1 + cluster.nodes + cluster.cloud)
+    partitions = [_partition("sim", cluster.nodes, first + 1, 0)]
+    if cluster.cloud:
+        partitions.append(
+            _partition("cloud", cluster.cloud, first + 1 + cluster.nodes, cluster.nodes)
+        )
+    return slurm.SlurmCluster(
+        name="sim",
+        host="localhost",
+        address="127.0.0.1",
+        slurmctld_port=first,
+        user=getpass.getuser(),
+        node_user=getpass.getuser(),
+        partitions=tuple(partitions),
+        paths=slurm.Paths(
+            state=f"{folder}/state",
+            spool=f"{folder}/spool.%n",
+            run=f"{folder}/run",
+            log=f"{folder}/log",
+            temporary=f"{folder}/temporary.%n",
+            munge_socket=f"{folder}/munge/s",
+        ),
+        programs=slurm.Programs(prolog="", epilog="", health_check=""),
+        timing=slurm.Timing(credential=5, slurmd=10, kill_wait=3, min_job_age=300, eager=True),
+        containment="none",
+        configless=False,
+        cloud=programs,
+    )
+
+
+def write(cluster: SlurmCluster) -> None:
+    """Writes all files into the folder `etc`."""
+    etc = cluster.folder / "etc"
+    for name, text in slurm.render(cluster.description).items():
+        (etc / name).write_text(text)
+    with (etc / "slurm.conf").open("a") as conf:
+        conf.write(_MORE.format(folder=cluster.folder))
+    (etc / "task-prolog").write_text(_TASK_PROLOG.format(folder=cluster.folder))
+    (etc / "task-prolog").chmod(0o755)
+    (etc / "hosts").write_text(hosts([*cluster.node_names(), *cluster.cloud_names()]))
+
+
+def _partition(name: str, count: int, port: int, before: int) -> slurm.Partition:
+    """`before` nodes of other partitions have the addresses ahead of this one's."""
+    last = (_FIRST_ADDRESS + before).packed[3]
+    numbers = str(last) if count == 1 else f"[{last}-{last + count - 1}]"
+    return slurm.Partition(
+        name=name,
+        count=count,
+        cpus=_CPUS,
+        memory_mib=_MEMORY,
+        address=f"127.0.2.{numbers}",
+        port=port,
+        features=("cpu",),
+        cloud=name == "cloud",
+        kept=0 if name == "cloud" else count,
+        default=name == "sim",
+    )
+
+
+def folders_of(nodes: Sequence[str]) -> Iterator[str]:
+    """The folders that each node's daemon needs."""
+    for name in nodes:
+        yield f"spool.{name}"
+        yield f"temporary.{name}"
+
+
+def hosts(nodes: Sequence[str]) -> str:
+    """The nodes' hosts file."""
+    lines = [f"{_FIRST_ADDRESS + index} {name}\n" for index, name in enumerate(nodes)]
+    return "127.0.0.1 localhost\n" + "".join(lines)

@@ -1,0 +1,71 @@
+"""A daemon in the foreground under this process: started, watched, and ended with it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_simulator.slurm.programs import find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+_PATIENCE = 20.0  # seconds: what is not up by then never will be
+_PAUSE = 0.02
+
+
+class DaemonFailed(Exception):
+    """It ended, or was not up in time; the message has the end of its log."""
+
+
+@dataclass
+class Daemon:
+    """A running program; what it prints is in `log`."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @classmethod
+    def start(
+        cls, name: str, words: Sequence[str], log: Path, environment: Mapping[str, str]
+    ) -> Daemon:
+        """Starts it, in a session of its own: an interrupt at the terminal is not for it.
+
+        It ends with the thread that starts it, should that be killed.
+        """
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [find("setpriv"), "--pdeathsig", "TERM", "--", *words],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        return cls(name, process, log)
+
+    def await_ready(self, is_ready: Callable[[], bool]) -> None:
+        """Returns when it is; DaemonFailed where it ended, or takes too long."""
+        deadline = time.monotonic() + _PATIENCE
+        while not is_ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                said = self.log.read_text(errors="replace").splitlines()[-5:]
+                raise DaemonFailed(f"{self.name} did not start:\n" + "\n".join(said))
+            time.sleep(_PAUSE)
+
+    def stop(self) -> None:
+        """Asks it to end and waits until it has."""
+        self.process.terminate()
+        try:
+            self.process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self.process.kill()
+        self.process.wait()

@@ -1,0 +1,128 @@
+"""The cluster's login host: a real sshd on loopback with keys that are made for it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_simulator.slurm.daemon import Daemon
+from fairway_simulator.slurm.ports import free_ports
+from fairway_simulator.slurm.programs import SEARCH_PATH, find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+# Where a person's session has PATH and more from their profile, here they are given.
+_SSHD = """\
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host
+PidFile none
+AuthorizedKeysFile {folder}/user.pub
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+MaxSessions 50
+MaxStartups 100
+PrintMotd no
+Subsystem sftp internal-sftp
+SetEnv {environment}
+"""
+
+_SSH = """\
+Host {alias}
+    HostName 127.0.0.1
+    Port {port}
+    User {user}
+    IdentityFile {folder}/user
+    IdentitiesOnly yes
+    UserKnownHostsFile {folder}/known_hosts
+    StrictHostKeyChecking yes
+"""
+
+
+@dataclass
+class Login:
+    """An sshd whose keys and configuration lie in `folder`; ssh reaches it as `alias`.
+
+    `environment` is what sessions have.
+    """
+
+    folder: Path
+    alias: str
+    environment: Mapping[str, str]
+    daemon: Daemon | None = None
+    port: int = 0
+
+    @property
+    def ssh_config(self) -> Path:
+        """The file to be passed as `ssh -F`."""
+        return self.folder / "ssh_config"
+
+    @property
+    def user(self) -> str:
+        """Who logs in: whoever runs this."""
+        return getpass.getuser()
+
+    def start(self) -> None:
+        """Makes keys where there are none, and starts the daemon."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.port = self.port or free_ports(1)
+        for name in ("host", "user"):
+            if not (self.folder / name).exists():
+                keygen = [find("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", self.alias]
+                subprocess.run([*keygen, "-f", self.folder / name], check=True)
+        self._write()
+        if os.geteuid() == 0:
+            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # noqa: PTH103
+        words = [find("sshd"), "-D", "-e", "-f", str(self.folder / "sshd_config")]
+        log = self.folder / "sshd.log"
+        self.daemon = Daemon.start("sshd", words, log, {"PATH": SEARCH_PATH})
+        self.daemon.await_ready(self._answers)
+
+    def stop(self) -> None:
+        """Ends the daemon; sessions end by themselves, or with `cut`."""
+        if self.daemon is not None:
+            self.daemon.stop()
+            self.daemon = None
+
+    def cut(self) -> None:
+        """Breaks every connection at once and takes no new ones, until `start`."""
+        assert self.daemon is not None, "it was started"
+        for session in _descendants(self.daemon.process.pid):
+            subprocess.run(["kill", "-KILL", str(session)], check=False, capture_output=True)
+        self.daemon.kill()
+        self.daemon = None
+
+    def _write(self) -> None:
+        words = " ".join(f'"{name}={value}"' for name, value in self.environment.items())
+        (self.folder / "sshd_config").write_text(
+            _SSHD.format(port=self.port, folder=self.folder, environment=words)
+        )
+        facts = {"alias": self.alias, "port": self.port, "user": self.user}
+        self.ssh_config.write_text(_SSH.format(folder=self.folder, **facts))
+        key = (self.folder / "host.pub").read_text().strip()
+        (self.folder / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {key}\n")
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+def _descendants(pid: int) -> list[int]:
+    """The sshd processes of the sessions: their commands may go on."""
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True
+    ).stdout
+    parents = [line.split(None, 2) for line in listed.splitlines()]
+    found, new = [], {str(pid)}
+    while new:
+        new = {each[0] for each in parents if each[1] in new and each[2].startswith("sshd")}
+        found += [int(each) for each in new]
+    return found

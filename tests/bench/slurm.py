@@ -1,0 +1,125 @@
+"""How fast runs reach a Slurm cluster, and start there, against Slurm's own commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from contextlib import contextmanager
+from statistics import median
+from typing import TYPE_CHECKING
+
+from measure import BIN, Benchmark, Command, Pair, seconds, side_by_side
+
+from fairway_simulator.slurm import SlurmCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FAIRWAY = BIN / "fairway"
+_TARGET = ("--target", "slurm-sim")
+_PATIENCE = 60.0  # seconds; only a hang takes so long
+
+_SWEEP = """\
+name: sweep
+template: plain
+command: 'true {{ params.x }}'
+sweep: {points: [{grid: {x: {start: 0, stop: 1000, step: 1}}}]}
+"""
+_TWO_NODES = """\
+name: two
+template: every-node
+nodes: 2
+command: echo >FIFO
+"""
+
+
+@contextmanager
+def _cluster(folder: Path) -> Iterator[SlurmCluster]:
+    """A cluster that `fairway` finds from the folder, where nothing else is."""
+    with SlurmCluster(nodes=3) as cluster:
+        (folder / "fairway.yaml").write_text(json.dumps({"targets": [cluster.target]}))
+        yield cluster
+
+
+def _ssh(cluster: SlurmCluster, command: str) -> Command:
+    return Command(["ssh", "-F", cluster.login.ssh_config, cluster.alias, command])
+
+
+def _empty(cluster: SlurmCluster) -> None:
+    """Ends all jobs; returns when none is left."""
+    cluster.run("scancel", f"--user={cluster.login.user}")
+    while cluster.run("squeue", "-h"):
+        time.sleep(0.05)
+
+
+def _sweep(folder: Path) -> Pair:
+    """1,000 points, less a second; the bare script is that of a task, without what it does."""
+    (folder / "sweep.yaml").write_text(_SWEEP)
+    (folder / "bare.sh").write_text("#!/bin/bash\ntrue\n")
+    with _cluster(folder) as cluster:
+        words = [FAIRWAY, "submit", folder / "sweep.yaml", *_TARGET]
+        ours = Command(words, cluster.environment, folder)
+        theirs = _ssh(cluster, f"sbatch --array=1-1000 {folder}/bare.sh")
+
+        def figure(command: Command) -> float:
+            spent = seconds(command)
+            _empty(cluster)
+            return spent
+
+        pair = side_by_side(figure, ours, theirs, runs=3)
+    return Pair(pair.ours - 1.0, pair.reference, (pair.ours - 1.0) / pair.reference)
+
+
+def _launch(folder: Path) -> Pair:
+    """From when Slurm has the job until the program runs on both nodes, against `srun`."""
+    fifo = folder / "fifo"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    (folder / "two.yaml").write_text(_TWO_NODES.replace("FIFO", str(fifo)))
+    with _cluster(folder) as cluster:
+        ours, theirs = [], []
+        for _ in range(4):
+            ours.append(_ours(folder, cluster, reading))
+            _empty(cluster)
+            theirs.append(_theirs(cluster, fifo, reading))
+    os.close(reading)
+    pairs = list(zip(ours[1:], theirs[1:], strict=True))
+    return Pair(median(ours[1:]), median(theirs[1:]), median(a / b for a, b in pairs))
+
+
+def _ours(folder: Path, cluster: SlurmCluster, reading: int) -> float:
+    words = [FAIRWAY, "submit", folder / "two.yaml", *_TARGET, "--json"]
+    process = subprocess.Popen(
+        words, cwd=folder, env={**os.environ, **cluster.environment}, stdout=subprocess.PIPE
+    )
+    ended = _both(reading)
+    out, _ = process.communicate()
+    assert cluster.shared is not None
+    run = json.loads(out)["run_id"]
+    begun = (cluster.shared / "runs" / run / "batch-0.sh").stat().st_mtime
+    return ended - begun
+
+
+def _theirs(cluster: SlurmCluster, fifo: Path, reading: int) -> float:
+    begun = time.time()
+    cluster.run("srun", "-N2", "sh", "-c", f"echo >{fifo}")
+    return _both(reading) - begun
+
+
+def _both(reading: int) -> float:
+    """When both nodes have said that their program runs."""
+    said = b""
+    while said.count(b"\n") < 2:
+        assert select.select([reading], [], [], _PATIENCE)[0], "the program did not start"
+        said += os.read(reading, 64)
+    return time.time()
+
+
+BENCHMARKS = [
+    Benchmark("Slurm: submit 1,000 points, less 1 s", "sbatch --array over ssh", 1.3, _sweep),
+    Benchmark("Slurm: start on 2 nodes", "bare srun", 1.0, _launch, "s more"),
+]

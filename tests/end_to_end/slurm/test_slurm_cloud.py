@@ -1,0 +1,59 @@
+"""A run on nodes that are not there yet: Slurm starts them for it, and deletes them after it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_simulator.slurm import SlurmCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Fairway
+
+_PATIENCE = 90.0  # seconds; Slurm looks after nodes that boot twice a minute
+
+
+@pytest.fixture
+def cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm_needed: None
+) -> Iterator[SlurmCluster]:
+    """One node that stays, and two of the cloud, which are not there."""
+    with SlurmCluster(nodes=1, cloud=2) as cluster:
+        for name, value in cluster.environment.items():
+            monkeypatch.setenv(name, value)
+        targets = [cluster.target_of("cloud")]
+        (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": targets}))
+        yield cluster
+
+
+def states(cluster: SlurmCluster) -> set[str]:
+    """Those of the nodes of the cloud; `idle~` is one that is not there."""
+    return set(cluster.run("sinfo", "-h", "-N", "-p", "cloud", "-o", "%T").split())
+
+
+def test_nodes_come_for_a_run_and_go_after_it(fairway: Fairway, cluster: SlurmCluster) -> None:
+    assert states(cluster) == {"idle~"}
+    job = fairway.job("hostname", template="every-node", nodes=2)
+    run = fairway.submit(job, "--target", "slurm-sim-cloud")
+    said = set()
+    deadline = time.monotonic() + _PATIENCE
+    facts = fairway.show(run)
+    while facts["state"] in ("queued", "running"):
+        assert time.monotonic() < deadline, facts
+        said.add(facts["reason"])
+        facts = fairway.show(run)
+    assert facts["state"] == "succeeded"
+    assert "its nodes are starting" in said
+    assert sorted(fairway("logs", run).stdout.split()) == ["cloud-0", "cloud-1"]
+    assert cluster.nodes_of_cloud is not None
+    deadline = time.monotonic() + _PATIENCE
+    while states(cluster) != {"idle~"} or cluster.nodes_of_cloud.scale_set.instances:
+        assert time.monotonic() < deadline, states(cluster)
+        time.sleep(0.2)
+    assert cluster.nodes_of_cloud.scale_set.capacity == 0

@@ -1,0 +1,201 @@
+"""What a program finds on the nodes of a real Slurm: the contract, MPI's launchers, containers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_simulator.slurm import SlurmCluster
+from fairway_simulator.ssh.services import CONTAINER, Services, running
+
+if TYPE_CHECKING:
+    from conftest import Fairway
+
+TARGET = ("--target", "slurm-sim")
+
+_REPORT = "env -0 | grep -z ^FAIRWAY_ >$FAIRWAY_SHARED_DIR/$FAIRWAY_NODE_RANK; hostname; pwd"
+_DIRECTORIES = ("SHARED_DIR", "CHECKPOINT_DIR", "SCRATCH_DIR", "OUTPUT_MODEL")
+
+_WORLD = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+names = world.gather(MPI.Get_processor_name())
+if world.rank == 0:
+    print(world.size, ",".join(sorted(set(names))))
+"""
+
+# Says how it was called, and runs the command where it is.
+_APPTAINER = """#!/bin/bash
+printf '%s\\n' "apptainer $*" >>{log}
+while [[ $1 != docker://* ]]; do shift; done
+shift
+exec env IN_CONTAINER=1 "$@"
+"""
+
+
+def test_the_contract_on_every_node(fairway: Fairway, slurm: SlurmCluster) -> None:
+    tests = " && ".join(f'test -w "$FAIRWAY_{name}"' for name in _DIRECTORIES)
+    job = fairway.job(
+        f"{tests} && {_REPORT}",
+        template="every-node",
+        nodes=3,
+        processes_per_node=2,
+        outputs={"model": {}},
+        checkpoint={"directory": "kept/here"},
+    )
+    run = fairway.submit(job, *TARGET)
+    assert fairway("wait", run).returncode == 0, fairway("logs", run).stdout
+    assert slurm.shared is not None
+    folder = slurm.shared / "runs" / run
+    for rank in range(3):
+        words = (folder / "shared" / str(rank)).read_text().split("\0")
+        found = dict(word.split("=", 1) for word in words if word)
+        assert found["FAIRWAY_NODE_RANK"] == str(rank)
+        assert found["FAIRWAY_HOSTS"].split(",") == slurm.node_names()
+        assert Path(found["FAIRWAY_HOSTFILE"]).read_text().split() == slurm.node_names()
+        assert found["FAIRWAY_MAIN_HOST"] == slurm.node_names()[0]
+        counts = ("NODES", "PROCESSES_PER_NODE", "WORLD_SIZE", "TASK", "ATTEMPT")
+        assert [found[f"FAIRWAY_{name}"] for name in counts] == ["3", "2", "6", "0", "0"]
+        assert found["FAIRWAY_CHECKPOINT_DIR"] == str(
+            slurm.shared / "checkpoints" / "kept" / "here"
+        )
+        assert 1024 < int(found["FAIRWAY_MAIN_PORT"]) < 65536
+    lines = fairway("logs", run).stdout.split()
+    assert sorted(set(lines)) == sorted([*slurm.node_names(), str(folder / "code")])
+    # What is on a node's own disk goes with the task.
+    left = [slurm.folder / f"temporary.{node}" for node in slurm.node_names()]
+    assert not [path for node in left for path in node.glob("fairway-*/tasks/*")]
+
+
+@pytest.mark.parametrize("template", ["openmpi", "mpich"])
+def test_ranks_on_every_node_are_one_world(
+    fairway: Fairway, slurm: SlurmCluster, repository: Path, template: str
+) -> None:
+    """A launcher that started single processes would lie, and end with 0 all the same."""
+    environment = {}
+    if template == "mpich":
+        prefix = installed(repository, "mpich")
+        environment["PATH"] = f"{prefix}/bin:{repository}/.venv/bin:/usr/bin:/bin"
+        environment["MPI4PY_LIBMPI"] = str(prefix / "lib/libmpi.so.12")
+    (fairway.folder / "world.py").write_text(_WORLD)
+    shape = {"nodes": 3, "processes_per_node": 2}
+    job = fairway.job("python world.py", template=template, env=environment, **shape)
+    assert f"6 {','.join(slurm.node_names())}" in fairway.watch(job, *TARGET)
+
+
+def test_intel_mpi_starts_its_ranks_everywhere(
+    fairway: Fairway, slurm: SlurmCluster, repository: Path
+) -> None:
+    """Its package has no transport between nodes, so that the ranks only say who they are."""
+    binary = installed(repository, "intelmpi") / "bin"
+    environment = {"PATH": f"{binary}:/usr/bin:/bin"}
+    shape = {"nodes": 3, "processes_per_node": 2}
+    job = fairway.job(
+        "echo rank $PMI_RANK of $PMI_SIZE on $(hostname)",
+        template="intelmpi",
+        env=environment,
+        **shape,
+    )
+    printed = fairway.watch(job, *TARGET)
+    for rank in range(6):
+        assert f"rank {rank} of 6 on {slurm.node_names()[rank // 2]}" in printed
+
+
+def test_inputs_are_staged_and_secrets_read_on_the_nodes(
+    fairway: Fairway, slurm_needed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the nodes' identity; each node has the inputs, nobody's log the secret."""
+    blobs = {"words/a": b"alpha", "words/sub/b": b"beta"}
+    with (
+        running(Services(blobs=blobs, secrets={"hub": "hunter2-secret"})) as services,
+        SlurmCluster(nodes=3, variables={"FAIRWAY_METADATA_URL": services.url}) as slurm,
+    ):
+        monkeypatch.setenv("FAIRWAY_SSH_CONFIG", slurm.environment["FAIRWAY_SSH_CONFIG"])
+        storage = {"account_url": services.url, "containers": [CONTAINER]}
+        target = {**slurm.target, "storage": storage, "vault_url": services.url}
+        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        job = fairway.job(
+            'echo "$(hostname) $(cat $FAIRWAY_INPUT_WORDS/sub/b) $(cat $FAIRWAY_INPUT_ALL/words/a)'
+            ' $TOKEN $(printf %s "$TOKEN" | wc -c)"',
+            template="every-node",
+            nodes=3,
+            inputs={
+                "words": {"from": f"{CONTAINER}:words/"},
+                "all": {"from": f"{CONTAINER}:", "stage": "shared"},
+            },
+            secrets={"TOKEN": "keyvault:hub"},
+        )
+        printed = fairway.watch(job, *TARGET)
+        lines = sorted(line for line in printed.splitlines() if line.startswith("sim-"))
+        assert lines == [f"{name} beta alpha *** 14" for name in slurm.node_names()]
+        copied = [path for path in services.requests if "/words/a" in path and "comp=" not in path]
+        assert len(copied) == 4, "once a node, and once in the shared folder"
+        assert slurm.shared is not None
+        for path in [*slurm.shared.rglob("*"), *(slurm.folder / "state").rglob("*")]:
+            if path.is_file():
+                assert b"hunter2-secret" not in path.read_bytes(), path
+
+
+def installed(repository: Path, package: str) -> Path:
+    """The folder of an MPI that is installed beside this environment."""
+    prefix = repository / ".venv" / package
+    if not prefix.is_dir():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{prefix} is not installed")
+        pytest.skip(f"{prefix} is not installed")
+    return prefix
+
+
+@pytest.mark.usefixtures("slurm")
+class TestContainers:
+    """A container needs something on the node that runs it; this machine has none of it."""
+
+    @pytest.fixture
+    def apptainer(self, fairway: Fairway, slurm: SlurmCluster) -> Path:
+        """A stand-in of the program that notes its command line; its log."""
+        log = fairway.folder / "apptainer.log"
+        programs = slurm.folder / "home" / "bin"
+        programs.mkdir()
+        program = programs / "apptainer"
+        program.write_text(_APPTAINER.format(log=log))
+        program.chmod(0o755)
+        return log
+
+    def test_without_a_runtime_the_reason_is_said(self, fairway: Fairway) -> None:
+        job = fairway.job("true", template="plain", container={"image": "ubuntu:24.04"})
+        done = fairway("submit", job, *TARGET, "--watch", "--json")
+        run = json.loads(done.stdout.splitlines()[-1])["run_id"]
+        [task] = fairway.show(run)["task_list"]
+        assert "neither Slurm's Pyxis nor Apptainer" in task["reason"]
+        assert task["state"] == "failed"
+
+    def test_one_node_is_in_it_as_a_whole(
+        self, fairway: Fairway, slurm: SlurmCluster, apptainer: Path
+    ) -> None:
+        container = {"image": "contoso.azurecr.io/train:1", "options": ["--writable-tmpfs"]}
+        job = fairway.job("echo in=$IN_CONTAINER", template="every-node", container=container)
+        assert "in=1" in fairway.watch(job, *TARGET)
+        [line] = apptainer.read_text().splitlines()
+        assert line.startswith("apptainer exec ")
+        assert f"--bind {slurm.shared}" in line
+        assert "--writable-tmpfs docker://contoso.azurecr.io/train:1 bash" in line
+
+    def test_on_several_nodes_each_command_is_in_it(
+        self, fairway: Fairway, apptainer: Path
+    ) -> None:
+        container = {"image": "ubuntu:24.04"}
+        job = fairway.job(
+            "echo in=$IN_CONTAINER", template="every-node", nodes=3, container=container
+        )
+        assert fairway.watch(job, *TARGET).count("in=1") == 3
+        assert apptainer.read_text().count("apptainer exec ") == 3
+
+    def test_mpi_over_several_is_refused(self, fairway: Fairway) -> None:
+        job = fairway.job("true", nodes=2, container={"image": "ubuntu:24.04"})
+        refused = fairway("submit", job, *TARGET)
+        assert refused.returncode == 2
+        assert "`openmpi` cannot start ranks in containers on several nodes" in refused.stderr

@@ -1,0 +1,396 @@
+"""What a run on a real Slurm survives: requeues, dead nodes, killed commands, cut connections."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Fairway, Gate, Signs
+
+    from fairway_simulator.slurm import SlurmCluster
+
+TARGET = ("--target", "slurm-sim")
+_PATIENCE = 60.0  # seconds; only a hang takes so long
+
+# Counts in its checkpoint, and ends when it has counted to 2: it takes two attempts at least.
+COUNTS = (
+    "count=$(cat $FAIRWAY_CHECKPOINT_DIR/count 2>/dev/null || echo 0);"
+    " echo $((count + 1)) >$FAIRWAY_CHECKPOINT_DIR/count;"
+    " echo attempt=$FAIRWAY_ATTEMPT count=$count >>{signs};"
+    " echo attempt=$FAIRWAY_ATTEMPT count=$count;"
+    " [ $count -gt 0 ] || sleep 600"
+)
+
+
+def job_of(slurm: SlurmCluster, run: str) -> str:
+    """Slurm's id of the run's first job."""
+    assert slurm.shared is not None
+    orders = json.loads((slurm.shared / "runs" / run / "slurm.json").read_text())
+    return str(orders["parts"][0]["job"])
+
+
+def outcome(fairway: Fairway, run: str, code: int = 0) -> dict[str, Any]:
+    """Waits for the run's end, which must have that code; what `show` says of it."""
+    waited = fairway("wait", run)
+    assert waited.returncode == code, waited.stdout + waited.stderr + fairway("logs", run).stdout
+    return fairway.show(run)
+
+
+class TestAgain:
+    """A task that starts again goes on from its checkpoint, and its attempts count on."""
+
+    def test_after_scontrol_requeue(
+        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
+    ) -> None:
+        run = fairway.submit(fairway.job(COUNTS.format(signs=signs), template="plain"), *TARGET)
+        assert signs.lines(1) == ["attempt=0 count=0"]
+        slurm.run("scontrol", "requeue", job_of(slurm, run))
+        assert signs.lines(2)[1] == "attempt=1 count=1"
+        facts = outcome(fairway, run)
+        assert facts["task_list"][0]["attempts"] == 2
+        log = fairway("logs", run).stdout
+        assert "attempt=0 count=0" in log
+        assert "attempt=1 count=1" in log
+
+    def test_after_its_node_died(self, fairway: Fairway, slurm: SlurmCluster, signs: Signs) -> None:
+        command = f"hostname >>{signs}; " + COUNTS.format(signs=signs)
+        run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
+        [first, _] = signs.lines(2)
+        slurm.kill_node(first)  # Slurm finds out by itself
+        second = signs.lines(4)[2]
+        assert second != first
+        facts = outcome(fairway, run)
+        [task] = facts["task_list"]
+        assert (task["attempts"], task["node"]) == (2, second)
+
+    def test_when_its_nodes_are_taken_away_it_saves_first(
+        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
+    ) -> None:
+        # More nodes than one, each of which must have its signal; a retry is not used up.
+        command = (
+            f"trap 'echo saved $FAIRWAY_NODE_RANK >>{signs}; exit 143' TERM;"
+            f"echo up $FAIRWAY_ATTEMPT >>{signs}; [ $FAIRWAY_ATTEMPT = 1 ] && exit 0;"
+            " while :; do sleep 0.05; done"
+        )
+        job = fairway.job(command, template="every-node", nodes=2, checkpoint={"grace": "20s"})
+        run = fairway.submit(job, *TARGET)
+        signs.lines(2)
+        slurm.run("scancel", "--batch", "--signal=USR2", job_of(slurm, run))
+        said = signs.lines(6)
+        assert sorted(said[2:4]) == ["saved 0", "saved 1"]
+        assert said[4:] == ["up 1", "up 1"]
+        assert outcome(fairway, run)["task_list"][0]["attempts"] == 2
+
+    def test_a_task_that_waits_again_says_why(
+        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
+    ) -> None:
+        run = fairway.submit(fairway.job(COUNTS.format(signs=signs), template="plain"), *TARGET)
+        signs.lines(1)
+        for node in slurm.node_names():
+            slurm.drain(node, "to be looked at")
+        slurm.run("scontrol", "requeue", job_of(slurm, run))
+        task = fairway.show(run)["task_list"][0]
+        while task["state"] == "running":
+            task = fairway.show(run)["task_list"][0]
+        assert (task["state"], task["attempts"]) == ("queued", 1)
+        assert task["reason"]
+        for node in slurm.node_names():
+            slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+        outcome(fairway, run)
+
+
+@pytest.mark.usefixtures("slurm")
+class TestOrder:
+    """Runs that come after one another."""
+
+    def test_after_a_run_that_succeeds(self, fairway: Fairway, gate: Gate) -> None:
+        first = fairway.submit(fairway.job(f"read <{gate.path}", template="plain"), *TARGET)
+        job = fairway.job("true", "second.yaml", template="plain", after=[first])
+        second = fairway.submit(job, *TARGET)
+        facts = fairway.show(second)
+        assert (facts["state"], facts["reason"]) == ("queued", "waiting for other jobs")
+        gate.open()
+        outcome(fairway, second)
+        assert fairway.show(first)["ended"] <= fairway.show(second)["started"]
+
+    def test_after_a_run_that_fails(self, fairway: Fairway, gate: Gate) -> None:
+        command = f"read <{gate.path}; exit 3"
+        first = fairway.submit(fairway.job(command, template="plain"), *TARGET)
+        job = fairway.job("true", "second.yaml", template="plain", after=[first])
+        second = fairway.submit(job, *TARGET)
+        gate.open()
+        facts = outcome(fairway, second, 130)
+        assert facts["reason"] == f"not started: {first} failed"
+        late = fairway("submit", job, *TARGET)
+        assert late.returncode == 2
+        assert f"{first} failed" in late.stderr
+
+    def test_finally_runs_after_all_tasks(self, fairway: Fairway) -> None:
+        job = fairway.job(
+            "echo {{ params.x }} >>$FAIRWAY_SHARED_DIR/seen; exit {{ params.x }}",
+            template="plain",
+            sweep={"points": [{"grid": {"x": [0, 1, 0, 0]}}], "max_parallel": 2},
+            **{"finally": {"command": "wc -l <$FAIRWAY_SHARED_DIR/seen"}},
+        )
+        run = fairway.submit(job, *TARGET)
+        outcome(fairway, run, 1)
+        assert fairway("logs", run, "--task", "4").stdout.strip() == "4"
+
+
+@pytest.mark.usefixtures("slurm")
+class TestSetUp:
+    """The job's setup: once a node."""
+
+    def test_runs_once_on_each_node(self, fairway: Fairway, slurm: SlurmCluster) -> None:
+        job = fairway.job(
+            "true",
+            template="every-node",
+            nodes=3,
+            setup="echo set up on $(hostname)",
+            sweep={"points": [{"repeat": 2}]},
+        )
+        run = fairway.submit(job, *TARGET)
+        facts = outcome(fairway, run)
+        assert facts["setup"]["state"] == "succeeded"
+        assert fairway("logs", run).returncode == 0
+        log = Path(facts["folder"], "setup", "log.txt").read_text().splitlines()
+        assert sorted(log) == [f"set up on {node}" for node in slurm.node_names()]
+
+    def test_that_fails_ends_the_run(self, fairway: Fairway) -> None:
+        points = [{"repeat": 4}]
+        job = fairway.job("true", template="plain", setup="exit 5", sweep={"points": points})
+        run = fairway.submit(job, *TARGET)
+        facts = outcome(fairway, run, 5)
+        assert facts["reason"] == "the setup failed with exit code 5"
+        assert facts["state"] == "failed"
+
+
+class TestNodes:
+    """Nodes that take no jobs, ways to a node, and runs that were submitted from elsewhere."""
+
+    def test_a_command_on_a_node_goes_through_a_job(
+        self, fairway: Fairway, slurm: SlurmCluster
+    ) -> None:
+        idle = fairway("ssh", "slurm-sim", "sim-1", "--", "hostname")
+        assert (idle.returncode, idle.stdout) == (0, "sim-1\n"), idle.stderr
+        slurm.run("sbatch", "-N3", "--exclusive", "--wrap", "sleep 600", "-o", "/dev/null")
+        while "RUNNING" not in slurm.run("squeue", "-h", "-o", "%T"):
+            time.sleep(0.05)
+        busy = fairway("ssh", "slurm-sim", "sim-2", "--", "sh", "-c", "hostname; exit 7")
+        assert (busy.returncode, busy.stdout) == (7, "sim-2\n"), busy.stderr
+        unknown = fairway("ssh", "slurm-sim", "sim-9", "--", "hostname")
+        assert unknown.returncode == 2
+        assert "no node `sim-9`" in unknown.stderr
+
+    @pytest.mark.usefixtures("slurm")
+    def test_a_port_of_a_run_comes_here(self, fairway: Fairway, signs: Signs) -> None:
+        program = f"""
+import http.server
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200), self.end_headers(), self.wfile.write(b"hello")
+server = http.server.HTTPServer(("127.0.0.1", 0), Hello)
+open({str(signs)!r}, "w").write(f"{{server.server_port}}\\n")
+server.serve_forever()
+"""
+        (fairway.folder / "serve.py").write_text(program)
+        run = fairway.submit(fairway.job("exec python serve.py", template="plain"), *TARGET)
+        [port] = signs.lines(1)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            here = probe.getsockname()[1]
+        tunnel = fairway.start("tunnel", run, port, "--local-port", str(here))
+        assert tunnel.stdout is not None
+        assert f"localhost:{here}" in tunnel.stdout.readline()
+        deadline = time.monotonic() + _PATIENCE
+        said = b""
+        while said != b"hello":
+            assert time.monotonic() < deadline
+            with contextlib.suppress(OSError):
+                said = urllib.request.urlopen(f"http://localhost:{here}", timeout=20).read()
+        tunnel.send_signal(signal.SIGINT)
+        tunnel.communicate(timeout=_PATIENCE)
+        assert tunnel.returncode == 130
+        assert fairway("cancel", run).returncode == 0
+
+    @pytest.mark.usefixtures("slurm")
+    def test_another_folder_sees_the_run(self, fairway: Fairway, tmp_path: Path) -> None:
+        command = "echo kept >$FAIRWAY_OUTPUT_MODEL/it; echo said"
+        job = fairway.job(command, template="plain", outputs={"model": {}})
+        run = fairway.submit(job, *TARGET)
+        other = tmp_path / "other"
+        other.mkdir()
+        (other / "fairway.yaml").write_text((tmp_path / "fairway.yaml").read_text())
+        listed = json.loads(fairway("list", *TARGET, "--json", cwd=other).stdout)
+        assert [each["run_id"] for each in listed] == [run]
+        assert fairway("wait", run, cwd=other).returncode == 0
+        assert fairway("logs", run, cwd=other).stdout == "said\n"
+        assert fairway("fetch", run, "--to", "kept", cwd=other).returncode == 0
+        assert [path.read_text() for path in (other / "kept").rglob("it")] == ["kept\n"]
+
+    def test_a_drained_node(self, fairway: Fairway, slurm: SlurmCluster) -> None:
+        slurm.drain("sim-1", "a bad GPU")
+        job = fairway.job("true", template="every-node", nodes=3)
+        run = fairway.submit(job, *TARGET)
+        facts = fairway.show(run)
+        assert facts["state"] == "queued"
+        assert facts["reason"]
+        listed = json.loads(fairway("nodes", "slurm-sim", "--json").stdout)
+        nodes = {node["name"]: node for node in listed}
+        assert nodes["sim-1"]["state"] == "drained"
+        assert nodes["sim-1"]["reason"] == "a bad GPU"
+        doctor = fairway("doctor", "slurm-sim")
+        assert "the node sim-1 is drained: a bad GPU" in doctor.stdout
+        resumed = fairway("nodes", "resume", "slurm-sim", "sim-1")
+        assert resumed.returncode == 0, resumed.stderr
+        outcome(fairway, run)
+
+
+class TestCutOff:
+    """Commands that are killed, and connections that break."""
+
+    @pytest.mark.parametrize("stage", ["published", "noted", "submitted"])
+    def test_a_killed_submission_goes_on_and_is_one_job(
+        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs, stage: str
+    ) -> None:
+        job = fairway.job(f"echo started >>{signs}", template="plain")
+        assert slurm.shared is not None
+        folder = slurm.shared / "runs" / "mine"
+        process = fairway.start("submit", job, *TARGET, "--run-id", "mine")
+        deadline = time.monotonic() + _PATIENCE
+        while not _is_at(folder, stage):
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        again = fairway("submit", "--resume", "mine")
+        assert again.returncode == 0, again.stderr
+        third = fairway("submit", job, *TARGET, "--run-id", "mine")
+        assert third.returncode == 0, third.stderr
+        outcome(fairway, "mine")
+        assert signs.lines(1) == ["started"]
+        listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine", "-o", "%i")
+        assert len(listed.split()) == 1
+
+    def test_several_at_once_are_one_job(
+        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
+    ) -> None:
+        job = fairway.job(f"read <{gate.path}", template="plain", code={"exclude": ["*"]})
+        started = []
+        for number in range(4):
+            folder = fairway.folder / f"folder-{number}"
+            folder.mkdir()
+            for name in ("fairway.yaml", "job.yaml"):
+                (folder / name).write_text((fairway.folder / name).read_text())
+            words = fairway.command("submit", job.name, *TARGET, "--run-id", "mine")
+            started.append(
+                subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            )
+        for process in started:
+            _, errors = process.communicate(timeout=_PATIENCE)
+            assert process.returncode == 0, errors
+        listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine", "-o", "%i")
+        assert len(listed.split()) == 1
+        gate.open()
+        assert fairway("wait", "mine", cwd=fairway.folder / "folder-2").returncode == 0
+
+    def test_a_job_whose_id_was_never_noted_is_found(
+        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
+    ) -> None:
+        job = fairway.job(f"read <{gate.path}", template="plain")
+        run = fairway.submit(job, *TARGET)
+        assert slurm.shared is not None
+        path = slurm.shared / "runs" / run / "slurm.json"
+        orders = json.loads(path.read_text())
+        mine = orders["parts"][0]["job"]
+        orders["parts"][0]["job"], orders["complete"] = "", False
+        path.write_text(json.dumps(orders))
+        engine = fairway.folder / ".fairway" / "runs" / run / "engine.json"
+        engine.write_text(json.dumps({"submission": 0, "complete": False}))
+        assert fairway("submit", "--resume", run).returncode == 0
+        assert json.loads(path.read_text())["parts"][0]["job"] == mine
+        gate.open()
+        outcome(fairway, run)
+
+    def test_logs_go_on_when_the_connection_was_cut(
+        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
+    ) -> None:
+        command = f"echo one; read <{gate.path}; echo two"
+        run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
+        following = fairway.start("logs", run, "--follow")
+        assert following.stdout is not None
+        assert following.stdout.readline() == "one\n"
+        slurm.login.cut()
+        gate.open()
+        slurm.login.start()
+        assert following.stdout.read() == "two\n"
+        assert following.wait(_PATIENCE) == 0
+
+    def test_a_scheduler_that_restarts_is_waited_for(
+        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
+    ) -> None:
+        command = f"echo one; read <{gate.path}; echo two"
+        run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
+        following = fairway.start("logs", run, "--follow")
+        assert following.stdout is not None
+        assert following.stdout.readline() == "one\n"
+        slurm.stop_scheduler()
+        gate.open()
+        slurm.start_scheduler()
+        assert following.stdout.read() == "two\n"
+        assert following.wait(_PATIENCE) == 0
+        outcome(fairway, run)
+
+    def test_a_scheduler_that_is_down_is_said(self, fairway: Fairway, slurm: SlurmCluster) -> None:
+        slurm.stop_scheduler()
+        refused = fairway("submit", fairway.job("true", template="plain"), *TARGET)
+        assert refused.returncode == 5
+        assert "slurmctld does not answer" in refused.stderr
+
+
+def _is_at(folder: Path, stage: str) -> bool:
+    if stage == "published":
+        return (folder / "plan.json").exists()
+    try:
+        orders = json.loads((folder / "slurm.json").read_text())
+    except FileNotFoundError:
+        return False
+    return stage == "noted" or bool(orders["parts"][0]["job"])
+
+
+@pytest.mark.usefixtures("slurm")
+class TestRefusals:
+    """What can never run is refused, and nothing of it is left."""
+
+    def test_more_nodes_than_there_are(self, fairway: Fairway) -> None:
+        refused = fairway("submit", fairway.job("true", nodes=4), *TARGET)
+        assert refused.returncode == 2
+        assert "wants 4 nodes, and `slurm-sim` has 3" in refused.stderr
+
+    def test_what_slurm_refuses(self, fairway: Fairway, slurm: SlurmCluster) -> None:
+        target = {**slurm.target, "nodes": {"min": 3, "max": 9}}
+        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        refused = fairway("submit", fairway.job("true", nodes=4), *TARGET)
+        assert refused.returncode == 2, refused.stderr
+        assert "Slurm refuses the job" in refused.stderr
+        assert json.loads(fairway("list", "--json").stdout) == []
+        assert slurm.shared is not None
+        assert list((slurm.shared / "runs").iterdir()) == []
+
+    def test_a_partition_that_is_not_there(self, fairway: Fairway, slurm: SlurmCluster) -> None:
+        target = slurm.target
+        target["slurm"]["partition"] = "sims"
+        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        refused = fairway("submit", fairway.job("true"), *TARGET)
+        assert refused.returncode == 2
+        assert "no partition `sims`" in refused.stderr
+        assert "sim" in refused.stderr

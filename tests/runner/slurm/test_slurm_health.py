@@ -1,0 +1,89 @@
+"""What `doctor` says of a cluster, and what a partition is found to offer."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from fairway_core.target import SlurmAccess
+from fairway_runner.engines.remote.node.faults import Fault
+from fairway_runner.engines.slurm.health import findings_of, is_unfit
+from fairway_runner.engines.slurm.node import partition, slurm
+
+ACCESS = SlurmAccess(host="nd-scheduler", user="azureuser", partition="nd", shared="/data/fairway")
+
+
+def healthy(**changes: Any) -> dict[str, Any]:
+    node = {"name": "nd-0", "state": "idle~", "reason": ""}
+    facts = {"available": "up", "held": [], "fault": "", "free": 1 << 40, "time": time.time()}
+    return {**facts, "nodes": [node], **changes}
+
+
+def said(**changes: Any) -> list[str]:
+    now = time.time()
+    return [each.message for each in findings_of(healthy(**changes), ACCESS, now, now)]
+
+
+def test_a_sound_cluster_has_no_findings() -> None:
+    assert said() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"fault": "Read-only file system"}, "/data/fairway cannot be used: Read-only"),
+        ({"free": 1 << 20}, "/data/fairway has 1 MiB left"),
+        ({"time": time.time() - 600}, "the login host's clock is"),
+        ({"available": "down"}, "partition `nd` is down"),
+        ({"held": [["7", "digits-abc", "JobHeldAdmin"]]}, "holds the job 7 (digits-abc)"),
+    ],
+)
+def test_each_fault_is_named(changes: dict[str, Any], message: str) -> None:
+    [found] = said(**changes)
+    assert message in found
+
+
+def test_nodes_that_take_no_jobs_say_why() -> None:
+    nodes = [
+        {"name": "nd-0", "state": "drained", "reason": "XID 79"},
+        {"name": "nd-1", "state": "allocated", "reason": ""},
+    ]
+    assert said(nodes=nodes) == ["the node nd-0 is drained: XID 79"]
+
+
+@pytest.mark.parametrize("state", ["idle", "idle~", "mixed#", "allocated", "completing", "idle%"])
+def test_nodes_that_come_and_go_are_fit(state: str) -> None:
+    assert not is_unfit(state)
+
+
+@pytest.mark.parametrize("state", ["down", "down~", "draining", "drained", "idle*", "fail"])
+def test_nodes_that_do_not_answer_are_not(state: str) -> None:
+    assert is_unfit(state)
+
+
+@pytest.mark.parametrize(
+    ("line", "feature", "gpus"),
+    [
+        ("nd96isr_h100_v5,ib,dedicated|gpu:h100:8|96", "nd96isr_h100_v5", 8),
+        ("nd96isr_h100_v5|gpu:8(S:0-1)|96+", "nd96isr_h100_v5", 8),
+        ("other|(null)|96", "", 0),
+        ("(null)|(null)|4", "", 0),
+    ],
+)
+def test_a_partition_offers_what_slurm_knows_of_it(
+    monkeypatch: pytest.MonkeyPatch, line: str, feature: str, gpus: int
+) -> None:
+    monkeypatch.setattr(slurm, "run", lambda *_: line + "\n")
+    request = {"partition": "nd", "vm_size": "Standard_ND96isr_H100_v5", "gpus": 8, "nice": 1000}
+    found = partition.resources(request)
+    assert (found.feature, found.gpus) == (feature, gpus)
+
+
+def test_a_partition_that_is_not_there_names_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "run", lambda words: "" if "-p" in words else "nd\nhb\n")
+    request = {"partition": "nb", "vm_size": "", "gpus": 0, "nice": 0}
+    with pytest.raises(Fault) as raised:
+        partition.resources(request)
+    assert raised.value.record["mend"] == "it has: hb, nd"

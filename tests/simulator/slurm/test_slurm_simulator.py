@@ -1,0 +1,76 @@
+"""`bin/slurm-simulator`: the same cluster, for people to try."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairway_core.documents import read
+from fairway_runner.targets import Project
+from fairway_simulator.slurm import SlurmCluster, __main__, missing
+
+_PATIENCE = 60.0  # seconds; only a hang takes so long
+
+
+@pytest.fixture
+def possible() -> None:
+    """Slurm's daemons are here, and so is the right to make namespaces."""
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+
+
+def test_the_repository_declares_its_target(repository: Path) -> None:
+    targets = {
+        each.name: each for each in read(repository / "fairway.yaml").validate(Project).targets
+    }
+    target = targets["slurm-sim"]
+    assert target.slurm is not None  # type: ignore[union-attr]
+    assert target.slurm.shared == str(__main__.SHARED)  # type: ignore[union-attr]
+    assert target.slurm.host == SlurmCluster.alias  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("possible")
+def test_it_runs_until_interrupted(tmp_path: Path) -> None:
+    env = tmp_path / "slurm.env"
+    words = [sys.executable, "-m", "fairway_simulator.slurm", "--nodes", "2", "--env", str(env)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert select.select([process.stderr], [], [], _PATIENCE)[0]
+    assert process.stderr.readline().startswith("ready: sim-0, sim-1;")
+    assert env.stat().st_mode & 0o777 == 0o600
+    listed = subprocess.run(
+        ["bash", "-c", f'. {env}; ssh -F "$FAIRWAY_SSH_CONFIG" slurm-sim srun -N2 hostname'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(listed.stdout.split()) == ["sim-0", "sim-1"]
+    folder = Path(env.read_text().partition("FAIRWAY_SSH_CONFIG=")[2].split()[0]).parents[1]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(_PATIENCE) == 0
+    process.stdout.close()
+    process.stderr.close()
+    assert not env.exists()
+    assert not folder.exists()
+
+
+@pytest.mark.usefixtures("possible")
+def test_nothing_of_a_cluster_is_left() -> None:
+    with SlurmCluster(nodes=2) as cluster:
+        folder = cluster.folder
+        cluster.run("sbatch", "--wrap", "sleep 600", "-o", "/dev/null")
+        assert "sim-0" in cluster.run("srun", "-w", "sim-1", "getent", "hosts", "sim-0")
+        cluster.kill_node("sim-1")
+        cluster.start_node("sim-1")
+    assert not folder.exists()
+    found = subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, check=False)
+    assert found.returncode == 1, found.stdout
