@@ -61,8 +61,14 @@ def money(amount: float | None) -> str:
     return f"{amount:.2g}" if small else f"{amount:,.2f}"
 
 
-def print_costs(facts: dict[str, Any]) -> None:
-    """What each part costs, the sums, Spot, and where the prices are from."""
+def print_costs(
+    facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None = None
+) -> None:
+    """What each part costs, the sums, Spot, where the prices are from, and what is unknown.
+
+    `asked` says that the price service was. `elsewhere` is a region in which the price of more
+    parts is known, and of how many.
+    """
     from fairway_runner.ui.columns import columns
 
     currency, least = facts["currency"], "" if facts["complete"] else "at least "
@@ -76,6 +82,8 @@ def print_costs(facts: dict[str, Any]) -> None:
         print(f"a month of {facts['hours_per_day']:g} hours a day at maximum: {month} {currency}")
     _print_offers(facts)
     _print_sources(facts)
+    if not facts["complete"]:
+        _print_unknown(facts, asked=asked, elsewhere=elsewhere)
 
 
 def _row(line: dict[str, Any]) -> tuple[str, ...]:
@@ -99,8 +107,27 @@ def _print_sources(facts: dict[str, Any]) -> None:
     print(f"prices are known of {known['parts']} of {known['of']} parts ({known['share']:.0%})")
     for source in facts["prices"]:
         print(f"prices from {source['source']}, of {_span(source)}")
-    if not facts["complete"]:
-        print("what is unknown is in no sum; docs/cost.md says how to give a price")
+
+
+def _print_unknown(
+    facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None
+) -> None:
+    """Which prices are missing, by region, and how to come by them."""
+    missing: dict[str, dict[str, None]] = {}
+    for line in facts["resources"]:
+        if line["unit_price"] is None and line["meter"] is not None:
+            missing.setdefault(line["region"], {})[line["meter"]] = None
+    print("\nwhat is unknown is in no sum")
+    for region, meters in missing.items():
+        print(f"no price in {region}: {', '.join(meters)}")
+    if missing and not asked:
+        print("without --offline and --prices Azure's price service is asked, without credentials")
+    if missing and elsewhere is not None:
+        region, number = elsewhere
+        print(
+            f"with --region {region} prices are known of {number} of {facts['known']['of']} parts"
+        )
+    print("prices of your own: --prices FILE, see docs/cost.md")
 
 
 def _span(source: dict[str, Any]) -> str:

@@ -59,7 +59,8 @@ def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, dict[
 
 def _line(task: TaskResult, status: dict[str, Any], names: list[str], out: TextIO) -> str:
     name = "finally" if task.is_last else str(task.index)
-    params = [] if task.is_last else [f"{n}={shown(task.params.get(n))}" for n in names]
+    own = {} if task.is_last else task.params
+    params = [f"{n}={shown(own[n])}" for n in names if n in own]
     patterns = compile_patterns(task.run.record.metrics)
     values = last_values(task.run.log(task.index), patterns) if patterns else {}
     metrics = [f"{name}={number(value)}" for name, value in values.items()]

@@ -1,0 +1,1 @@
+"""The engine `batch`: runs on the pools of an Azure Batch account."""

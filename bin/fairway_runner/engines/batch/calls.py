@@ -1,0 +1,186 @@
+"""Calls to a service that may fail for a while: asked again until they succeed or time is up.
+
+The SDK's own policy gives up after three tries, and where it does not it tries for ever; here
+one deadline holds for every call, with waits that grow and differ from client to client.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    HttpResponseError,
+    IncompleteReadError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
+
+from fairway_core.findings import Finding, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds
+_BUSY = frozenset({408, 429, 500, 502, 503, 504})
+_SKEW = 600  # seconds; requests that are signed with a time further off are refused
+_UNKNOWN_NAME = 20.0  # seconds for which a name that nobody knows is looked up again
+
+
+class ServiceError(UserError):
+    """A service said no; `status` is HTTP's, `code` the service's own word."""
+
+    def __init__(self, finding: Finding, *, status: int, code: str, exit_code: int = 5) -> None:
+        super().__init__([finding], exit_code=exit_code)
+        self.status = status
+        self.code = code
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether what was asked for does not exist."""
+        return self.status == 404
+
+    @property
+    def exists_already(self) -> bool:
+        """Whether it is there, or is in a state that does not allow what was asked for."""
+        return self.status == 409
+
+
+@dataclass
+class Calls:
+    """Asks one service; `deadline` is for how many seconds a failing call is asked again.
+
+    `service` names it in messages, `tries` counts all requests and `failures` those that
+    were asked again; `hint` is what to type where credentials are refused. `skew` is by how
+    many seconds the service's clock is ahead, once that has been in the way; None where requests
+    cannot be dated otherwise than by this machine's clock.
+    """
+
+    service: str
+    deadline: float
+    hint: str
+    has_token: bool = False
+    skew: float | None = None
+    tries: int = 0
+    failures: int = 0
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """Set when waiting is pointless, because another call has given up."""
+
+    def call(self, what: str, operation: Callable[[], T]) -> T:
+        """What the operation returns; ServiceError where the service refuses or stays away.
+
+        `what` says in a message what was asked: `the list of jobs`.
+        """
+        end = time.monotonic() + self.deadline
+        wait, tokens = _FIRST_WAIT, 0
+        while True:
+            self.tries += 1
+            began = time.monotonic()
+            try:
+                return operation()
+            except AzureError as error:
+                if isinstance(error, ClientAuthenticationError) and self.has_token and tokens < 2:
+                    tokens += 1  # it ran out on the way: the next request has a new one
+                    continue
+                if self.skew == 0 and abs(_skew(error)) > _SKEW and _facts(error)[0] in (401, 403):
+                    self.skew = _skew(error)  # the same again, dated as the service would
+                    continue
+                if not _is_transient(error) or (_unknown_name(error) and self._is_lost(end)):
+                    raise self._refused(what, error) from None
+                self.failures += 1
+                pause = _asked_pause(error) or random.uniform(wait / 2, wait)  # noqa: S311
+                if time.monotonic() + pause >= end or self.stopped.wait(pause):
+                    raise self._away(what, error) from None
+                wait = min(2 * wait, _LONGEST_WAIT) if time.monotonic() - began < 60 else wait
+
+    def pages(self, what: str, items: Any) -> Iterator[Any]:
+        """The items of a paged answer, of which each page is a call of its own."""
+        pages = items.by_page()
+        while True:
+            page = self.call(what, lambda: next(pages, None))
+            if page is None:
+                return
+            yield from page
+
+    def _is_lost(self, end: float) -> bool:
+        return time.monotonic() > end - self.deadline + min(_UNKNOWN_NAME, self.deadline)
+
+    def _refused(self, what: str, error: AzureError) -> ServiceError:
+        status, code, text = _facts(error)
+        if status in (401, 403) or isinstance(error, ClientAuthenticationError):
+            message, mend = self._unauthorized(error, text)
+            finding = Finding("no-access", message, mend)
+            return ServiceError(finding, status=status, code=code, exit_code=2)
+        message = f"{self.service} refuses {what}: {text}"
+        return ServiceError(Finding("refused", message), status=status, code=code)
+
+    def _unauthorized(self, error: AzureError, text: str) -> tuple[str, str]:
+        skew = _skew(error)
+        if abs(skew) > _SKEW:
+            word = "behind" if skew > 0 else "ahead of"
+            message = (
+                f"this machine's clock is {abs(skew) / 60:.0f} minutes {word} {self.service}'s"
+            )
+            return message, "set it, for example with: sudo timedatectl set-ntp true"
+        return f"{self.service} does not accept these credentials: {text}", self.hint
+
+    def _away(self, what: str, error: AzureError) -> ServiceError:
+        status, code, text = _facts(error)
+        message = f"{self.service} has not answered for {self.deadline:.0f} s ({what}): {text}"
+        mend = "try again later, or wait longer with --deadline"
+        return ServiceError(Finding("service-away", message, mend), status=status, code=code)
+
+
+def _is_transient(error: AzureError) -> bool:
+    if isinstance(error, ClientAuthenticationError):
+        return False
+    if isinstance(error, HttpResponseError) and error.status_code is not None:
+        return error.status_code in _BUSY
+    return isinstance(error, ServiceRequestError | ServiceResponseError | IncompleteReadError)
+
+
+def _unknown_name(error: AzureError) -> bool:
+    return isinstance(error, ServiceRequestError) and "resolve" in str(error).lower()
+
+
+def _asked_pause(error: AzureError) -> float | None:
+    """The seconds that the service asks to be left alone for."""
+    response = getattr(error, "response", None)
+    text = response.headers.get("Retry-After", "") if response is not None else ""
+    return float(text) if text.isdecimal() else None
+
+
+def _facts(error: AzureError) -> tuple[int, str, str]:
+    """HTTP's status, the service's code, and its sentence; 0 and "" where there is none."""
+    status = int(getattr(error, "status_code", None) or 0)
+    code = str(getattr(error, "error_code", None) or "")
+    detail = getattr(error, "error", None)
+    if not code and detail is not None:
+        code = str(getattr(detail, "code", None) or "")
+    text = str(getattr(detail, "message", None) or error.message or error).strip()
+    lines = [line for line in text.splitlines() if not line.startswith(("RequestId", "Time:"))]
+    text = " ".join(lines)[:500]
+    details = getattr(detail, "details", None) or []
+    said = [str(each.message) for each in details if getattr(each, "message", None)]
+    text = " ".join([text, *said[:3]]).strip()
+    known = f"{status} {code}".strip() if status else ""
+    return status, code, f"{known}: {text}" if known and known not in text else text
+
+
+def _skew(error: AzureError) -> float:
+    """By how many seconds the service's clock is ahead of this machine's."""
+    response = getattr(error, "response", None)
+    date = response.headers.get("Date", "") if response is not None else ""
+    try:
+        return (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
+    except (TypeError, ValueError):
+        return 0.0

@@ -1,0 +1,270 @@
+"""The Batch account of a target: credentials, connections, and the SDK's faults worked around.
+
+The only module that makes a `BatchClient`. What its methods return are the SDK's models, which
+are mappings too: they are read by their names on the wire (`task["executionInfo"]`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from azure.batch import BatchClient
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.core.pipeline.policies import RetryPolicy, SansIOHTTPPolicy
+from azure.core.pipeline.transport import RequestsTransport
+from azure.core.rest import HttpRequest
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.batch.calls import Calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from azure.core.credentials import TokenCredential
+
+    from fairway_core.target import Target
+
+CONCURRENCY = 32
+"""How many requests there are at once where many things are asked."""
+
+_VERSION = "2025-06-01"
+_JSON = "application/json; odata=minimalmetadata"
+_BLOCK = 1 << 20  # bytes of a file that are read at a time
+_TIMEOUT = 60  # seconds without a byte of an answer
+
+# It warns, with a traceback, that the error of a file that is not there has no body it can read.
+logging.getLogger("azure.batch._utils.model_base").setLevel(logging.CRITICAL)
+
+_HINT = (
+    "log in with `az login`, or set AZURE_BATCH_ACCOUNT, AZURE_BATCH_ENDPOINT and "
+    "AZURE_BATCH_ACCESS_KEY"
+)
+
+
+class _Dates(SansIOHTTPPolicy[Any, Any]):
+    """Dates requests as the service would, where this machine's clock is far off: a signature
+    with another date is refused."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def on_request(self, request: Any) -> None:
+        if self._calls.skew:
+            when = datetime.now(UTC) + timedelta(seconds=self._calls.skew)
+            request.http_request.headers["ocp-date"] = format_datetime(when, usegmt=True)
+
+
+class Account:
+    """The Batch account of one target."""
+
+    def __init__(self, target: Target, deadline: float) -> None:
+        assert target.batch is not None, "a target of this engine has its section"
+        self.target = target
+        self.pool = target.batch.pool
+        self.calls = Calls("Azure Batch", deadline, _HINT)
+
+    @property
+    def endpoint(self) -> str:
+        """The account's address; UserError where neither target nor environment names it."""
+        assert self.target.batch is not None
+        endpoint = self.target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
+        if not endpoint:
+            message = f"nothing says where the Batch account of `{self.target.name}` is"
+            mend = "set AZURE_BATCH_ENDPOINT, or write `endpoint:` into the target's `batch:`"
+            raise UserError.of("no-endpoint", message, mend)
+        return endpoint if "://" in endpoint else f"https://{endpoint}"
+
+    @cached_property
+    def client(self) -> BatchClient:
+        """The SDK's client, with as many connections as there are threads."""
+        credential = self._credential()
+        self.calls.has_token = not isinstance(credential, AzureNamedKeyCredential)
+        self.calls.skew = 0.0
+        return BatchClient(
+            self.endpoint,
+            credential,
+            # It gives up early on some failures and never on others: `Calls` asks again.
+            retry_policy=RetryPolicy.no_retries(),
+            per_call_policies=[_Dates(self.calls)],
+            transport=transport(),
+        )
+
+    def _credential(self) -> AzureNamedKeyCredential | TokenCredential:
+        key = os.environ.get("AZURE_BATCH_ACCESS_KEY", "")
+        own = os.environ.get("AZURE_BATCH_ENDPOINT", "")
+        host = urlsplit(self.endpoint).netloc
+        if key and (not own or host in own):
+            account = os.environ.get("AZURE_BATCH_ACCOUNT", "") or host.split(".")[0]
+            return AzureNamedKeyCredential(account, key)
+        return token_credential()
+
+    # --- jobs ---------------------------------------------------------------------------
+
+    def create_job(self, job: Mapping[str, Any]) -> None:
+        """Adds a job; ServiceError with status 409 where there is one of that id."""
+        self.calls.call("a new job", lambda: self.client.create_job(dict(job)))  # type: ignore[arg-type]
+
+    def job(self, job_id: str) -> Mapping[str, Any]:
+        """A job as it stands."""
+        return self.calls.call("a job", lambda: self.client.get_job(job_id))
+
+    def jobs(self) -> Iterator[Mapping[str, Any]]:
+        """Every job of the account, with what is needed to tell runs apart."""
+        select = [
+            *("id", "state", "creationTime", "executionInfo", "metadata", "poolInfo"),
+            *("priority", "previousState", "stateTransitionTime"),
+        ]
+        return self.calls.pages("the list of jobs", self.client.list_jobs(select=select))
+
+    def task_counts(self, job_id: str) -> Mapping[str, int]:
+        """How many tasks of a job are active, running, succeeded, failed."""
+        counts = self.calls.call("counts", lambda: self.client.get_job_task_counts(job_id))
+        return dict(counts["taskCounts"])
+
+    def end_when_done(self, job_id: str) -> None:
+        """Tells a job to end once all its tasks have."""
+        change = {"onAllTasksComplete": "terminatejob"}
+        self.calls.call("the job's end", lambda: self.client.update_job(job_id, change))  # type: ignore[arg-type]
+
+    def terminate_job(self, job_id: str, reason: str) -> None:
+        """Ends a job; that takes a while, and is not waited for."""
+        self.order("the end of a job", "POST", f"/jobs/{job_id}/terminate", terminateReason=reason)
+
+    def disable_job(self, job_id: str) -> None:
+        """Lets no more tasks of a job begin; what runs goes on."""
+        self.order("no more tasks", "POST", f"/jobs/{job_id}/disable", disableTasks="wait")
+
+    def delete_job(self, job_id: str) -> None:
+        """Deletes a job and what the nodes hold of it; that takes a while."""
+        self.order("the removal of a job", "DELETE", f"/jobs/{job_id}")
+
+    def order(self, what: str, method: str, path: str, **body: Any) -> None:
+        """Asks for something that goes on after the answer, and does not wait for its end.
+
+        The SDK's own methods for these start a thread each that asks every five seconds,
+        hides its errors, and fails where there is no body (ValueError).
+        """
+        request = self._request(method, path, body if method == "POST" else None)
+        self.calls.call(what, lambda: self.client.send_request(request).raise_for_status())
+
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> HttpRequest:
+        url = f"{self.endpoint.rstrip('/')}{quote(path)}?api-version={_VERSION}"
+        headers = {"Accept": "application/json"}
+        if body is None:
+            return HttpRequest(method, url, headers=headers)
+        headers["Content-Type"] = _JSON
+        return HttpRequest(method, url, headers=headers, content=json.dumps(body).encode())
+
+    def preparation(self, job_id: str) -> Iterator[Mapping[str, Any]]:
+        """What became of the job's preparation on each node."""
+        items = self.client.list_job_preparation_and_release_task_status(job_id)
+        return self.calls.pages("the nodes' preparation", items)
+
+    # --- tasks --------------------------------------------------------------------------
+
+    def add_tasks(self, job_id: str, tasks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Adds up to 100 tasks in one request; returns an answer for each.
+
+        ServiceError with status 413 where the request is too large.
+        """
+        # The SDK's own method makes a model object of each answer, which takes as long as all
+        # the rest of it.
+        request = self._request("POST", f"/jobs/{job_id}/addtaskcollection", {"value": tasks})
+
+        def ask() -> list[Mapping[str, Any]]:
+            answer = self.client.send_request(request)
+            answer.raise_for_status()
+            return list(answer.json()["value"])
+
+        return self.calls.call("new tasks", ask)
+
+    def tasks(self, job_id: str, select: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Every task of a job, with the properties that are asked for."""
+        return self.calls.pages("tasks", self.client.list_tasks(job_id, select=list(select)))
+
+    def subtasks(self, job_id: str, task_id: str) -> Iterator[Mapping[str, Any]]:
+        """The instances of a task on other nodes than its main one."""
+        return self.calls.pages("subtasks", self.client.list_subtasks(job_id, task_id))
+
+    def task_file(self, job_id: str, task_id: str, name: str, first: int, last: int) -> bytes:
+        """The bytes of a task's file from `first` to `last`, or as many as there are.
+
+        ServiceError with status 404 where the file or its node is gone.
+        """
+        return self._read(
+            lambda span: self.client.download_task_file(job_id, task_id, name, ocp_range=span),
+            *(first, last),
+        )
+
+    def task_file_size(self, job_id: str, task_id: str, name: str) -> int:
+        """The size of a task's file in bytes."""
+        facts = self.calls.call(
+            "a file's size", lambda: self.client.get_task_file_properties(job_id, task_id, name)
+        )
+        return int(facts.content_length)
+
+    def delete_task_file(self, job_id: str, task_id: str, name: str) -> None:
+        """Removes a file from the folder of a task; ServiceError where there is none."""
+        self.calls.call(
+            "a file's removal", lambda: self.client.delete_task_file(job_id, task_id, name)
+        )
+
+    def node_file(self, node: str, name: str, first: int, last: int) -> bytes:
+        """The same of a file that is named from the node's root folder."""
+        return self._read(
+            lambda span: self.client.download_node_file(self.pool, node, name, ocp_range=span),
+            *(first, last),
+        )
+
+    def _read(self, download: Any, first: int, last: int) -> bytes:
+        # A file download has no parsed error: `Calls` looks at the status alone.
+        data: bytes = self.calls.call("a file", lambda: b"".join(download(f"bytes={first}-{last}")))
+        return data
+
+    # --- pool and nodes -----------------------------------------------------------------
+
+    def pool_facts(self) -> Mapping[str, Any]:
+        """The pool as it stands; ServiceError with status 404 where there is none."""
+        return self.calls.call("the pool", lambda: self.client.get_pool(self.pool))
+
+    def nodes(self) -> Iterator[Mapping[str, Any]]:
+        """Every node of the pool."""
+        return self.calls.pages("the pool's nodes", self.client.list_nodes(self.pool))
+
+    def close(self) -> None:
+        """Closes the connections."""
+        if "client" in self.__dict__:
+            self.client.close()
+
+
+def token_credential() -> TokenCredential:
+    """Whoever is logged in on this machine, or the machine's own identity."""
+    from azure.identity import DefaultAzureCredential
+
+    return DefaultAzureCredential()
+
+
+def transport(size: int = 2 * CONCURRENCY) -> RequestsTransport:
+    """Connections for so many threads: the SDK's own default throws all but ten away."""
+    import requests
+    from requests.adapters import HTTPAdapter
+
+    session = requests.Session()
+    # A proxy that the environment names is used as ever; loopback needs none.
+    adapter = HTTPAdapter(pool_connections=4, pool_maxsize=size)
+    session.mount("https://", adapter)
+    session.mount("http://", adapter)
+    return RequestsTransport(
+        session=session,
+        session_owner=True,
+        connection_timeout=15,
+        read_timeout=_TIMEOUT,
+        connection_data_block_size=_BLOCK,
+    )

@@ -1,0 +1,52 @@
+"""`fairway doctor`: what is wrong with a target, and how to mend it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.batch import pools
+from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.batch.storage import CODE, OUTPUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.engines.batch.storage import Storage
+
+
+def examine(account: Account, storage: Storage) -> list[Finding]:
+    """Everything that keeps jobs from running; empty where nothing does."""
+    return [*_of_storage(storage), *_of_account(account)]
+
+
+def _of_storage(storage: Storage) -> Iterator[Finding]:
+    for container in (OUTPUTS, CODE):
+        try:
+            next(iter(storage.blobs(container, "nothing-is-called-so")), None)
+        except UserError as error:
+            yield from error.findings
+
+
+def _of_account(account: Account) -> Iterator[Finding]:
+    try:
+        pool = account.pool_facts()
+    except ServiceError as error:
+        if not error.is_missing:
+            yield from error.findings
+            return
+        message = f"the account has no pool `{account.pool}`"
+        yield Finding("no-pool", message, "deploy the environment that it belongs to")
+        return
+    for text in pools.resize_errors(pool):
+        mend = "ask for more quota, or try another region, zone or VM size"
+        yield Finding("resize-error", f"the pool cannot grow: {text}", mend)
+    if not pool.get("enableInterNodeCommunication"):
+        message = "inter-node communication is off: each job has one node"
+        yield Finding("no-mpi", message, severity=Severity.WARNING)
+    for node in account.nodes():
+        if fault := pools.node_fault(account, node):
+            name = str(node["id"])
+            mend = f"fairway nodes reimage {account.target.name} {name}"
+            yield Finding("unfit-node", f"{name}: {fault}", mend)

@@ -1,0 +1,148 @@
+"""Where things lie on a node, and what the run's record says of the task that runs there."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+_WIDTH = 16  # characters of an offset in the index of tasks
+
+
+def say(text: str) -> None:
+    """A line of Fairway's own in the task's log."""
+    print(f"fairway: {text}", flush=True)  # noqa: T201
+
+
+class Places:
+    """The directories of this job on this node, from the environment that Batch gave."""
+
+    def __init__(self) -> None:
+        folder = (
+            os.environ.get("AZ_BATCH_JOB_PREP_WORKING_DIR")
+            or os.environ["AZ_BATCH_TASK_WORKING_DIR"]
+        )
+        self.job = Path(folder)
+        """Of the job's preparation: the code, the record, Fairway's programs."""
+        self.programs = self.job / "fairway"
+        self.code = self.job / "code"
+        self.record = self.job / "record"
+        self.setup_file = self.job / "setup.json"
+        self.index = self.job / "tasks.index"
+
+    @cached_property
+    def base(self) -> Path:
+        """The task's own directory, of the same path on each of its nodes."""
+        shared = os.environ.get("AZ_BATCH_TASK_SHARED_DIR")
+        return Path(shared, "fairway") if shared else Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
+
+    @cached_property
+    def plan(self) -> dict[str, Any]:
+        """The run's `plan.json`."""
+        return self._read("plan.json")
+
+    @cached_property
+    def target(self) -> dict[str, Any]:
+        """The run's `target.json`."""
+        return self._read("target.json")
+
+    @cached_property
+    def secrets(self) -> dict[str, str]:
+        """The job's secrets: for each variable the name that its value has in the vault."""
+        return dict(self._read("job.json").get("secrets") or {})
+
+    @property
+    def run(self) -> str:
+        """The run's id; that of a schedule's run is told apart by the job's number."""
+        run = str(self.plan["run"])
+        if "FAIRWAY_SCHEDULE" in os.environ:
+            return f"{run}-{os.environ['AZ_BATCH_JOB_ID'].rpartition('-')[2]}"
+        return run
+
+    @property
+    def task(self) -> str:
+        """The task's number."""
+        return os.environ.get("FAIRWAY_TASK", "setup")
+
+    @cached_property
+    def shared_root(self) -> Path | None:
+        """Fairway's folder on what all nodes mount; None where they mount nothing."""
+        mounts = [Path(path) for path in self.target.get("mounts", {}).values()]
+        if not mounts and (folder := os.environ.get("AZ_BATCH_NODE_MOUNTS_DIR")):
+            # What the pool itself mounts, where the target does not name it.
+            mounts = [path for path in sorted(Path(folder).glob("*")) if path.is_dir()]
+        return mounts[0] / "fairway" if mounts else None
+
+    @cached_property
+    def shared(self) -> Path:
+        """FAIRWAY_SHARED_DIR: the run's own on what all nodes mount, or else this node's."""
+        root = self.shared_root or Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway")
+        return root / "runs" / self.run
+
+    def checkpoint(self, spec: dict[str, Any]) -> Path:
+        """FAIRWAY_CHECKPOINT_DIR: the job's, which outlives the run, or the task's own."""
+        directory = spec.get("checkpoint")
+        if directory is None:
+            return self.shared / "checkpoints" / self.task
+        return (self.shared_root or self.shared.parent.parent) / str(directory)
+
+    @cached_property
+    def scratch(self) -> Path:
+        """FAIRWAY_SCRATCH_DIR: on the node's local NVMe disks where it has any."""
+        disk = Path("/mnt/resource_nvme")
+        if os.path.ismount(disk) and os.access(disk, os.W_OK):
+            return disk / "fairway" / self.run / self.task
+        return self.base / "scratch"
+
+    def inputs(self) -> dict[str, str]:
+        """FAIRWAY_INPUT_<ID> of the inputs that were staged here."""
+        found = {}
+        for each in self.plan["staged"]:
+            root = self.job / "inputs" / each["name"]
+            if each["stage"] == "shared" and self.shared_root is not None:
+                root = self.shared_root / "inputs" / each["container"]
+            place = each.get("to") or root / each["path"]
+            found[f"FAIRWAY_INPUT_{each['name'].upper()}"] = str(place)
+        return found
+
+    def write_index(self) -> None:
+        """Notes where each task's line begins, so that one is read without the others."""
+        offset, offsets = 0, []
+        with (self.record / "tasks.jsonl").open("rb") as lines:
+            for line in lines:
+                offsets.append(offset)
+                offset += len(line)
+        draft = self.index.with_suffix(".new")
+        draft.write_text("".join(f"{each:{_WIDTH}d}" for each in offsets), encoding="ascii")
+        draft.replace(self.index)
+
+    def spec(self) -> dict[str, Any]:
+        """The line of the task that runs here."""
+        if self.task == "setup" or "FAIRWAY_LAST" in os.environ:
+            name = "setup.jsonl" if self.task == "setup" else "finally.jsonl"
+            return self._read(name)
+        with self.index.open("rb") as index:
+            index.seek(_WIDTH * int(self.task))
+            offset = int(index.read(_WIDTH))
+        with (self.record / "tasks.jsonl").open("rb") as lines:
+            lines.seek(offset)
+            spec: dict[str, Any] = json.loads(lines.readline())
+            return spec
+
+    def setup_code(self) -> int:
+        """The exit code of the job's setup on this node; 0 where it has none."""
+        return int(json.loads(self.setup_file.read_bytes())["exit_code"])
+
+    def _read(self, name: str) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads((self.record / name).read_bytes())
+        return value
+
+
+def fail(text: str, code: int) -> int:
+    """Says why nothing was started, and returns the exit code."""
+    say(text)
+    sys.stdout.flush()
+    return code

@@ -1,0 +1,111 @@
+"""What Batch says of a job and its tasks, in the words of a run's folder."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CANCELLED = "cancelled by fairway"
+"""The reason with which `fairway cancel` ends a job."""
+
+UNPREPARED = "no node could be prepared"
+"""The reason with which a job is ended that all nodes of its pool have given up."""
+
+SELECT = ("id", "state", "executionInfo", "nodeInfo")
+"""The properties of a task that are looked at."""
+
+_ENDED_BY_REQUEST = {"taskended", "taskterminated"}
+_TIMED_OUT, _CANCELLED = 124, 130
+
+
+def seconds(text: object) -> float | None:
+    """A time of the service's as seconds since 1970; None for none."""
+    if isinstance(text, datetime):
+        return text.timestamp()
+    if not isinstance(text, str) or not text:
+        return None
+    return datetime.fromisoformat(text).timestamp()
+
+
+def terminate_reason(job: Mapping[str, Any]) -> str:
+    """Why a job has ended, or is about to; "" where it has not."""
+    return str((job.get("executionInfo") or {}).get("terminateReason") or "")
+
+
+def has_ended(job: Mapping[str, Any]) -> bool:
+    """Whether nothing of a job changes any more."""
+    return str(job["state"]).lower() == "completed"
+
+
+def task_status(
+    task: Mapping[str, Any], job: Mapping[str, Any], first: int, timeout: float | None
+) -> dict[str, Any]:
+    """A task's `state.json`; `first` is the number of the first attempt of this job.
+
+    Beyond what every engine writes it has `node`, `requeues` (how often the task lost its
+    node and began elsewhere), and where there is one a `reason`.
+    """
+    info = task.get("executionInfo") or {}
+    state = str(task["state"]).lower()
+    requeues = int(info.get("requeueCount") or 0)
+    begun = first + int(info.get("retryCount") or 0) + requeues
+    status: dict[str, Any] = {
+        "state": "running",
+        "attempt": begun,
+        "started": seconds(info.get("startTime")),
+        "node": str((task.get("nodeInfo") or {}).get("nodeId") or ""),
+        "requeues": requeues,
+    }
+    if state == "running":
+        return status
+    if state == "completed":
+        return status | _end(info, job, timeout)
+    status["attempt"] = begun - 1 if not status["started"] or begun > first else begun
+    if has_ended(job):
+        return status | {"state": "cancelled", "ended": _end_of(job)}
+    reason = "its node is made ready for the job" if state == "preparing" else ""
+    if state == "active" and requeues:
+        reason = "its node was taken away; it begins again on another"
+    elif state == "active":
+        reason = "it waits for nodes"
+    return status | {"state": "queued", "reason": reason}
+
+
+def _end(info: Mapping[str, Any], job: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+    ended, code = seconds(info.get("endTime")), info.get("exitCode")
+    facts: dict[str, Any] = {"state": "succeeded", "ended": ended, "exit_code": code}
+    facts["timed_out"] = False
+    if str(info.get("result") or "").lower() == "success":
+        return facts
+    facts["state"] = "failed"
+    failure = info.get("failureInfo") or {}
+    word = str(failure.get("code") or "")
+    ended_early = word.lower() in _ENDED_BY_REQUEST or code == _CANCELLED
+    if ended_early and terminate_reason(job) == CANCELLED:
+        return facts | {"state": "cancelled", "exit_code": 130}
+    started = seconds(info.get("startTime"))
+    if code == _TIMED_OUT and timeout is not None and started is not None and ended is not None:
+        facts["timed_out"] = ended - started >= timeout
+    if word and word.lower() != "failureexitcode":
+        category = str(failure.get("category") or "").lower()
+        more = [str(each.get("value")) for each in failure.get("details") or ()]
+        text = " ".join([str(failure.get("message") or ""), *more]).strip()
+        facts["reason"] = f"{category} {word}: {text}"
+    return facts
+
+
+def _end_of(job: Mapping[str, Any]) -> float | None:
+    return seconds((job.get("executionInfo") or {}).get("endTime"))
+
+
+def run_state(states: Mapping[str, int], *, ended: bool) -> str:
+    """A run's state from how many of its tasks are in each."""
+    if not ended:
+        begun = states.get("running", 0) + states.get("succeeded", 0) + states.get("failed", 0)
+        return "running" if begun else "queued"
+    if states.get("failed"):
+        return "failed"
+    return "cancelled" if states.get("cancelled") else "succeeded"

@@ -1,0 +1,149 @@
+"""The storage account of a target: where code, keys, logs and outputs of runs lie."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import quote, urlsplit
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.batch.calls import Calls, ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from azure.storage.blob import BlobProperties, BlobServiceClient, ContainerClient
+
+    from fairway_core.target import Target
+
+OUTPUTS, CODE = "outputs", "code"
+"""The containers: what tasks keep, and what they are made of (private to the account)."""
+
+_HINT = "log in with `az login`, or set AZURE_STORAGE_CONNECTION_STRING"
+
+
+class Storage:
+    """The storage account of one target."""
+
+    def __init__(self, target: Target, deadline: float) -> None:
+        self.target = target
+        self.calls = Calls("Azure Storage", deadline, _HINT)
+
+    @cached_property
+    def client(self) -> BlobServiceClient:
+        """The SDK's client; UserError where neither target nor environment names an account."""
+        from azure.storage.blob import BlobServiceClient
+
+        from fairway_runner.engines.batch.client import token_credential, transport
+
+        url = self.target.storage.account_url if self.target.storage else ""
+        given = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
+        options: Any = {"transport": transport(), "retry_total": 0}
+        if given:
+            try:
+                client = BlobServiceClient.from_connection_string(given, **options)
+            except ValueError:
+                message = "AZURE_STORAGE_CONNECTION_STRING is no connection string"
+                raise UserError.of("bad-connection-string", message) from None
+            if not url or urlsplit(client.url).netloc == urlsplit(url).netloc:
+                return client
+        if not url:
+            message = f"nothing says where the storage account of `{self.target.name}` is"
+            mend = "set AZURE_STORAGE_CONNECTION_STRING, or write the target's `storage:`"
+            raise UserError.of("no-storage", message, mend)
+        self.calls.has_token = True
+        return BlobServiceClient(url, token_credential(), **options)
+
+    def container(self, name: str) -> ContainerClient:
+        """A container's client."""
+        return self.client.get_container_client(name)
+
+    def container_url(self, container: str) -> str:
+        """A container's address."""
+        return f"{self.client.url.rstrip('/')}/{container}"
+
+    def blob_url(self, container: str, name: str) -> str:
+        """A blob's address."""
+        return f"{self.container_url(container)}/{quote(name)}"
+
+    def upload(self, container: str, name: str, data: bytes) -> None:
+        """Writes a blob as a whole, whatever was there."""
+        client = self.container(container)
+        self._call(
+            container, f"the blob {name}", lambda: client.upload_blob(name, data, overwrite=True)
+        )
+
+    def exists(self, container: str, name: str) -> bool:
+        """Whether there is a blob of that name."""
+        blob = self.container(container).get_blob_client(name)
+        return bool(self._call(container, f"the blob {name}", blob.exists))
+
+    def size(self, container: str, name: str) -> int | None:
+        """A blob's size in bytes; None where there is none."""
+        blob = self.container(container).get_blob_client(name)
+        try:
+            return int(self._call(container, f"the blob {name}", blob.get_blob_properties).size)
+        except ServiceError as error:
+            if error.is_missing:
+                return None
+            raise
+
+    def read(self, container: str, name: str, first: int = 0, count: int | None = None) -> bytes:
+        """A blob's bytes from `first` on; ServiceError with status 404 where there is none."""
+        client = self.container(container)
+
+        def download() -> bytes:
+            return bytes(client.download_blob(name, offset=first, length=count).readall())
+
+        try:
+            data: bytes = self._call(container, f"the blob {name}", download)
+            return data
+        except ServiceError as error:
+            if error.status == 416:  # nothing is there from `first` on
+                return b""
+            raise
+
+    def write_to(self, container: str, name: str, file: BinaryIO) -> None:
+        """Copies a blob into an open file, from its beginning."""
+        client = self.container(container)
+
+        def download() -> None:
+            file.seek(0)
+            file.truncate()
+            client.download_blob(name).readinto(file)
+
+        self._call(container, f"the blob {name}", download)
+
+    def blobs(self, container: str, prefix: str) -> Iterator[BlobProperties]:
+        """The blobs whose names begin so."""
+        items = self.container(container).list_blobs(name_starts_with=prefix)
+        pages = items.by_page()
+        while True:
+            page = self._call(container, f"the container {container}", lambda: next(pages, None))
+            if page is None:
+                return
+            yield from page
+
+    def delete(self, container: str, names: Iterable[str]) -> int:
+        """Deletes blobs; those that are gone are no fault. Returns how many there were."""
+        client = self.container(container)
+        count = 0
+        for name in names:
+            try:
+                self._call(container, f"the blob {name}", lambda n=name: client.delete_blob(n))
+                count += 1
+            except ServiceError as error:
+                if not error.is_missing:
+                    raise
+        return count
+
+    def _call(self, container: str, what: str, operation: Any) -> Any:
+        try:
+            return self.calls.call(what, operation)
+        except ServiceError as error:
+            if error.code != "ContainerNotFound":
+                raise
+            message = f"the storage account has no container `{container}`"
+            mend = f"az storage container create --name {container} --auth-mode login"
+            raise UserError.of("no-container", message, mend) from None

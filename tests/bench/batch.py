@@ -1,0 +1,319 @@
+"""How fast runs go to Batch and come back, against the stand-in for the service on loopback.
+
+The stand-in is a process of its own. Each measurement compares two ways through the real
+client, in turn; a latency is added by the stand-in to every answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from measure import BIN, PYTHON, Benchmark, Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_TASKS = 10_000
+_THREADS = 16
+_IDENTITY = "/subscriptions/0/resourceGroups/sim/providers/identities/sim"
+_RUNS = 3
+
+_SERVICE = """
+import json, pathlib, sys
+from fairway_simulator.batch import BatchSimulator
+with BatchSimulator(pathlib.Path(sys.argv[1]), nodes=1, storage=True) as service:
+    formula = "$TargetDedicatedNodes = 0;"
+    service.add_pool("waiting", enableAutoScale=True, autoScaleFormula=formula)
+    print(json.dumps(service.environment()), flush=True)
+    sys.stdin.read()
+"""
+
+
+@dataclass
+class Service:
+    """The stand-in, and the folder from which `fairway` uses it."""
+
+    folder: Path
+    environment: dict[str, str]
+    count: int = 0
+
+    def latency(self, seconds: float) -> None:
+        """Adds so much to every answer of the service; 0 takes it away."""
+        self._control("DELETE")
+        if seconds:
+            self._control("POST", {"kind": "latency", "seconds": seconds})
+
+    def _control(self, method: str, body: dict[str, Any] | None = None) -> None:
+        url = f"{self.environment['AZURE_BATCH_ENDPOINT']}/simulator/faults"
+        headers = {"Authorization": f"Key {self.environment['AZURE_BATCH_ACCESS_KEY']}"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, headers, method=method)
+        urllib.request.urlopen(request, timeout=10).close()
+
+    def target(self, pool: str = "waiting") -> Any:
+        """The target, as the engine has it."""
+        from fairway_core.target import Target
+
+        return Target.model_validate(
+            {
+                "name": "pool",
+                "engine": "batch",
+                "nodes": {"min": 0, "max": 1},
+                "storage": {"containers": ["outputs", "code"]},
+                "batch": {"pool": pool, "identity": _IDENTITY},
+            }
+        )
+
+
+@contextmanager
+def _service(folder: Path) -> Iterator[Service]:
+    process = subprocess.Popen(
+        [str(PYTHON), "-c", _SERVICE, str(folder / "service")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
+    )
+    assert process.stdout is not None
+    try:
+        environment = json.loads(process.stdout.readline())
+        os.environ.update(environment)
+        work = folder / "work"
+        work.mkdir()
+        yield Service(work, environment)
+    finally:
+        process.communicate()
+        process.wait()
+
+
+def _many(service: Service, count: int) -> Many:
+    """A run of so many tasks that is recorded and packed, and that nobody has sent."""
+    from fairway_runner import code
+    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.batch.submission import State, Submission
+    from fairway_runner.job_file import load_job
+    from fairway_runner.run_store import RunStore
+    from fairway_runner.submission import prepare
+
+    service.count += 1
+    folder = service.folder / f"job{service.count}"
+    folder.mkdir()
+    points = [{"grid": {"x": {"start": 0, "stop": count, "step": 1}}}]
+    job = {"name": "many", "command": "echo {{ params.x }}", "sweep": {"points": points}}
+    (folder / "job.yaml").write_text(json.dumps({**job, "outputs": {"model": {}}}))
+    target, store = service.target(), RunStore(service.folder / ".fairway")
+    prepared = prepare(load_job(str(folder / "job.yaml"), ()), target, store)
+    snapshot = code.snapshot(prepared.code, store.base / "code")
+    files = {**prepared.files, **prepared.plan.files(prepared.job)}
+    run, lock = store.create(prepared.record, files)
+    os.close(lock)
+    state = State(run.id, 0, complete=False, tasks=0, first={}, only=None)
+    submission = Submission(run, Account(target, 600), Storage(target, 600), state)
+    return Many(submission, submission.pack(snapshot), snapshot)
+
+
+@dataclass
+class Many:
+    """A run of many tasks on its way."""
+
+    submission: Any
+    parcel: Any
+    snapshot: Path
+
+    def send(self) -> None:
+        """From the first request to the last answer."""
+        self.submission.send(self.parcel, self.snapshot)
+
+
+def _spent(action: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def _bare_client() -> Any:
+    """The SDK's client as it is, but with a connection for each thread."""
+    from azure.batch import BatchClient
+    from azure.core.credentials import AzureNamedKeyCredential
+
+    from fairway_runner.engines.batch.client import transport
+
+    credential = AzureNamedKeyCredential(
+        os.environ["AZURE_BATCH_ACCOUNT"], os.environ["AZURE_BATCH_ACCESS_KEY"]
+    )
+    return BatchClient(os.environ["AZURE_BATCH_ENDPOINT"], credential, transport=transport())
+
+
+def _ready_made(client: Any, parcel: Any, job: str) -> None:
+    """`create_task_collection` with dicts that are there, from as many threads."""
+    client.create_job({**parcel.job, "id": job})
+    tasks = parcel.tasks
+    chunks = [tasks[start : start + 100] for start in range(0, len(tasks), 100)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(lambda chunk: client.create_task_collection(job, {"value": chunk}), chunks))
+
+
+def _model_objects(client: Any, parcel: Any, job: str) -> None:
+    """`create_tasks` with the SDK's model objects, from as many threads."""
+    from azure.batch import models
+
+    client.create_job({**parcel.job, "id": job})
+    tasks = [models.BatchTaskCreateOptions(task) for task in parcel.tasks]
+    client.create_tasks(job, tasks, max_concurrency=_THREADS)
+
+
+def _submit(way: Callable[[Any, Any, str], None]) -> Callable[[Path], Pair]:
+    def measure(folder: Path) -> Pair:
+        pairs = []
+        with _service(folder) as service:
+            client = _bare_client()
+            _many(service, 1_000).send()
+            for number in range(_RUNS):
+                many = _many(service, _TASKS)
+                ours = _spent(many.send)
+                pairs.append(
+                    (ours, _spent(lambda n=number, m=many: way(client, m.parcel, f"r{n}")))
+                )
+        return _pair(pairs)
+
+    return measure
+
+
+def _pair(pairs: list[tuple[float, float]]) -> Pair:
+    return Pair(
+        median(a for a, _ in pairs), median(b for _, b in pairs), median(a / b for a, b in pairs)
+    )
+
+
+def _submit_far(folder: Path) -> Pair:
+    """10,000 tasks under 150 ms, against the 2.5 s that 4,000 tasks a second take."""
+    with _service(folder) as service:
+        many = _many(service, _TASKS)
+        service.latency(0.15)
+        ours = _spent(many.send)
+    return Pair(ours, _TASKS / 4_000, ours * 4_000 / _TASKS)
+
+
+def _submit_memory(folder: Path) -> Pair:
+    """The whole program, with 10,000 tasks of which it asks and writes everything."""
+    from measure import Command, peak_mebibytes
+
+    with _service(folder) as service:
+        target = service.target().record()
+        (service.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        points = [{"grid": {"x": {"start": 0, "stop": _TASKS, "step": 1}}}]
+        job = {"name": "many", "command": "echo {{ params.x }}", "sweep": {"points": points}}
+        (service.folder / "job.yaml").write_text(json.dumps(job))
+        words = [BIN / "fairway", "submit", "job.yaml", "--target", "pool", "--yes"]
+        peak = peak_mebibytes(Command(words, directory=service.folder))
+    return Pair(peak, 0.0, 0.0)
+
+
+def _list(folder: Path) -> Pair:
+    """500 jobs with their counts under 100 ms, against one call after another."""
+    from fairway_runner.engines.batch.engine import BatchEngine
+    from fairway_runner.run_store import RunStore
+
+    with _service(folder) as service:
+        engine = BatchEngine(service.target())
+        store = RunStore(service.folder / ".fairway")
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda many: many.send(), [_many(service, 2) for _ in range(500)]))
+        client = _bare_client()
+        service.latency(0.1)
+
+        def one_by_one() -> None:
+            for job in client.list_jobs():
+                client.get_job_task_counts(job["id"])
+
+        ours = _spent(lambda: engine.refresh(list(store.unsorted())))
+        theirs = _spent(one_by_one)
+    return Pair(ours, theirs, ours / theirs)
+
+
+def _follow_logs(folder: Path) -> Pair:
+    """A log of 256 MiB copied from its node, against the time that 50 MB/s take."""
+    from fairway_runner.engines.batch.engine import BatchEngine
+
+    size = 256 << 20
+    with _service(folder) as service:
+        run = _run_one(service, f"yes a line of a log | head -c {size}")
+        engine = BatchEngine(service.target("sim"))
+        ours = _spent(lambda: engine.refresh([run], logs=True))
+        assert run.log(0).stat().st_size == size, "all of it was copied"
+    return Pair(ours, size / 50e6, ours / (size / 50e6))
+
+
+def _fetch(folder: Path) -> Pair:
+    """1,000 files of 100 KB with 50 ms more for each request, against one after another."""
+    from azure.core.pipeline.transport import RequestsTransport
+
+    from fairway_runner.engines.batch.engine import BatchEngine
+
+    with _service(folder) as service:
+        many = (
+            'for i in {1..1000}; do head -c 100000 /dev/urandom > "$FAIRWAY_OUTPUT_MANY/$i"; done'
+        )
+        run = _run_one(service, many, outputs={"many": {}})
+        engine = BatchEngine(service.target("sim"))
+        engine.refresh([run], logs=True)
+        plain = RequestsTransport.send
+
+        def late(self: Any, request: Any, **options: Any) -> Any:
+            time.sleep(0.05)
+            return plain(self, request, **options)
+
+        RequestsTransport.send = late  # type: ignore[method-assign]
+        try:
+            ours = _spent(lambda: engine.collect(run, [0]))
+            theirs = _spent(lambda: _one_at_a_time(run.id))
+        finally:
+            RequestsTransport.send = plain  # type: ignore[method-assign]
+        assert len(list((run.task_folder(0) / "outputs" / "many").iterdir())) == 1_000
+    return Pair(ours, theirs, ours / theirs)
+
+
+def _one_at_a_time(run_id: str) -> None:
+    from azure.storage.blob import ContainerClient
+
+    text = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
+    container = ContainerClient.from_connection_string(text, "outputs")
+    for blob in container.list_blobs(name_starts_with=f"{run_id}/0/outputs/"):
+        container.download_blob(blob.name).readall()
+
+
+def _run_one(service: Service, command: str, **fields: Any) -> Any:
+    """A run of one task that has ended well."""
+    from fairway_runner.job_file import load_job
+    from fairway_runner.run_store import RunStore
+    from fairway_runner.submission import submit
+
+    job = {"name": "one", "template": "plain", "command": command, **fields}
+    (service.folder / "job.yaml").write_text(json.dumps(job))
+    store = RunStore(service.folder / ".fairway")
+    run = submit(load_job(str(service.folder / "job.yaml"), ()), service.target("sim"), store)
+    run.wait()
+    assert run.state == "succeeded", run.status
+    return run
+
+
+BENCHMARKS = [
+    Benchmark("batch: 10,000 tasks", "create_task_collection", 1 / 0.9, _submit(_ready_made)),
+    Benchmark("batch: 10,000 tasks, models", "create_tasks", 0.5, _submit(_model_objects)),
+    Benchmark("batch: 10,000 tasks at 150 ms", "4,000 a second", 1.0, _submit_far),
+    Benchmark("batch: 10,000 tasks, memory", "-", 250, _submit_memory, "MiB"),
+    Benchmark("batch: list of 500 jobs at 100 ms", "one by one", 1 / 8, _list),
+    Benchmark("batch: log of 256 MiB", "50 MB/s", 1.0, _follow_logs),
+    Benchmark("batch: 1,000 files at 50 ms", "one at a time", 1 / 5, _fetch),
+]

@@ -1,0 +1,148 @@
+"""A Batch account on loopback with real nodes, and the program `fairway` set up for it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_runner.engines.batch.engine import BatchEngine
+from fairway_runner.run_store import Run
+from fairway_simulator.batch import BatchSimulator, StorageAccess
+from fairway_simulator.batch.azurite import Azurite, program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Fairway
+
+_PROVIDER = "Microsoft.ManagedIdentity/userAssignedIdentities"
+IDENTITY = f"/subscriptions/0/resourceGroups/sim/providers/{_PROVIDER}/sim"
+
+
+@pytest.fixture(scope="session")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorageAccess]:
+    """A storage account, with the containers of a target."""
+    if program() is None:
+        message = "Azurite is missing: npm install --prefix .venv/azurite azurite"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    azurite = Azurite(tmp_path_factory.mktemp("azurite"), ("datasets", "outputs", "code"))
+    yield azurite.access
+    azurite.stop()
+
+
+@dataclass
+class Batch:
+    """The service, and the program in a folder whose `fairway.yaml` has it as `batch-sim`."""
+
+    service: BatchSimulator
+    fairway: Fairway
+
+    def submit(self, job: Path, *arguments: str) -> Run:
+        """Submits a job that must be accepted."""
+        done = self.fairway.within(
+            "submit", job, "--target", "batch-sim", "--json", "--yes", *arguments
+        )
+        assert done.returncode == 0, done.stderr
+        return self.run(json.loads(done.stdout)["run_id"])
+
+    def watch(self, job: Path, *arguments: str) -> tuple[int, str]:
+        """Runs a job to its end: its exit code, and what was printed."""
+        done = self.fairway.within(
+            "submit", job, "--target", "batch-sim", "--watch", "--yes", *arguments
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def ok(self, *arguments: str | Path) -> str:
+        """What a command prints that must succeed."""
+        done = self.fairway.within(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def run(self, run_id: str) -> Run:
+        """A run's folder."""
+        return Run(self.fairway.folder / ".fairway" / "runs" / run_id)
+
+    def runs(self) -> list[str]:
+        """The ids of the runs that were recorded."""
+        folder = self.fairway.folder / ".fairway" / "runs"
+        return sorted(path.name for path in folder.glob("[!.]*"))
+
+    def target(self, **changes: Any) -> None:
+        """Writes the target, with these fields in place of its own."""
+        target = {
+            "name": "batch-sim",
+            "engine": "batch",
+            "nodes": {"min": 0, "max": 4},
+            "mounts": {"data": str(self.fairway.folder / "data")},
+            "storage": {"containers": ["datasets", "outputs", "code"]},
+            "batch": {"pool": "sim", "identity": IDENTITY},
+            **changes,
+        }
+        (self.fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+
+
+@pytest.fixture
+def make_batch(
+    tmp_path: Path,
+    fairway: Fairway,
+    storage: StorageAccess,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[..., Batch]]:
+    """Makes the service with these options of `BatchSimulator`."""
+    services: list[BatchSimulator] = []
+
+    def make(**options: Any) -> Batch:
+        service = BatchSimulator(
+            tmp_path / f"sim{len(services)}", storage_access=storage, **{"nodes": 3, **options}
+        )
+        services.append(service.start())
+        for name, value in service.environment().items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(BatchEngine, "pause", 0.1)
+        (tmp_path / "data").mkdir(exist_ok=True)
+        batch = Batch(service, fairway)
+        batch.target()
+        return batch
+
+    yield make
+    for service in services:
+        service.stop()
+
+
+@dataclass
+class Waiting(Batch):
+    """A pool that waits for its first node, so that tasks are added and none runs."""
+
+    def many(self, count: int) -> Path:
+        """A job of so many tasks."""
+        points = [{"grid": {"x": list(range(count))}}]
+        return self.fairway.job("true", template="plain", sweep={"points": points})
+
+    def tasks(self, run: Run) -> list[int]:
+        """The numbers of the tasks that the service has, in their order."""
+        account: Any = run.engine.account  # type: ignore[attr-defined]
+        return sorted(int(task["id"]) for task in account.tasks(run.id, ["id"]))
+
+
+@pytest.fixture
+def waiting(make_batch: Callable[..., Batch]) -> Waiting:
+    """An account whose pool has no nodes, and may get some."""
+    made = make_batch(nodes=0)
+    formula = "$TargetDedicatedNodes = 0;"
+    made.service.add_pool("waiting", enableAutoScale=True, autoScaleFormula=formula)
+    waiting = Waiting(made.service, made.fairway)
+    waiting.target(batch={"pool": "waiting", "identity": IDENTITY})
+    return waiting
+
+
+@pytest.fixture
+def batch(make_batch: Callable[..., Batch]) -> Batch:
+    """An account with a pool of three nodes."""
+    return make_batch()

@@ -1,0 +1,210 @@
+"""Submissions to a service that fails, and to one that is left half way: nothing is lost, and
+nothing is there twice. Tasks are added to a pool without nodes, so that none runs meanwhile."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_simulator.batch import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Batch, Waiting
+
+TASKS = 2_000
+KILLS = 20
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "429": {"kind": "status", "status": 429},
+    "500": {"kind": "status", "status": 500},
+    "502": {"kind": "status", "status": 502},
+    "503": {"kind": "status", "status": 503},
+    "503 after it was done": {"kind": "status", "status": 503, "applied": True},
+    "cut": {"kind": "cut"},
+    "cut after it was done": {"kind": "cut", "applied": True},
+    "slow": {"kind": "slow", "seconds": 0.05},
+    "half-accepted collections": {"kind": "half"},
+}
+
+
+class TestKilledClients:
+    """`kill -9` at any point of a submission, and then the rest of it."""
+
+    def test_every_task_is_there_once(self, waiting: Waiting) -> None:
+        job = waiting.many(TASKS)
+        chance = random.Random(20)
+        faults = waiting.service.faults
+        # Slow enough that a submission can be caught at every one of its requests.
+        faults.add(Fault("latency", seconds=0.02))
+        cut_off = 0
+        for number in range(KILLS):
+            run_id = f"killed-{number}"
+            after = faults.requests + chance.randint(1, 25)
+            command = ("submit", job, "--target", "batch-sim", "--yes", "--run-id", run_id)
+            program = waiting.fairway.start(*command)
+            while faults.requests < after and program.poll() is None:
+                time.sleep(0.002)
+            program.send_signal(signal.SIGKILL)
+            program.wait()
+            if not (waiting.run(run_id).folder / "run.json").exists():
+                waiting.ok(*command)  # nothing was recorded yet: the same command again
+            elif number % 2:
+                waiting.ok("submit", "--resume", run_id)
+            else:
+                waiting.ok(*command)
+            cut_off += program.returncode == -signal.SIGKILL
+            assert waiting.tasks(waiting.run(run_id)) == list(range(TASKS))
+        assert cut_off >= KILLS // 2
+
+    def test_a_cut_off_submission_says_how_to_go_on(self, waiting: Waiting) -> None:
+        run = waiting.submit(waiting.many(3), "--run-id", "half")
+        facts = (run.folder / "engine.json").read_text().replace("true", "false", 1)
+        (run.folder / "engine.json").write_text(facts)
+        assert "go on with: fairway submit --resume half" in waiting.ok("show", "half")
+        waiting.ok("submit", "--resume", "half")
+        assert "resume" not in waiting.ok("show", "half")
+        assert waiting.tasks(run) == [0, 1, 2]
+
+
+class TestFailingCalls:
+    """Some of the calls fail, each in one of the ways in which calls fail."""
+
+    @pytest.mark.parametrize("share", [0.01, 0.3])
+    @pytest.mark.parametrize("name", FAULTS)
+    def test_the_submission_is_complete_and_exact(
+        self, waiting: Waiting, name: str, share: float
+    ) -> None:
+        share = share / 10 if name.startswith("half") and share < 0.1 else share
+        waiting.service.faults.add(Fault(**FAULTS[name], share=share))
+        run = waiting.submit(waiting.many(TASKS))
+        waiting.service.faults.clear()
+        assert waiting.tasks(run) == list(range(TASKS))
+
+    def test_a_silent_service_is_asked_again(
+        self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("fairway_runner.engines.batch.client._TIMEOUT", 0.5)
+        waiting.service.faults.add(Fault("timeout", seconds=2, share=0.1, count=3))
+        run = waiting.submit(waiting.many(300))
+        assert waiting.tasks(run) == list(range(300))
+
+
+class TestGivingUp:
+    """A service that never comes back is left within the deadline."""
+
+    def test_503_for_ever(self, waiting: Waiting) -> None:
+        waiting.service.faults.add(Fault("status", status=503, path="addtaskcollection", skip=3))
+        job = waiting.many(TASKS)
+        began = time.monotonic()
+        done = waiting.fairway.within(
+            *("submit", job, "--target", "batch-sim", "--yes", "--run-id", "busy"),
+            *("--deadline", "2s"),
+        )
+        assert time.monotonic() - began < 6
+        assert done.returncode == 5
+        assert "has not answered for 2 s" in done.stderr
+        assert "300 of 2,000 tasks were accepted" in done.stderr
+        assert "fairway submit --resume busy" in done.stderr
+        waiting.service.faults.clear()
+        waiting.ok("submit", "--resume", "busy")
+        assert waiting.tasks(waiting.run("busy")) == list(range(TASKS))
+
+    def test_a_list_does_not_wait_for_long(
+        self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = waiting.submit(waiting.many(2))
+        monkeypatch.setattr("fairway_runner.engines.batch.watching._SOON", 0.5)
+        waiting.service.faults.add(Fault("status", status=503))
+        done = waiting.fairway.within("list")
+        assert (done.returncode, run.id in done.stdout) == (0, True)
+        assert "Azure Batch has not answered" in done.stderr
+
+    def test_nothing_is_recorded_where_the_pool_cannot_be_looked_at(self, waiting: Waiting) -> None:
+        waiting.service.faults.add(Fault("status", status=503))
+        done = waiting.fairway.within(
+            *("submit", waiting.many(2), "--target", "batch-sim", "--deadline", "1s")
+        )
+        assert done.returncode == 5
+        assert waiting.runs() == []
+
+
+class TestCredentials:
+    """Keys, tokens and clocks."""
+
+    def test_a_wrong_key_is_one_message(
+        self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AZURE_BATCH_ACCESS_KEY", "d3Jvbmc=")
+        done = waiting.fairway.within("submit", waiting.many(2), "--target", "batch-sim")
+        assert done.returncode == 2
+        assert done.stderr.count("error:") == 1
+        assert "does not accept these credentials" in done.stderr
+        assert "AZURE_BATCH_ACCESS_KEY" in done.stderr
+        assert "d3Jvbmc=" not in done.stderr
+
+    def test_a_clock_that_is_off_is_no_hindrance(self, waiting: Waiting) -> None:
+        waiting.service.advance(3600)
+        run = waiting.submit(waiting.many(300))
+        assert waiting.tasks(run) == list(range(300))
+
+    def test_a_token_that_runs_out_in_the_middle_is_renewed(
+        self, make_batch: Callable[..., Batch], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from azure.core.credentials import AccessToken
+
+        from fairway_runner.engines.batch import client
+
+        batch = make_batch(tls=True)
+        asked = []
+
+        class Credential:
+            def get_token(self, *scopes: str, **_: Any) -> AccessToken:
+                asked.append(scopes)
+                # Believed to be good for an hour, and refused after some requests.
+                return AccessToken(batch.service.issue_token(), int(time.time()) + 3600)
+
+        monkeypatch.setattr(client, "token_credential", Credential)
+        monkeypatch.delenv("AZURE_BATCH_ACCESS_KEY")
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(batch.service.ca_file))
+        batch.service.faults.add(Fault("expired", count=2, skip=4))
+        points = [{"grid": {"x": list(range(500))}}]
+        run = batch.submit(batch.fairway.job("true", template="plain", sweep={"points": points}))
+        account: Any = run.engine.account  # type: ignore[attr-defined]
+        assert len(list(account.tasks(run.id, ["id"]))) == 500
+        assert len(asked) > 1
+
+    def test_no_credential_is_written_anywhere(self, batch: Batch) -> None:
+        job = batch.fairway.job("env; ps -ef", template="plain")
+        code, printed = batch.watch(job)
+        assert code == 0
+        key = batch.service.key
+        assert key not in printed
+        for file in (batch.fairway.folder / ".fairway").rglob("*"):
+            assert not file.is_file() or key not in file.read_text(errors="replace")
+
+
+class TestIdsThatExist:
+    """Another job, or a task, has the id already."""
+
+    def test_a_task_that_is_there_already_is_left_alone(self, waiting: Waiting) -> None:
+        # The answer to the first request is lost after it took effect.
+        fault = Fault("cut", path="addtaskcollection", applied=True, count=5)
+        waiting.service.faults.add(fault)
+        run = waiting.submit(waiting.many(1_000))
+        assert waiting.tasks(run) == list(range(1_000))
+
+    def test_a_job_of_somebody_else_with_that_id(self, waiting: Waiting) -> None:
+        run = waiting.submit(waiting.many(2), "--run-id", "taken")
+        account: Any = run.engine.account  # type: ignore[attr-defined]
+        account.create_job({"id": "another", "poolInfo": {"poolId": "waiting"}})
+        done = waiting.fairway.within(
+            *("submit", waiting.many(2), "--target", "batch-sim", "--run-id", "another")
+        )
+        assert done.returncode == 2
+        assert "another job with the id `another`" in done.stderr

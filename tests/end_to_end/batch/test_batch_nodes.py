@@ -1,0 +1,258 @@
+"""Nodes that are taken away, that never become fit, and that people look at."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import sys
+import time
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.targets import find_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Batch, Gate, Pipe
+
+    from fairway_core.findings import Finding
+
+# Counts to 3, one step an attempt or as long as nobody stops it; saves what it has when told.
+PROGRAM = """
+import os, signal, sys, time
+folder = os.environ["FAIRWAY_CHECKPOINT_DIR"]
+file = os.path.join(folder, "step")
+start = int(open(file).read()) if os.path.exists(file) else 0
+print("attempt", os.environ["FAIRWAY_ATTEMPT"], "from step", start, flush=True)
+def save(*_):
+    print("saved", flush=True)
+    open(file, "w").write("7")
+    sys.exit(143)
+signal.signal(signal.SIGTERM, save)
+if start:
+    print("done", flush=True)
+    sys.exit(0)
+with open(sys.argv[1], "w") as pipe:
+    pipe.write("up\\n")
+time.sleep(300)
+"""
+
+
+def resumable(batch: Batch, pipe: Pipe, **fields: Any) -> Path:
+    (batch.fairway.folder / "train.py").write_text(PROGRAM)
+    command = f"{sys.executable} train.py {pipe.path}"
+    return batch.fairway.job(command, template="plain", checkpoint={"grace": "10s"}, **fields)
+
+
+class TestPreemption:
+    """A Spot node is taken away, and the task begins again on another."""
+
+    def test_the_notice_lets_the_job_save_what_the_next_attempt_finds(
+        self, batch: Batch, pipe: Pipe
+    ) -> None:
+        run = batch.submit(resumable(batch, pipe))
+        pipe.lines(1)
+        run.refresh()
+        node = str(run.task_status(0)["node"])
+        batch.service.preempt(node, notice=8)
+        run.wait()
+        assert run.state == "succeeded"
+        log = batch.ok("logs", run.id).splitlines()
+        assert log[0] == "attempt 0 from step 0"
+        assert log[-2:] == ["attempt 1 from step 7", "done"]
+        assert "saved" in log
+        assert "fairway: Azure announces: Preempt; the job has 10 s to save what it has" in log
+        [task] = json.loads(batch.ok("show", run.id, "--json"))["task_list"]
+        assert task["attempts"] == 2
+        assert run.task_status(0)["requeues"] == 1
+        assert run.task_status(0)["node"] != node
+
+    def test_another_node_of_the_task_passes_its_notice_on(self, batch: Batch, pipe: Pipe) -> None:
+        run = batch.submit(resumable(batch, pipe, nodes=2))
+        pipe.lines(1)
+        run.refresh()
+        main = str(run.task_status(0)["node"])
+        [other] = [
+            str(each["nodeInfo"]["nodeId"])
+            for each in run.engine.account.subtasks(run.id, "0")  # type: ignore[attr-defined]
+        ]
+        assert other != main
+        batch.service.preempt(other, notice=10)
+        run.wait()
+        assert run.state == "succeeded"
+        assert "saved" in batch.ok("logs", run.id)
+
+    def test_without_a_notice_the_logs_say_what_is_missing(
+        self, batch: Batch, pipe: Pipe, gate: Gate
+    ) -> None:
+        command = f"echo before $FAIRWAY_ATTEMPT; exec 9>{pipe.path}; echo up >&9; "
+        command += f"test $FAIRWAY_ATTEMPT = 1 || read -r _ <{gate.path}; echo after"
+        run = batch.submit(batch.fairway.job(command, template="plain"))
+        pipe.lines(1)
+        run.refresh(logs=True)
+        assert run.log_text() == "before 0\n"
+        batch.service.preempt(str(run.task_status(0)["node"]))
+        run.wait()
+        log = batch.ok("logs", run.id).splitlines()
+        lost = "fairway: attempt 0 lost its node, and with it what it printed last"
+        assert log == ["before 0", lost, "before 1", "after"]
+
+
+class TestRefusals:
+    """What could never run is refused before anything is sent."""
+
+    def refused(self, batch: Batch, *arguments: str, **fields: Any) -> str:
+        job = batch.fairway.job("true", template="plain", **fields)
+        done = batch.fairway.within("submit", job, "--target", "batch-sim", *arguments)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert batch.runs() == []
+        return done.stderr
+
+    def examined(self, batch: Batch) -> list[Finding]:
+        with contextlib.chdir(batch.fairway.folder):
+            return engine_for(find_target("batch-sim")).doctor()
+
+    def pool(self, batch: Batch, name: str) -> None:
+        batch.target(batch={"pool": name, "identity": "x"}, nodes={"min": 0, "max": 8})
+
+    def test_a_pool_that_is_not_there(self, batch: Batch) -> None:
+        self.pool(batch, "missing")
+        assert "the account has no pool `missing`" in self.refused(batch)
+
+    def test_inter_node_communication_is_off(self, make_batch: Callable[..., Batch]) -> None:
+        batch = make_batch(inter_node=False)
+        assert "inter-node communication switched off" in self.refused(batch, nodes=2)
+
+    def test_more_slots_than_one(self, make_batch: Callable[..., Batch]) -> None:
+        batch = make_batch()
+        batch.service.add_pool(
+            "slots", taskSlotsPerNode=2, targetDedicatedNodes=2, enableInterNodeCommunication=True
+        )
+        self.pool(batch, "slots")
+        assert "has 2 slots a node" in self.refused(batch, nodes=2)
+
+    def test_more_nodes_than_the_target_has(self, batch: Batch) -> None:
+        assert "`batch-sim` has 4 at most" in self.refused(batch, nodes=5)
+
+    def test_more_nodes_than_a_fixed_pool_has(self, batch: Batch) -> None:
+        said = self.refused(batch, nodes=4)
+        assert "is fixed at 3 nodes" in said
+        assert "fairway pool resize batch-sim 4" in said
+
+    def test_an_autoscale_maximum_that_is_too_small(self, batch: Batch) -> None:
+        formula = "maxNodes = 2;\n$TargetDedicatedNodes = min(maxNodes, 0);"
+        batch.service.add_pool(
+            "scaled",
+            enableAutoScale=True,
+            autoScaleFormula=formula,
+            enableInterNodeCommunication=True,
+        )
+        self.pool(batch, "scaled")
+        assert "stops at 2 nodes" in self.refused(batch, nodes=3)
+
+    def test_a_pool_that_could_not_grow(self, batch: Batch) -> None:
+        batch.service.add_pool("large", targetDedicatedNodes=0, enableInterNodeCommunication=True)
+        batch.service.limit_pool(1, pool="large")
+        self.pool(batch, "large")
+        batch.ok("pool", "resize", "batch-sim", "3")
+        said = self.refused(batch, nodes=2)
+        assert "could not grow to 3 nodes: AccountCoreQuotaReached" in said
+        assert "core quota for this VM family" in said
+
+    def test_a_start_task_that_failed(self, batch: Batch) -> None:
+        start = {
+            "commandLine": "/bin/bash -c 'echo the disk is broken >&2; exit 3'",
+            "waitForSuccess": True,
+        }
+        batch.service.add_pool("broken", targetDedicatedNodes=1, startTask=start)
+        batch.service.wait_for_node(
+            batch.service.node_ids("broken")[0], "starttaskfailed", pool="broken"
+        )
+        self.pool(batch, "broken")
+        said = self.refused(batch)
+        assert "its start task failed: the disk is broken" in said
+        assert "the disk is broken" in batch.ok("nodes", "batch-sim")
+        [finding] = [each for each in self.examined(batch) if each.id == "unfit-node"]
+        assert "the disk is broken" in finding.message
+
+    def test_a_container_on_a_pool_without_them(self, batch: Batch) -> None:
+        assert "runs no containers" in self.refused(batch, container={"image": "train:1"})
+
+    def test_an_order_among_runs(self, batch: Batch) -> None:
+        run = batch.submit(batch.fairway.job("true", template="plain"))
+        job = batch.fairway.job("true", template="plain", after=[run.id])
+        done = batch.fairway.within("submit", job, "--target", "batch-sim")
+        assert done.returncode == 2
+        assert "fairway wait RUN && fairway submit JOB" in done.stderr
+
+    def test_a_secret_of_this_machine(self, batch: Batch) -> None:
+        said = self.refused(batch, secrets={"TOKEN": "env:HOME"})
+        assert "is not sent to `batch-sim`" in said
+
+
+class TestNodes:
+    """What people see of nodes, and do to them."""
+
+    def test_a_target_in_order_has_nothing_wrong(self, batch: Batch) -> None:
+        assert TestRefusals().examined(batch) == []
+
+    def test_states_and_actions(self, batch: Batch) -> None:
+        listed = json.loads(batch.ok("nodes", "batch-sim", "--json"))
+        assert [node["state"] for node in listed] == ["idle"] * 3
+        name = listed[0]["name"]
+        batch.ok("nodes", "drain", "batch-sim", name)
+        [drained] = [
+            node
+            for node in json.loads(batch.ok("nodes", "batch-sim", "--json"))
+            if node["name"] == name
+        ]
+        assert "drained" in drained["reason"]
+        batch.ok("nodes", "resume", "batch-sim", name)
+        batch.ok("nodes", "reboot", "batch-sim", name)
+        done = batch.fairway.within("nodes", "reboot", "batch-sim", "tvm-nobody")
+        assert done.returncode == 2
+        assert "the pool has no node `tvm-nobody`" in done.stderr
+
+    def test_resize(self, batch: Batch) -> None:
+        batch.ok("pool", "resize", "batch-sim", "4")
+        assert len(batch.service.node_ids()) == 4
+
+    def test_a_command_over_ssh(self, batch: Batch) -> None:
+        node = batch.service.node_ids()[1]
+        done = batch.fairway("ssh", "batch-sim", node, "--", "echo", "from  here")
+        assert (done.returncode, done.stdout) == (0, "from  here\n"), done.stderr
+        assert batch.fairway("ssh", "batch-sim", "--", "exit 7").returncode != 0
+
+    def test_a_port_of_the_main_host_is_brought_here(self, batch: Batch, pipe: Pipe) -> None:
+        (batch.fairway.folder / "page.txt").write_text("from the node\n")
+        serve = "import http.server as h; s = h.HTTPServer(('localhost', 0), "
+        serve += "h.SimpleHTTPRequestHandler); "
+        serve += f"print(s.server_port, file=open('{pipe.path}', 'w'), flush=True); "
+        serve += "s.serve_forever()"
+        job = batch.fairway.job(f'{sys.executable} -c "{serve}"', template="plain")
+        run = batch.submit(job)
+        port = pipe.lines(1)[0]
+        with socket.create_server(("localhost", 0)) as probe:
+            here = probe.getsockname()[1]
+        tunnel = batch.fairway.start("tunnel", run.id, port, "--local-port", str(here))
+        end = time.monotonic() + 30
+        text = b""
+        while not text and time.monotonic() < end:
+            try:
+                with urllib.request.urlopen(f"http://localhost:{here}/page.txt") as answer:
+                    text = answer.read()
+            except OSError:
+                time.sleep(0.1)
+        tunnel.terminate()
+        assert text == b"from the node\n"
+        batch.ok("cancel", run.id)
+
+    def test_a_run_waits_for_nodes_and_says_so(self, waiting: Any) -> None:
+        run = waiting.submit(waiting.many(2))
+        run.refresh()
+        assert run.state == "queued"
+        assert "waiting for nodes" in run.status["reason"]

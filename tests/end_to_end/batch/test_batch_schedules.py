@@ -1,0 +1,69 @@
+"""Jobs that come back by themselves, and what their runs leave."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Batch
+
+
+class TestSchedules:
+    """`fairway schedule`."""
+
+    def test_its_runs_are_runs_like_any_other(self, batch: Batch) -> None:
+        job = batch.fairway.job(
+            "echo run $FAIRWAY_RUN; echo $FAIRWAY_RUN > $FAIRWAY_OUTPUT_WORDS/words",
+            template="plain",
+            outputs={"words": {}},
+        )
+        made = ("schedule", job, "--every", "6h", "--name", "nightly", "--target", "batch-sim")
+        assert "nightly runs on batch-sim" in batch.ok(*made)
+        assert batch.runs() == []
+        batch.service.wait_for_job("nightly:job-1")
+        batch.service.advance(6 * 3600)
+        end = time.monotonic() + 60
+        while "nightly-2" not in batch.ok("schedule", "list", "--target", "batch-sim"):
+            assert time.monotonic() < end, "no second run was started"
+            time.sleep(0.1)
+        batch.service.wait_for_job("nightly:job-2")
+        assert "nightly-2" in batch.ok("list", "--target", "batch-sim")
+        assert batch.runs() == ["nightly-1", "nightly-2"]
+        for run in batch.runs():
+            assert json.loads(batch.ok("show", run, "--json"))["state"] == "succeeded"
+            assert batch.ok("logs", run) == f"run {run}\n"
+            batch.ok("fetch", run)
+            words = batch.fairway.folder / run / "0" / "words" / "words"
+            assert words.read_text() == f"{run}\n"
+
+    def test_they_are_listed_disabled_and_deleted(self, batch: Batch) -> None:
+        job = batch.fairway.job("true", template="plain")
+        common = ("--name", "weekly", "--target", "batch-sim")
+        batch.ok("schedule", job, "--cron", "30 2 * * 1", *common)
+        [found] = json.loads(batch.ok("schedule", "list", "--target", "batch-sim", "--json"))
+        assert (found["name"], found["state"]) == ("weekly", "active")
+        assert "T02:30" in found["next_run"]
+        batch.ok("schedule", "disable", "weekly", "--target", "batch-sim")
+        assert "disabled" in batch.ok("schedule", "list", "--target", "batch-sim")
+        batch.ok("schedule", "enable", "weekly", "--target", "batch-sim")
+        batch.ok("schedule", "delete", "weekly", "--target", "batch-sim")
+        assert "has no schedules" in batch.ok("schedule", "list", "--target", "batch-sim")
+        done = batch.fairway.within("schedule", "delete", "weekly", "--target", "batch-sim")
+        assert done.returncode == 2
+        assert "has no schedule `weekly`" in done.stderr
+
+    def test_what_a_schedule_cannot_do_is_refused(self, batch: Batch) -> None:
+        points = [{"grid": {"x": [1, 2]}}]
+        for fields in ({"nodes": 2}, {"sweep": {"points": points}}):
+            job = batch.fairway.job("true", template="plain", **fields)
+            done = batch.fairway.within("schedule", job, "--every", "1h", "--target", "batch-sim")
+            assert done.returncode == 2
+            assert "starts one task on one node" in done.stderr
+        job = batch.fairway.job("true", template="plain")
+        for when in ((), ("--every", "30s"), ("--cron", "0 0 1 * *"), ("--cron", "x")):
+            done = batch.fairway.within("schedule", job, *when, "--target", "batch-sim")
+            assert done.returncode == 2, when
+        done = batch.fairway.within("schedule", job, "--every", "1h", "--target", "local")
+        assert "`local` cannot start runs by itself" in done.stderr

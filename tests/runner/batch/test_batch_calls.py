@@ -1,0 +1,118 @@
+"""Calls to a service that fails: what is asked again, for how long, and what is said."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
+
+from fairway_runner.engines.batch.calls import Calls, ServiceError
+
+
+def failing(*errors: Exception) -> Any:
+    """An operation that fails with these, one after the other, and then returns 7."""
+    left = list(errors)
+
+    def operation() -> int:
+        if left:
+            raise left.pop(0)
+        return 7
+
+    return operation
+
+
+def http(status: int, headers: dict[str, str] | None = None, text: str = "no") -> HttpResponseError:
+    error = HttpResponseError(text)
+    error.status_code = status
+    error.response = SimpleNamespace(headers=headers or {})  # type: ignore[assignment]
+    return error
+
+
+def calls(deadline: float = 30.0, **more: Any) -> Calls:
+    return Calls("Azure Batch", deadline, "az login", **more)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(http(status) for status in (408, 429, 500, 502, 503, 504)),
+        ServiceRequestError("cut"),
+        ServiceResponseError("cut"),
+    ],
+)
+def test_what_may_pass_is_asked_again(error: Exception) -> None:
+    made = calls()
+    assert made.call("a job", failing(error, error)) == 7
+    assert (made.tries, made.failures) == (3, 2)
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 412, 413])
+def test_what_is_refused_is_not(status: int) -> None:
+    made = calls()
+    with pytest.raises(ServiceError) as caught:
+        made.call("a job", failing(http(status)))
+    assert (caught.value.status, caught.value.exit_code, made.tries) == (status, 5, 1)
+
+
+def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
+    began = time.monotonic()
+    assert calls().call("a job", failing(http(429, {"Retry-After": "1"}))) == 7
+    assert time.monotonic() - began >= 1
+
+
+def test_it_gives_up_within_the_deadline() -> None:
+    began = time.monotonic()
+    with pytest.raises(ServiceError, match="has not answered for 1 s") as caught:
+        calls(1.0).call("a job", failing(*[http(503)] * 1000))
+    assert time.monotonic() - began < 2
+    assert caught.value.findings[0].mend.endswith("--deadline")
+
+
+def test_a_pause_beyond_the_deadline_is_not_waited_for() -> None:
+    began = time.monotonic()
+    with pytest.raises(ServiceError):
+        calls(1.0).call("a job", failing(http(429, {"Retry-After": "600"})))
+    assert time.monotonic() - began < 0.5
+
+
+def test_wrong_credentials_are_the_users_to_mend() -> None:
+    with pytest.raises(ServiceError) as caught:
+        calls().call("a job", failing(http(403)))
+    assert caught.value.exit_code == 2
+    assert caught.value.findings[0].mend == "az login"
+
+
+def test_a_token_that_ran_out_is_renewed_and_a_bad_one_is_not_asked_for_ever() -> None:
+    error = ClientAuthenticationError("expired")
+    assert calls(has_token=True).call("a job", failing(error, error)) == 7
+    with pytest.raises(ServiceError):
+        calls(has_token=True).call("a job", failing(error, error, error))
+    with pytest.raises(ServiceError):
+        calls().call("a job", failing(error))
+
+
+def test_a_clock_that_is_off_is_named_where_it_cannot_be_made_up_for() -> None:
+    date = {"Date": "Sat, 01 Mar 2031 12:00:00 GMT"}
+    with pytest.raises(ServiceError, match="minutes behind Azure Batch's"):
+        calls().call("a job", failing(http(403, date)))
+    made = calls()
+    made.skew = 0.0
+    assert made.call("a job", failing(http(403, date))) == 7
+    assert made.skew > 1e6
+
+
+def test_a_name_that_nobody_knows_is_not_looked_up_for_ten_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fairway_runner.engines.batch.calls._UNKNOWN_NAME", 0.0)
+    error = ServiceRequestError("Failed to resolve 'nobody.batch.azure.com'")
+    with pytest.raises(ServiceError, match="Failed to resolve"):
+        calls(600).call("a job", failing(error, error))

@@ -1,0 +1,106 @@
+"""What Batch says of tasks, in the words of a run's folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairway_runner.engines.batch import states
+
+ACTIVE = {"state": "active"}
+DONE = {"state": "completed", "executionInfo": {"endTime": "2026-03-01T12:00:10Z"}}
+CANCELLED = {
+    "state": "completed",
+    "executionInfo": {"terminateReason": states.CANCELLED, "endTime": "2026-03-01T12:00:10Z"},
+}
+BEGAN, ENDED = "2026-03-01T12:00:00Z", "2026-03-01T12:00:05Z"
+
+
+def status(state: str, job: Any = ACTIVE, timeout: float | None = None, **info: Any) -> Any:
+    task = {"id": "0", "state": state, "executionInfo": {"retryCount": 0, "requeueCount": 0} | info}
+    return states.task_status(task, job, 0, timeout)
+
+
+def test_one_that_waits() -> None:
+    found = status("active")
+    assert (found["state"], found["attempt"], found["reason"]) == (
+        "queued",
+        -1,
+        "it waits for nodes",
+    )
+
+
+def test_one_whose_node_is_made_ready() -> None:
+    found = status("preparing")
+    assert (found["state"], found["reason"]) == ("queued", "its node is made ready for the job")
+
+
+def test_one_that_lost_its_node() -> None:
+    found = status("active", requeueCount=1)
+    assert (found["state"], found["attempt"], found["requeues"]) == ("queued", 0, 1)
+    assert "taken away" in found["reason"]
+
+
+def test_one_that_runs_for_the_third_time() -> None:
+    found = status("running", retryCount=1, requeueCount=1, startTime=BEGAN)
+    assert (found["state"], found["attempt"]) == ("running", 2)
+    assert found["started"] == 1772366400.0
+
+
+def test_one_that_succeeded() -> None:
+    found = status("completed", startTime=BEGAN, endTime=ENDED, exitCode=0, result="success")
+    assert (found["state"], found["exit_code"], found["ended"]) == ("succeeded", 0, 1772366405.0)
+
+
+def test_one_that_failed_by_its_program() -> None:
+    failure = {"category": "usererror", "code": "FailureExitCode", "message": "The task exited"}
+    found = status("completed", exitCode=3, result="failure", failureInfo=failure)
+    assert (found["state"], found["exit_code"]) == ("failed", 3)
+    assert "reason" not in found
+
+
+def test_one_that_could_not_start() -> None:
+    details = [{"name": "Url", "value": "https://a/b"}]
+    failure = {"category": "UserError", "code": "BlobNotFound", "message": "No", "details": details}
+    found = status("completed", result="Failure", failureInfo=failure)
+    assert found["reason"] == "usererror BlobNotFound: No https://a/b"
+    assert found["exit_code"] is None
+
+
+@pytest.mark.parametrize(("timeout", "expected"), [(5.0, True), (60.0, False), (None, False)])
+def test_124_is_a_timeout_only_after_that_time(timeout: float | None, expected: bool) -> None:
+    times = {"startTime": BEGAN, "endTime": ENDED}
+    found = status("completed", ACTIVE, timeout, exitCode=124, result="failure", **times)
+    assert found["timed_out"] is expected
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        {"exitCode": 130, "failureInfo": {"code": "FailureExitCode"}},
+        {"failureInfo": {"code": "TaskEnded"}},
+    ],
+)
+def test_one_that_was_cancelled(info: dict[str, Any]) -> None:
+    found = status("completed", CANCELLED, result="failure", **info)
+    assert (found["state"], found["exit_code"]) == ("cancelled", 130)
+    assert status("completed", DONE, result="failure", **info)["state"] == "failed"
+
+
+def test_one_that_never_began_in_a_job_that_has_ended() -> None:
+    assert status("active", CANCELLED)["state"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("counts", "ended", "expected"),
+    [
+        ({"queued": 3}, False, "queued"),
+        ({"queued": 3, "succeeded": 1}, False, "running"),
+        ({"succeeded": 3}, True, "succeeded"),
+        ({"succeeded": 2, "failed": 1, "cancelled": 1}, True, "failed"),
+        ({"succeeded": 2, "cancelled": 1}, True, "cancelled"),
+    ],
+)
+def test_a_run_is_what_its_tasks_are(counts: dict[str, int], ended: bool, expected: str) -> None:
+    assert states.run_state(counts, ended=ended) == expected

@@ -1,0 +1,174 @@
+"""Jobs and tasks in their wire form: what Batch is told of a run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fairway_core.target import Target
+from fairway_runner.engines.batch.storage import Storage
+from fairway_runner.engines.batch.tasks import Blobs, Wire
+from fairway_runner.job import Job
+
+IDENTITY = "/subscriptions/0/identities/pool"
+PLAN: dict[str, Any] = {
+    "max_parallel": None,
+    "retries": 0,
+    "timeout": None,
+    "grace": 10.0,
+    "staged": [],
+}
+SPEC: dict[str, Any] = {"index": 0, "nodes": 1, "outputs": {}}
+
+
+def wire(job: dict[str, Any] | None = None, size: str = "", **plan: Any) -> Wire:
+    target = Target.model_validate(
+        {
+            "name": "pool",
+            "engine": "batch",
+            "vm_size": size,
+            "nodes": {"min": 0, "max": 8},
+            "mounts": {"data": "/data"},
+            "storage": {
+                "account_url": "https://contoso.blob.core.windows.net",
+                "containers": ["datasets", "outputs", "code"],
+            },
+            "batch": {"endpoint": "https://b", "pool": "pool", "identity": IDENTITY},
+        }
+    )
+    made = Job.model_validate({"name": "job", "command": "true", **(job or {})})
+    blobs = Blobs("archives/c.tar.gz", "fairway/n.tar.gz", "r/record.tar.gz", "runs/r/key")
+    return Wire("r", {**PLAN, **plan}, made, target, Storage(target, 1), blobs)
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING", raising=False)
+
+
+class TestTheJob:
+    """What holds for all tasks."""
+
+    def test_it_takes_no_action_while_it_is_empty(self) -> None:
+        job = wire().job_spec("digits", {"fairway_run": "r"})
+        assert (job["id"], job["displayName"], job["priority"]) == ("r", "digits", 0)
+        assert (job["onAllTasksComplete"], job["onTaskFailure"]) == ("noaction", "noaction")
+        assert job["poolInfo"] == {"poolId": "pool"}
+        assert job["metadata"] == [{"name": "fairway_run", "value": "r"}]
+        assert "maxParallelTasks" not in job
+
+    def test_priority_and_parallel_tasks(self) -> None:
+        job = wire({"priority": "high"}, max_parallel=3).job_spec("x", {})
+        assert (job["priority"], job["maxParallelTasks"]) == (500, 3)
+
+    def test_the_nodes_fetch_everything_by_their_identity(self) -> None:
+        staged = [{"name": "words", "container": "datasets", "path": "w/", "stage": "scratch"}]
+        job = wire(staged=staged).job_spec("x", {})
+        files = job["jobPreparationTask"]["resourceFiles"]
+        assert len(files) == 4
+        assert all(file["identityReference"] == {"resourceId": IDENTITY} for file in files)
+        assert files[1]["httpUrl"] == (
+            "https://contoso.blob.core.windows.net/code/archives/c.tar.gz"
+        )
+        assert files[3]["storageContainerUrl"].endswith("/datasets")
+        assert (files[3]["blobPrefix"], files[3]["filePath"]) == ("w/", "inputs/words")
+
+    def test_no_signature_and_no_key_is_in_it(self) -> None:
+        made = wire({"secrets": {"TOKEN": "keyvault:hub"}})
+        text = json.dumps([made.job_spec("x", {}), made.task({**SPEC, "nodes": 2})])
+        assert not any(word in text for word in ("sig=", "AccountKey", "TOKEN", "hub"))
+
+
+class TestTasks:
+    """A point of a sweep."""
+
+    def test_one_node(self) -> None:
+        task = wire(retries=2).task({**SPEC, "index": 7})
+        assert (task["id"], task["constraints"]["maxTaskRetryCount"]) == ("7", 2)
+        assert task["constraints"]["retentionTime"] == "P7D"
+        assert "maxWallClockTime" not in task["constraints"]
+        assert "multiInstanceSettings" not in task
+        assert task["userIdentity"]["autoUser"]["scope"] == "pool"
+
+    def test_several_nodes(self) -> None:
+        settings = wire().task({**SPEC, "nodes": 3})["multiInstanceSettings"]
+        assert settings["numberOfInstances"] == 3
+        assert "coordinate" in settings["coordinationCommandLine"]
+        [key] = settings["commonResourceFiles"]
+        assert (key["filePath"], key["fileMode"]) == ("fairway_key", "0600")
+        assert key["httpUrl"].endswith("/code/runs/r/key")
+        assert key["identityReference"] == {"resourceId": IDENTITY}
+
+    def test_batch_ends_a_task_only_long_after_its_own_time(self) -> None:
+        task = wire(timeout=60.0, retries=1).task(SPEC)
+        assert task["constraints"]["maxWallClockTime"] == "PT740S"
+
+    @pytest.mark.parametrize(
+        ("pattern", "when", "expected"),
+        [
+            ("model/**", "success", ("outputs/model/**/*", "r/0/outputs/model", "tasksuccess")),
+            ("*.txt", "failure", ("outputs/*.txt", "r/0/outputs/model", "taskfailure")),
+            ("a/b", "always", ("outputs/a/b", "r/0/outputs/model/a/b", "taskcompletion")),
+        ],
+    )
+    def test_outputs_by_condition(
+        self, pattern: str, when: str, expected: tuple[str, str, str]
+    ) -> None:
+        spec = {**SPEC, "outputs": {"model": {"pattern": pattern, "when": when}}}
+        kept = wire().task(spec)["outputFiles"]
+        assert [each["filePattern"] for each in kept[:2]] == ["../std*.txt", "logs/*.txt"]
+        assert kept[0]["uploadOptions"]["uploadCondition"] == "taskcompletion"
+        place = kept[2]["destination"]["container"]
+        found = (kept[2]["filePattern"], place["path"], kept[2]["uploadOptions"]["uploadCondition"])
+        assert found == expected
+        assert place["identityReference"] == {"resourceId": IDENTITY}
+
+    def test_the_last_task_comes_after_all_whatever_became_of_them(self) -> None:
+        made = wire()
+        last = made.last_task({**SPEC, "index": 4}, [0, 1, 3])
+        ranges = last["dependsOn"]["taskIdRanges"]
+        assert ranges == [{"start": 0, "end": 1}, {"start": 3, "end": 3}]
+        conditions = made.task(SPEC)["exitConditions"]
+        assert conditions["default"] == {"dependencyAction": "satisfy"}
+
+    def test_a_retry_counts_on(self) -> None:
+        made = wire()
+        made.first, made.generation = {0: 3}, 2
+        assert made.job_id == "r-again2"
+        variables = {each["name"]: each["value"] for each in made.task(SPEC)["environmentSettings"]}
+        assert variables == {"FAIRWAY_TASK": "0", "FAIRWAY_FIRST": "3"}
+
+
+class TestContainers:
+    """How a task's container is started."""
+
+    def test_on_nodes_with_infiniband(self) -> None:
+        container = {
+            "image": "contoso.azurecr.io/train:1",
+            "shm_size": "64g",
+            "options": ["--cap-add=SYS_PTRACE", "--env=A=two words"],
+        }
+        size = "Standard_ND96asr_v4"
+        made = wire({"container": container}, size=size)
+        settings = made.task(SPEC)["containerSettings"]
+        assert settings["imageName"] == "contoso.azurecr.io/train:1"
+        assert settings["registry"] == {
+            "registryServer": "contoso.azurecr.io",
+            "identityReference": {"resourceId": IDENTITY},
+        }
+        options = settings["containerRunOptions"]
+        for word in ("--net=host", "--shm-size=64g", "--gpus=all", "--device=/dev/infiniband"):
+            assert word in options
+        assert "--ulimit memlock=-1" in options
+        assert "--volume=/data:/data" in options
+        assert options.endswith("--cap-add=SYS_PTRACE '--env=A=two words'")
+        assert made.job_spec("x", {})["jobPreparationTask"]["containerSettings"] == settings
+
+    def test_on_plain_nodes_with_a_public_image(self) -> None:
+        made = wire({"container": {"image": "python:3.12"}}, size="Standard_D4s_v6")
+        settings = made.task(SPEC)["containerSettings"]
+        assert "registry" not in settings
+        assert "infiniband" not in settings["containerRunOptions"]
+        assert "--shm-size=8g" in settings["containerRunOptions"]
