@@ -10,7 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import fairway_core
-from fairway_core.findings import Finding, UserError
+from fairway_core.checks import check_job
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner import code, mounts
 from fairway_runner.engines.engine import DEADLINE, engine_for
 from fairway_runner.launcher import Launchers, render_setup
@@ -22,7 +23,7 @@ from fairway_runner.secret_values import require_readable, secret_values
 from fairway_runner.sweep.job_sweep import read_sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_core.target import Target
@@ -44,7 +45,8 @@ def submit(job_file: JobFile, target: Target, store: RunStore, *, run_id: str | 
 class Prepared:
     """A job that is ready to start: all its tasks are rendered, nothing is written yet.
 
-    `job` is that of the first task; `secrets` are values that must not be written.
+    `job` is that of the first task; `secrets` are values that must not be written; `warnings`
+    are what a person should hear of.
     """
 
     job: Job
@@ -53,6 +55,7 @@ class Prepared:
     files: dict[str, str]
     record: RunRecord
     secrets: Mapping[str, str]
+    warnings: Sequence[Finding] = ()
 
 
 def start(prepared: Prepared, store: RunStore) -> Run:
@@ -104,6 +107,7 @@ def prepare(
     job = first.resolve(target)
     place = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
     require_readable(job.secrets, target, place)
+    warnings = _checked(first, job, target)
     engine = engine_for(target, deadline)
     launchers = Launchers()
     source = launchers.of(first, job).source
@@ -137,7 +141,15 @@ def prepare(
     sweep = read_sweep(job_file)
     whole = job.model_copy(update={"sweep": sweep.section if sweep else None})
     record = _record(job_file, job, target, plan)
-    return Prepared(whole, plan, collected, files, record, secrets)
+    return Prepared(whole, plan, collected, files, record, secrets, warnings)
+
+
+def _checked(job_file: JobFile, job: Job, target: Target) -> list[Finding]:
+    """What the checks warn of; UserError with what they refuse."""
+    found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, job_file.document)
+    if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
+        raise UserError(errors)
+    return found
 
 
 def _record(job_file: JobFile, job: Job, target: Target, plan: Plan) -> RunRecord:

@@ -7,13 +7,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import batch
 import jobs
 import review
 import synthesis
 from rich.console import Console
 from rich.table import Table
 
-BENCHMARKS = [*synthesis.BENCHMARKS, *jobs.BENCHMARKS, *review.BENCHMARKS]
+BENCHMARKS = [*synthesis.BENCHMARKS, *jobs.BENCHMARKS, *review.BENCHMARKS, *batch.BENCHMARKS]
 
 
 def main() -> int:

@@ -122,7 +122,8 @@ class Fairway:
             process.communicate()
         for run in (self.folder / ".fairway" / "runs").glob("*/"):
             with contextlib.suppress(UserError, OSError, KeyError):
-                if Run(run).state == "running":  # or else its number may be another's by now
+                # Or else its number may be another's by now, or that of a process elsewhere.
+                if Run(run).record.engine == "local" and Run(run).state == "running":
                     os.kill(int(self.record(run.name)["supervisor"]), signal.SIGKILL)
             processes.kill(processes.sessions_of(run.name))
 

@@ -36,3 +36,11 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "site/tutorial/index.html").exists()
+
+
+def test_the_overview_names_every_page() -> None:
+    """The navigation does too: `mkdocs build --strict` warns of a page that is not in it."""
+    overview = (ROOT / "docs/index.md").read_text("utf-8")
+    for document in (ROOT / "docs").rglob("*.md"):
+        name = document.relative_to(ROOT / "docs").as_posix()
+        assert name == "index.md" or f"]({name})" in overview, name

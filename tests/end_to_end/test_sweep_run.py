@@ -73,6 +73,12 @@ class TestWatching:
         best = fairway.within("best", run_id, "--max")
         assert best.stdout == f"task 1 of {run_id}: loss 2\n  x: 2\n"
 
+    def test_a_line_names_the_params_that_its_point_has(self, fairway: Fairway) -> None:
+        points = {"sweep": {"points": [{"grid": {"x": [1]}}, {"grid": {"y": [2]}}]}}
+        run = fairway("submit", fairway.job("true", **points), "--watch")
+        told = [line.rpartition(" ")[0] for line in run.stdout.splitlines() if line[0] == "["]
+        assert sorted(told) == ["[0] succeeded x=1", "[1] succeeded y=2"]
+
     def test_the_log_of_one_task_with_what_surrounds_it(self, fairway: Fairway) -> None:
         around = {"setup": "echo before", "finally": {"command": "echo after"}}
         run = fairway("submit", fairway.job("echo up", **PLAIN, **around), "--watch")

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 
@@ -33,7 +34,6 @@ def test_from_nothing_to_a_trained_model(fairway: Path, tmp_path: Path, reposito
     assert "fairway submit jobs/classify/job.yaml --watch" in said
     project = tmp_path / "lab"
     assert (project / ".github/workflows/plan.yml").is_file()
-    assert os.access(project / "ci/plan", os.X_OK)
     assert "nothing found" in _run(fairway, project, "check", "lab", "--strict")
 
     # What cdktf.json tells cdktf to run, with the environment found by itself.
@@ -53,3 +53,35 @@ def test_from_nothing_to_a_trained_model(fairway: Path, tmp_path: Path, reposito
         fairway, project, "best", "classify", "--metric", "accuracy", "--max"
     )
     assert "lab-vm-gpu" in _run(fairway, project, "diagram", "lab")
+
+
+def test_a_pull_request_is_planned_by_the_wheel(
+    fairway: Path, tmp_path: Path, repository: Path
+) -> None:
+    """What the workflow of a fork runs, with a stand-in for Terraform."""
+    _run(fairway, tmp_path, "init", "lab")
+    programs, calls = tmp_path / "programs", tmp_path / "calls"
+    programs.mkdir()
+    calls.mkdir()
+    source = (repository / "tests/stacks/terraform_stand_in.py").read_text()
+    (programs / "terraform").write_text(f"#!{sys.executable} -IS\n{source}")
+    (programs / "terraform").chmod(0o755)
+    command = ["-P", "-m", "fairway_stacks.plan", "lab", "--offline", "--report", "review"]
+    done = subprocess.run(
+        [fairway.with_name("python"), *command],
+        cwd=tmp_path / "lab",
+        env={
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            "TERRAFORM_STAND_IN": str(calls),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    stacks = ["lab-network", "lab-data", "lab-compute"]
+    review = json.loads((tmp_path / "lab/review/review.json").read_text())
+    assert [each["stack"] for each in review["stacks"]] == stacks
+    assert all(f"azurerm_managed_disk.{stack}" in done.stdout for stack in stacks)

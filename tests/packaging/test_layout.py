@@ -1,5 +1,6 @@
 """The layout of the project: source roots that shadow nothing, and imports that stay light."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +42,30 @@ def test_light_modules_load_neither_cdktf_nor_azure(repository: Path, module: st
     loaded = _run("-c", code, cwd=repository).split()
     heavy = [name for name in loaded if name.split(".")[0] in ("cdktf", "jsii", "azure")]
     assert heavy == []
+
+
+def test_the_setup_through_a_link_is_that_of_the_repository(
+    repository: Path, tmp_path: Path
+) -> None:
+    """A copy whose folders are links must not make the environment its own."""
+    real, linked = tmp_path / "real", tmp_path / "linked"
+    (real / "bin").mkdir(parents=True)
+    linked.mkdir()
+    for name in ("bin/setup", "pyproject.toml"):
+        shutil.copy(repository / name, real / name)
+    (linked / "bin").symlink_to(real / "bin")
+    digest = subprocess.run(
+        "cat pyproject.toml bin/setup | cksum | tr ' ' '-'",
+        shell=True,
+        cwd=real,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    (real / ".venv").mkdir()
+    (real / f".venv/.fairway-dev-{digest}").touch()
+    done = subprocess.run(
+        [linked / "bin/setup"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(linked.iterdir()) == [linked / "bin"]

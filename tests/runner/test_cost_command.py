@@ -68,6 +68,7 @@ def test_prices_are_asked_for_once(fairway: Any, tmp_path: Path, asked: list[str
     assert any("armSkuName eq 'Standard_ND96isr_H100_v5'" in each for each in asked)
     assert all("southcentralus" in each or "Global" in each for each in asked)
     assert first["complete"] is True
+    assert "what is unknown" not in fairway(tmp_path, "cost", "demo")[1]
     assert first["known"]["share"] == 1.0
     assert first["hourly"]["maximum"] - first["hourly"]["rest"] == pytest.approx(20.0)
     assert first["monthly"]["maximum"] == pytest.approx(730 * first["hourly"]["maximum"])
@@ -96,6 +97,13 @@ def test_what_is_unknown_is_never_zero(fairway: Any, tmp_path: Path) -> None:
     assert "unknown" in out
     assert "at least" in out
     assert "prices are known of" in out
+    assert "no price in southcentralus: vm/Standard_ND96isr_H100_v5, " in out
+    assert "without --offline" in out
+    best = _facts(fairway, tmp_path, "demo", "--offline", "--region", "eastus")["known"]
+    assert f"with --region eastus prices are known of {best['parts']} of {best['of']}" in out
+    _, out, _ = fairway(tmp_path, "cost", "demo", "--offline", "--region", "eastus")
+    assert "with --region" not in out
+    assert "no price in eastus: vm/Standard_D32s_v6, premium/P6\n" in out
 
 
 def test_a_file_and_hours_a_day(fairway: Any, tmp_path: Path) -> None:

@@ -232,3 +232,6 @@ def test_a_target_is_asked_of_its_engine(
     assert found["target local"]["findings"][0]["mend"] == "reboot it"
     with pytest.raises(UserError):
         doctor.command(target="lcal")
+    with pytest.raises(UserError, match="is an environment") as caught:
+        doctor.command(target="demo")
+    assert caught.value.findings[0].mend == "fairway doctor --environment demo"

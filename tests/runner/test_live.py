@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_core.checks.live import LIVE
 from fairway_core.environment import load_environment
 from fairway_core.findings import Severity, UserError
 from fairway_runner.commands.check import command as check
-from fairway_runner.live import LIVE, rules
+from fairway_runner.live import rules
 from fairway_runner.live.asking import check_live
 from fairway_runner.live.cloud import chosen_cloud, credential_for
 from fairway_runner.live.management import Management, NotAllowed
@@ -192,7 +193,7 @@ def test_where_a_size_is_offered(sku: dict[str, Any] | None, id_: str) -> None:
     skus = [] if sku is None else [{"name": H100.upper(), **sku}]
     found = list(rules.size_offered("clusters.pair", H100, "westeurope", 2, skus))
     assert [each.id for each in found] == ([id_] if id_ else [])
-    assert {each.id for each in found} <= LIVE
+    assert {each.id for each in found} <= LIVE.keys()
 
 
 def test_spot_counts_against_a_quota_of_its_own() -> None:
@@ -287,3 +288,40 @@ def test_check_live_points_at_the_line(
         check(file, json_=True, live=True, ignore=["quota-too-small"])
     assert caught.value.exit_code == 0  # type: ignore[attr-defined]
     assert "quota-too-small" not in capsys.readouterr().out
+
+
+def test_every_finding_is_one_of_the_checks_with_its_severity() -> None:
+    """What the rules yield, read from their source: an id that is new has to be explained."""
+    import re
+    from pathlib import Path
+
+    source = "".join(
+        Path(rules.__file__).with_name(name).read_text() for name in ("rules.py", "asking.py")
+    )
+    found = re.findall(r'Finding\(\s*"([a-z-]+)"[^()]*?(Severity\.WARNING)?\)', source)
+    assert {id_ for id_, _ in found} == LIVE.keys()
+    for id_, warning in found:
+        assert LIVE[id_].severity is (Severity.WARNING if warning else Severity.ERROR), id_
+
+
+def test_a_live_check_is_ignored_in_the_environment_file(
+    lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quota(plane, standardNDSH100v5Family=(96, 0))
+    file = tmp_path / "lab.yaml"
+    file.write_text(LAB + "checks: {ignore: [quota-too-small]}\n")
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        check(str(file), json_=True, live=True)
+    assert caught.value.exit_code == 0  # type: ignore[attr-defined]
+    assert "quota-too-small" not in capsys.readouterr().out
+
+
+def test_where_azure_does_not_answer_the_file_is_looked_at_all_the_same(
+    lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=409)
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        check(str(tmp_path / "lab.yaml"), json_=True, live=True)
+    assert caught.value.exit_code == 5  # type: ignore[attr-defined]
+    found = [each["id"] for each in json.loads(capsys.readouterr().out)]
+    assert {"no-owner", "service-failed"} <= set(found)

@@ -44,6 +44,28 @@ case $1 in
 esac
 """
 
+# What DCGM 3 prints, and DCGM 4.
+DIAGNOSIS = """Successfully ran diagnostic for group.
++---------------------------+------------------------------------------------+
+| Diagnostic                | Result                                         |
++===========================+================================================+
+|-----  Deployment  --------+------------------------------------------------|
+| Denylist                  | Pass                                           |
+| NVML Library              | RESULT |
+| Error                     | Failed to load it                              |
++---------------------------+------------------------------------------------+
+"""
+DIAGNOSIS_BY_GPU = """Successfully ran diagnostic for group.
++---------------------------+------------------------------------------------+
+| Diagnostic                | Result                                         |
++===========================+================================================+
+|-----  Deployment  --------+------------------------------------------------|
+| software                  | Fail                                           |
+|                           | GPU0: Pass                                     |
+|                           | GPU3: Fail                                     |
++---------------------------+------------------------------------------------+
+"""
+
 
 def program(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -282,6 +304,51 @@ def test_a_driver_with_open_modules_needs_no_peermem(nodes: Nodes) -> None:
     version.parent.mkdir(parents=True)
     version.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86\n")
     assert nodes.run().stdout.endswith("launched\n")
+
+
+def dcgmi(nodes: Nodes, text: str, status: int = 0) -> None:
+    """Gives every node the program, with the same answer."""
+    for rank in range(len(HOSTS)):
+        answer = f"[[ $* == 'diag -r 1' ]] || exit 3\ncat <<'EOF'\n{text}\nEOF\nexit {status}\n"
+        program(nodes.root / f"{rank}/bin/dcgmi", f"#!/usr/bin/env bash\n{answer}")
+
+
+@pytest.mark.parametrize("level", ["gpus", "fabric"])
+@pytest.mark.parametrize(
+    ("text", "test"),
+    [
+        (DIAGNOSIS.replace("RESULT", "Fail - GPU: 2"), "NVML Library"),
+        (DIAGNOSIS_BY_GPU, "software"),
+    ],
+    ids=["DCGM 3", "DCGM 4"],
+)
+def test_gpus_that_fail_their_diagnosis_are_named(
+    nodes: Nodes, level: str, text: str, test: str
+) -> None:
+    dcgmi(nodes, text, status=226)
+    says = f"the GPUs fail a quick diagnosis: {test}; see dcgmi diag -r 1"
+    assert faults(nodes.run(level), 4) == [f"node {host}: {says}" for host in HOSTS]
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (DIAGNOSIS.replace("RESULT", "Pass"), 0),
+        (DIAGNOSIS.replace("RESULT", "Warn"), 0),
+        ("Error: unable to establish a connection to the specified host: localhost", 255),
+    ],
+    ids=["sound", "a warning", "its service does not run"],
+)
+def test_a_diagnosis_without_a_failure_stops_nothing(nodes: Nodes, text: str, status: int) -> None:
+    dcgmi(nodes, text, status)
+    assert nodes.run().stdout.endswith("launched\n")
+
+
+def test_a_diagnosis_that_hangs_is_a_fault(nodes: Nodes) -> None:
+    program(nodes.root / "1/bin/timeout", '#!/bin/sh\nshift\n[ $1 != dcgmi ] || exit 124\n"$@"\n')
+    program(nodes.root / "1/bin/dcgmi", "#!/bin/sh\n")
+    says = "the GPUs' quick diagnosis (dcgmi diag -r 1) does not end"
+    assert faults(nodes.run(), 1) == [f"node 10.0.0.5: {says}"]
 
 
 def test_every_fault_is_shown_in_the_order_of_nodes_and_checks(nodes: Nodes) -> None:

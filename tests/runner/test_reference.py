@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairway_core.checks import all_checks
+from fairway_core.checks.live import LIVE
 from fairway_core.environment.model import Environment
 from fairway_core.schema import models_in
 from fairway_runner.reference import PAGES
@@ -20,6 +21,8 @@ def test_every_check_has_its_entry() -> None:
     for check in all_checks():
         assert f"\n### {check.id}\n" in page
         assert f"[{check.id}](#{check.id}) | {check.severity}" in page
+    for id_, one in LIVE.items():
+        assert f"\n| `{id_}` | {one.severity} | " in page
 
 
 def test_every_field_of_the_environment_has_its_row() -> None:

@@ -6,9 +6,7 @@ It needs no provider. TERRAFORM_STAND_IN names a folder: `calls.jsonl` gets a li
 
 import json
 import os
-import ssl
 import sys
-import urllib.request
 from pathlib import Path
 
 HERE = Path(os.environ["TERRAFORM_STAND_IN"])
@@ -37,6 +35,9 @@ with (HERE / "calls.jsonl").open("a") as calls:
     calls.write(json.dumps(call) + "\n")
 
 if host and command != "init":  # the stand-in for Azure is there, and is trusted
+    import ssl
+    import urllib.request
+
     context = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
     with urllib.request.urlopen(f"https://{host}/metadata/endpoints", context=context) as found:
         assert json.load(found)["resourceManager"] == f"https://{host}/"

@@ -56,7 +56,7 @@ def terraform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     folder.mkdir()
     program = folder / "terraform"
     source = Path(__file__).with_name("terraform_stand_in.py").read_text()
-    program.write_text(f"#!{sys.executable} -S\n{source}")
+    program.write_text(f"#!{sys.executable} -IS\n{source}")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("TERRAFORM_STAND_IN", str(folder))
@@ -94,10 +94,10 @@ def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_offline_each_stack_sees_what_was_applied_before(
-    terraform: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert planning.main(["demo", "--offline", "--report", str(tmp_path / "report")]) == 0
-    calls = terraform.calls()
+    calls = quick.calls()
     steps = ["init", "validate", "plan", "show"]
     assert [(call["stack"], call["command"]) for call in calls] == [
         *(("demo-network", step) for step in [*steps, "apply"]),
@@ -155,15 +155,19 @@ def test_data_that_would_be_lost_sets_the_exit_code(
     quick: StandIn, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick.fault(data_plan="prevented", data_action="delete")
-    assert planning.main(["demo"]) == 3
+    assert planning.main(["demo"]) == 3  # as `fairway review` ends
     said = "demo-data: Instance cannot be destroyed"
     assert said in capfd.readouterr().err
     # Meant or not: Terraform refuses it.
     monkeypatch.setenv("FAIRWAY_ALLOW", "azurerm_managed_disk.demo-data")
-    assert planning.main(["demo"]) == 5
+    assert planning.main(["demo", "--json"]) == 5
     assert said in capfd.readouterr().err
     quick.fault(data_action="delete")
-    assert planning.main(["demo"]) == 0
+    assert planning.main(["demo", "--json"]) == 0
+    monkeypatch.delenv("FAIRWAY_ALLOW")
+    capfd.readouterr()
+    assert planning.main(["demo", "--markdown"]) == 3
+    assert "azurerm_managed_disk.demo-data" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -209,8 +213,23 @@ def test_an_environment_that_is_none_starts_no_terraform(
     assert terraform.calls() == []
 
 
+def test_a_report_that_cannot_be_written_is_told(
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert planning.main(["demo", "--json", "--report", str(file)]) == 2
+    assert planning.main(["demo", "--json", "--summary", str(tmp_path / "none/x")]) == 2
+    said = capfd.readouterr().err
+    assert f"error: {file}: File exists [cannot-write]" in said
+    assert "none/x: No such file or directory" in said
+    assert file.read_text() == "mine"
+    # As on a laptop, where GITHUB_STEP_SUMMARY is not set.
+    assert planning.main(["demo", "--json", "--summary", ""]) == 0
+
+
 def _approve(folder: Path) -> Path:
-    assert planning.main(["demo", "--report", str(folder)]) == 0
+    assert planning.main(["demo", "--json", "--report", str(folder)]) == 0
     return folder / "review.json"
 
 
@@ -256,11 +275,23 @@ def test_a_stack_that_waited_is_not_deployed_unseen(
 def test_data_is_lost_only_where_it_is_named(quick: StandIn, tmp_path: Path) -> None:
     quick.fault(data_action="delete")
     report = tmp_path / "report"
-    assert planning.main(["demo", "--report", str(report)]) == 3
+    assert planning.main(["demo", "--json", "--report", str(report)]) == 3
     arguments = ["demo", "--approved", str(report / "review.json")]
     assert deploy.main(arguments) == 3
     assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
     assert deploy.main([*arguments, "--allow", "azurerm_managed_disk.demo-data"]) == 0
+
+
+def test_outputs_that_cannot_be_written_are_told_before_anything_is_done(
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    review = _approve(tmp_path / "report")
+    quick.forget()
+    outputs = tmp_path / "none/outputs.json"
+    arguments = ["demo", "--approved", str(review), "--outputs-file", str(outputs)]
+    assert deploy.main(arguments) == 2
+    assert "outputs.json: No such file or directory [cannot-write]" in capfd.readouterr().err
+    assert quick.calls() == []
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"stacks": [{}]}'])

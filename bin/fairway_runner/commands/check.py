@@ -41,10 +41,10 @@ def command(
     from fairway_core.environment import read_environment
     from fairway_core.environment.selection import environment_file
     from fairway_core.findings import Severity, UserError
-    from fairway_runner.live import LIVE
     from fairway_runner.ui.findings import finding_facts, print_findings
 
-    require_known([id_ for id_ in ignore or () if id_ not in LIVE])
+    require_known(ignore or ())
+    failed = 0
     try:
         loaded = read_environment(environment_file(environment))
         ignored = {*loaded.environment.checks.ignore, *(ignore or ())}
@@ -53,32 +53,39 @@ def command(
         findings = [*error.findings]
     else:
         if live:
-            found = _ask(loaded)
+            found, failed = _ask(loaded)
             findings += [finding for finding in found if finding.id not in ignored]
     if json_:
         print(json.dumps([finding_facts(finding) for finding in findings], indent=1))
     else:
         print_findings(findings, environment)
     if any(finding.severity is Severity.ERROR for finding in findings):
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(failed or _FAILED)
     raise typer.Exit(1 if findings and strict else 0)
 
 
-def _ask(loaded: LoadedEnvironment) -> list[Finding]:
-    """What Azure says against the environment, each at its line."""
+def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], int]:
+    """What Azure says against the environment, each at its line, and 0.
+
+    Where Azure cannot be asked: why, and the exit code of that.
+    """
+    from fairway_core.findings import UserError
     from fairway_runner.doctor.subscription import open_subscription
     from fairway_runner.live.asking import check_live
 
-    azure = open_subscription()
     try:
-        found = check_live(loaded.environment, azure)
-    finally:
-        azure.close()
-    return [
-        replace(
-            finding, location=loaded.document.location(tuple(finding.path.split(".")), of_key=True)
-        )
-        if finding.path
-        else finding
-        for finding in found
-    ]
+        azure = open_subscription()
+        try:
+            found = check_live(loaded.environment, azure)
+        finally:
+            azure.close()
+    except UserError as error:
+        return [*error.findings], error.exit_code
+    return [_at_its_line(finding, loaded) for finding in found], 0
+
+
+def _at_its_line(finding: Finding, loaded: LoadedEnvironment) -> Finding:
+    if not finding.path:
+        return finding
+    place = loaded.document.location(tuple(finding.path.split(".")), of_key=True)
+    return replace(finding, location=place)

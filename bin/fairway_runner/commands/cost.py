@@ -11,6 +11,7 @@ import typer
 from fairway_runner.commands.arguments import JsonOption
 
 if TYPE_CHECKING:
+    from fairway_core.cost.parts import Part
     from fairway_core.cost.prices import Prices
 
 
@@ -55,7 +56,16 @@ def command(
     if json_:
         print(json.dumps(facts, indent=1))
     else:
-        print_costs(facts)
+        asked = not offline and prices is None
+        print_costs(facts, asked=asked, elsewhere=None if asked else _elsewhere(parts, chosen))
+
+
+def _elsewhere(parts: list[Part], chosen: Prices) -> tuple[str, int] | None:
+    """The region of which the snapshot knows more, and of how many parts the price is known."""
+    from fairway_core.cost.estimate import known_elsewhere
+    from fairway_core.cost.prices import snapshot
+
+    return known_elsewhere(parts, chosen, snapshot().regions)
 
 
 def _prices(file: Path | None, *, offline: bool) -> Prices:

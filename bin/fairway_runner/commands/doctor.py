@@ -79,10 +79,15 @@ def _load(choice: str | None) -> Environment:
 
 
 def _of_target(name: str) -> Iterator[Examined]:
+    from fairway_core.environment.selection import known_environments
+    from fairway_core.findings import UserError
     from fairway_runner.doctor.examined import Examined
     from fairway_runner.engines.engine import engine_for
-    from fairway_runner.targets import find_target
+    from fairway_runner.targets import all_targets, find_target
 
+    if name not in all_targets() and name in known_environments():
+        message = f"`{name}` is an environment, and no target"
+        raise UserError.of("unknown-target", message, f"fairway doctor --environment {name}")
     findings = tuple(engine_for(find_target(name)).doctor())
     yield Examined(f"target {name}", "not all well" if findings else "all well", findings)
 

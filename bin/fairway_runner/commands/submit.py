@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, format_finding
 from fairway_runner.commands import completion
 from fairway_runner.commands.arguments import JsonOption, SetOption, TargetOption, WatchOption, span
 
@@ -77,6 +77,8 @@ def command(
         prepared = prepare(
             load_job(job, set_ or ()), find_target(target), store, run_id=run_id, deadline=seconds
         )
+        for finding in prepared.warnings:
+            print(format_finding(finding), file=sys.stderr)
         if dry_run:
             print_prepared(prepared.record, json_=json_)
             return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.checks import Subject, all_checks
 from fairway_core.checks.examples import explain
+from fairway_core.checks.live import LIVE
 
 if TYPE_CHECKING:
     from fairway_core.checks import Check
@@ -20,11 +21,12 @@ Before anything is deployed, Fairway looks for what is known to go wrong.
   before it writes anything. What makes a file meaningless is an error when it is read and
   needs no check.
 - `bin/synth` runs the checks on Terraform over the stacks that it has written.
-- The checks on a plan read what `terraform show -json` prints.
+- `fairway review` runs the checks on a plan over what `terraform show -json` prints.
+- `fairway check ENVIRONMENT --live`, and `fairway doctor`, [ask Azure](#in-azure) too.
 
-An **error** stops what was asked for; a **warning** is printed. A finding that is known and
-meant is left out by its id, for one command with `--ignore ID`, or for good in the
-environment file:
+An **error** stops what was asked for; a **warning** is printed. A finding on an environment
+or its Terraform that is known and meant is left out by its id, for one command with
+`--ignore ID`, or for good in the environment file:
 
 ```yaml
 checks: {ignore: [no-budget]}
@@ -37,7 +39,16 @@ _SECTIONS = {
     Subject.ENVIRONMENT: "On the environment file",
     Subject.TERRAFORM: "On the Terraform that is written",
     Subject.PLAN: "On a plan",
+    Subject.JOB: "On a job",
 }
+
+
+_LIVE = """## In Azure
+
+What only Azure knows. These take `az login`, and a subscription in `ARM_SUBSCRIPTION_ID` or that
+which `az` would use; the role Reader on it is enough. They read and change nothing. They are
+ignored by their ids like any other.
+"""
 
 
 def checks_page() -> str:
@@ -46,6 +57,7 @@ def checks_page() -> str:
     for subject, title in _SECTIONS.items():
         parts.append(f"## {title}\n")
         parts += [_entry(check) for check in all_checks(subject)]
+    parts += [_LIVE, _live_table()]
     return "\n".join(parts)
 
 
@@ -54,6 +66,14 @@ def _table() -> str:
     rows += [
         f"| [{check.id}](#{check.id}) | {check.severity} | {check.summary} |"
         for check in all_checks()
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _live_table() -> str:
+    rows = ["| check | severity | looks at | reads, below the subscription |", "|---|---|---|---|"]
+    rows += [
+        f"| `{id_}` | {one.severity} | {one.text} | {one.reads} |" for id_, one in LIVE.items()
     ]
     return "\n".join(rows) + "\n"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import fairway_core
 from fairway_core.findings import UserError
+from fairway_runner.starter.github import workflows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _FILES = Path(__file__).with_name("files")
 _SUFFIX = ".in"
 # A file of this name would be git's own, in the folder that the templates lie in.
-_RENAMED = {"gitignore": ".gitignore", "github": ".github"}
+_RENAMED = {"gitignore": ".gitignore"}
 
 # As in the environments that come with Fairway: a key that lets nobody in.
 _NOBODYS_KEY = (
@@ -101,6 +102,7 @@ def project_files(settings: Settings) -> Iterator[tuple[Path, str]]:
             Path(*parts),
             re.sub(r"@([A-Z_]+)@", lambda match: replacements[match[1]], text),
         )
+    yield from workflows(settings.name)
 
 
 def write_project(folder: Path, settings: Settings) -> list[Path]:
@@ -125,8 +127,6 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
             with (folder / path).open("x", encoding="utf-8") as file:
                 made.append(folder / path)
                 file.write(text)
-            if text.startswith("#!"):
-                (folder / path).chmod(0o755)
     except OSError as error:
         for path in reversed(made):
             path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)

@@ -1,9 +1,10 @@
 """What Fairway looks at before anything is deployed: one rule a function.
 
 `check_environment` asks what was asked for, `check_stack` the Terraform that was made of
-it, `check_plan` what Terraform would do with it. Each answers with findings; none of them
-needs a network or credentials. A check can be ignored by its id, on the command line or
-under `checks:` in the environment file.
+it, `check_plan` what Terraform would do with it, and `check_job` what a job asks of its
+target. Each answers with findings; none of them needs a network or credentials. A check on
+an environment or its Terraform can be ignored by its id, on the command line or under
+`checks:` in the environment file.
 
 >>> [finding.id for finding in check_environment(environment)]  # doctest: +SKIP
 ['no-budget']
@@ -11,7 +12,7 @@ under `checks:` in the environment file.
 
 from fairway_core.checks.check import Check, Fault, Subject
 from fairway_core.checks.registry import all_checks, require_known
-from fairway_core.checks.running import check_environment, check_plan, check_stack
+from fairway_core.checks.running import check_environment, check_job, check_plan, check_stack
 from fairway_core.checks.subjects import Asked
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Subject",
     "all_checks",
     "check_environment",
+    "check_job",
     "check_plan",
     "check_stack",
     "require_known",

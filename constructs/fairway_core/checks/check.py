@@ -26,6 +26,7 @@ class Subject(StrEnum):
     ENVIRONMENT = "environment"
     TERRAFORM = "terraform"
     PLAN = "plan"
+    JOB = "job"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fairway_core.checks.check import REGISTERED, Check, Subject
+from fairway_core.checks.live import LIVE
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
     ),
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
     Subject.PLAN: ("changes", "dangers", "access"),
+    Subject.JOB: ("secrets", "nodes"),
 }
 """The modules that hold the rules, in the folder of their subject."""
 
@@ -46,7 +48,7 @@ def _place(check: Check) -> tuple[int, int]:
 
 def require_known(ids: Iterable[str]) -> None:
     """Raises UserError, with the nearest id, for one that no check has."""
-    known = [one.id for one in all_checks()]
+    known = [*(one.id for one in all_checks()), *LIVE]
     for id in ids:  # noqa: A001
         if id not in known:
             from fairway_core.spelling import did_you_mean

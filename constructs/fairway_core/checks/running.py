@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import Subject
 from fairway_core.checks.registry import all_checks
-from fairway_core.checks.subjects import EnvironmentSubject, PlanSubject
+from fairway_core.checks.subjects import EnvironmentSubject, JobSubject, PlanSubject
 
 if TYPE_CHECKING:
     import datetime
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairway_core.documents import Document
     from fairway_core.environment import Environment
     from fairway_core.findings import Finding, Location
+    from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
 
 
@@ -62,6 +63,22 @@ def check_plan(plan: Mapping[str, Any], *, allow: Collection[str] = ()) -> list[
     """
     subject = PlanSubject(plan.get("resource_changes", ()), frozenset(allow))
     return [finding for _, finding in _run(Subject.PLAN, subject, ())]
+
+
+def check_job(
+    job: Mapping[str, Any], target: Target, document: Document | None = None
+) -> list[Finding]:
+    """What the job checks find in a job, as plain data without defaults, on its target.
+
+    A line that may hold a secret is not shown.
+    """
+    found = []
+    for path, finding in _run(Subject.JOB, JobSubject(job, target), ()):
+        place = _line_of(path, document) if document else None
+        if place and finding.id == "secret-in-job":
+            place = replace(place, column=1, text="(not shown)", length=11)
+        found.append(replace(finding, location=place))
+    return found
 
 
 def _run(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_core.environment import Environment
+    from fairway_core.target import Target
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,11 @@ class PlanSubject:
 
     changes: Collection[Mapping[str, Any]]
     allow: Collection[str]
+
+
+@dataclass(frozen=True)
+class JobSubject:
+    """A job as plain data, with no more than its file says, and where it is to run."""
+
+    job: Mapping[str, Any]
+    target: Target

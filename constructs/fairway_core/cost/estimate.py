@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_core.cost.meters import HOURS_A_MONTH
@@ -130,6 +130,19 @@ def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
             ]
             found.append(Offer(part.resource, size, part.spot, costs[0], costs[1]))
     return found
+
+
+def known_elsewhere(
+    parts: Sequence[Part], prices: Prices, regions: Iterable[str]
+) -> tuple[str, int] | None:
+    """The region with the most priced parts, and their number; None where none has more."""
+    here = estimate(parts, prices).known[0]
+    found = [
+        (region, estimate([replace(part, region=region) for part in parts], prices).known[0])
+        for region in regions
+    ]
+    best = max(found, key=lambda each: each[1], default=None)
+    return best if best is not None and best[1] > here else None
 
 
 def _price(part: Part, prices: Prices) -> Price | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_core.diagram.boxes import MACHINES, target_of
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # Where machines are told what to mount.
 _START_UP = ("custom_data", "start_task")
+# Drawn around boxes, and not as boxes.
+_NETWORKS = ("subnet", "virtual_network")
 
 
 def arrows(terraform: Terraform, drawn: Drawn) -> Iterator[Arrow]:
@@ -70,18 +73,32 @@ def _roles(terraform: Terraform, drawn: Drawn) -> Iterator[Arrow]:
     """From identities to what they have a role on: one arrow a role, whatever its parts."""
     parts: dict[tuple[str, str, str], list[str]] = {}
     for grant in terraform.of("role_assignment"):
-        source = _principal(terraform, grant, drawn)
+        source, role = _principal(terraform, grant, drawn), _role(terraform, grant)
+        around = [one for one in terraform.argument(grant, "scope") if one.type in _NETWORKS]
+        if around:  # no box: it is drawn around others
+            _add_line(drawn, source, f"{role} on {around[0].name}")
+            continue
         target, part = _scope(terraform, grant, drawn)
-        role = text(grant.arguments.get("role_definition_name"))
-        if not role:
-            named = terraform.argument(grant, "role_definition_id")
-            role = named[0].name if named else "a role"
         listed = parts.setdefault((source.id, target.id, role), [])
         if part:
             listed.append(part)
     for (source_id, target_id, role), names in parts.items():
         label = f"{role}: {', '.join(names)}" if names else role
         yield Arrow(source_id, target_id, label)
+
+
+def _role(terraform: Terraform, grant: Resource) -> str:
+    """The role by its name in Azure, one of our own as it is called in Terraform."""
+    named = terraform.argument(grant, "role_definition_id")
+    own = named[0].address.name if named else "a role"
+    return text(grant.arguments.get("role_definition_name")) or own
+
+
+def _add_line(drawn: Drawn, node: Node, line: str) -> None:
+    """One more line in a box, which may be that of several resources."""
+    for resource, known in drawn.items():
+        if known.id == node.id and line not in known.lines:
+            drawn[resource] = replace(known, lines=(*known.lines, line))
 
 
 def _principal(terraform: Terraform, grant: Resource, drawn: Drawn) -> Node:

@@ -124,30 +124,27 @@ def waiting_line(stack: StackReview) -> Line:
 def reread_line(stack: StackReview) -> Line:
     """That Terraform lists drift in which no value differs."""
     count = f"{stack.reread} resource{'s' if stack.reread > 1 else ''}"
-    return [f"drift of {count} is in form only: no value differs"]
+    are = "are" if stack.reread > 1 else "is"
+    return [f"{count} {are} only read in another form than written, which is no drift"]
 
 
 def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
     """The difference, that of `most` resources, and where the prices are from."""
     known, changes = cost.known
     if not changes:
-        yield ["nothing that would change has a price by the hour"]
+        yield ["no change in what is paid for by the hour"]
         return
-    without = f", without what has no known price in {changes - known} of {changes} changes"
-    share = without if known < changes else ""
+    unknown = f"; in {changes - known} of {changes} changes parts have no known price"
+    share = unknown if known < changes else ""
     high, low = (_hour_and_month(x, cost.currency) for x in (cost.hourly, cost.hourly_at_minimum))
     where = "" if high == low else f" at the maximum of nodes, {low} at the minimum"
     yield [f"{high}{where}{share}"]
     for each in cost.changes[:most]:
         before, after = _amount(each.before), _amount(each.after)
         said = each.whole or each.before is None or each.after is None
-        rest = "" if said else ", and parts without a known price"
-        yield [
-            Given(each.address),
-            " ",
-            Given(each.what),
-            f": {before} → {after} {cost.currency} an hour{rest}",
-        ]
+        line: Line = [Given(each.address), f": {before} → {after} {cost.currency} an hour for "]
+        rest = "" if said else ", of which parts have no known price"
+        yield [*line, Given(each.what), rest]
     if most is not None and changes > most:
         yield [f"and {changes - most:,} more, see `--json`"]
     dates = sorted({(price.source, price.date.isoformat()) for price in cost.prices})
@@ -189,7 +186,9 @@ def _is_noise(change: Change, attribute: AttributeChange) -> bool:
 
 
 def _amount(amount: float | None) -> str:
-    return "unknown" if amount is None else f"{amount:,.4g}" if amount < 1000 else f"{amount:,.0f}"
+    if amount is None:
+        return "unknown"
+    return f"{amount:.2g}" if 0 < amount < 0.1 else f"{amount:,.2f}"
 
 
 def _difference(amount: float | None, currency: str) -> str:

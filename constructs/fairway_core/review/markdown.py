@@ -30,6 +30,9 @@ MARK = "<!-- fairway review -->"
 # Of what a comment lists, more than these nobody reads; what is destroyed is always told.
 _MOST_LINES = 200
 _ALWAYS_TOLD = (Action.DESTROY, Action.REPLACE)
+# What a reader should see without unfolding it, up to so many lines.
+_SHOWN = (Action.DESTROY, Action.REPLACE, Action.CHANGE)
+_MOST_SHOWN = 40
 
 # An underscore between letters, a dot and brackets stay: names of resources are full of them.
 _MEANT = re.compile(
@@ -39,7 +42,10 @@ _MEANT = re.compile(
 
 def markdown(review: Review) -> str:
     """The whole comment, which ends in a newline."""
-    return "\n".join([MARK, *_head(review), *_cost(review), *_stacks(review), *_end(review), ""])
+    whole = [MARK, *_head(review), *_cost(review), *_stacks(review), *_end(review), ""]
+    # One empty line, and never two.
+    pairs = zip(whole, [MARK, *whole], strict=False)
+    return "\n".join(line for line, before in pairs if line or before)
 
 
 def code(text: str) -> str:
@@ -62,7 +68,7 @@ def _written(line: Line) -> str:
 
 def _head(review: Review) -> Iterator[str]:
     lost = review.lost
-    yield "### Data would be lost" if lost else "### What Terraform would do"
+    yield "### ⛔ Data would be lost" if lost else "### What Terraform would do"
     yield ""
     yield f"{lines.summary(review).capitalize()}."
     if len(review.stacks) > 1:
@@ -72,19 +78,21 @@ def _head(review: Review) -> Iterator[str]:
     if review.losses:
         yield ""
     for change in review.losses:
-        word = "allowed" if change.address in review.allowed else "not allowed"
-        yield f"- ⛔ {DONE[change.action]} ({word}): {_written(_loss_line(change))}"
+        yield f"- {_written(_loss_line(change, allowed=change.address in review.allowed))}"
+    if lost:
+        yield from ("", "Where that is meant, each address has to be named: `--allow ADDRESS`.")
     for severity, mark in ((Severity.ERROR, "⛔"), (Severity.WARNING, "⚠️")):
         yield from _findings(review, severity, mark)
 
 
-def _loss_line(change: Change) -> Line:
+def _loss_line(change: Change, *, allowed: bool) -> Line:
     """The resource that holds data, and what forces it to be replaced, old → new."""
-    line: Line = [Given(change.address), " in ", Given(change.stack)]
-    for attribute in change.attributes:
-        if attribute.forces:
-            line += [", because of ", *lines.attribute_line(attribute)[:5]]
-    return line
+    line: Line = ["✔️ allowed: " if allowed else "⛔ ", Given(change.address)]
+    line += [f" would be {DONE[change.action]}, and what it holds lost"]
+    forced = [lines.attribute_line(each)[:5] for each in change.attributes if each.forces]
+    for number, attribute in enumerate(forced):
+        line += [", " if number else ", because of ", *attribute]
+    return [*line, " (", Given(change.stack), ")"]
 
 
 def _findings(review: Review, severity: Severity, mark: str) -> Iterator[str]:
@@ -112,7 +120,7 @@ def _cost(review: Review) -> Iterator[str]:
     first, *rest = (_written(line) for line in lines.cost_lines(review.cost, most=_MOST_LINES))
     yield from ("", f"**Cost:** {first}", "")
     if rest:
-        yield from _folded("by resource", [f"- {line}" for line in rest])
+        yield from _folded("cost by resource", [f"- {line}" for line in rest])
 
 
 def _stacks(review: Review) -> Iterator[str]:
@@ -133,14 +141,15 @@ def _stack(stack: StackReview) -> Iterator[str]:
             f"{len(stack.outputs)} output{'s' if len(stack.outputs) > 1 else ''}",
             [f"- {_written(lines.output_line(each))}" for each in stack.outputs],
         )
-    yield from _changes(stack.pending, "what the base would do already")
-    yield from _changes(stack.dropped, "what only the base would do")
+    yield from _changes(stack.pending, "what the base would do already", quiet=True)
+    yield from _changes(stack.dropped, "what only the base would do", quiet=True)
     yield from _changes(stack.drift, "changed outside of Terraform (drift)")
     if stack.reread:
         yield from (_written(lines.reread_line(stack)), "")
 
 
-def _changes(changes: Sequence[Change], title: str) -> Iterator[str]:
+def _changes(changes: Sequence[Change], title: str, *, quiet: bool = False) -> Iterator[str]:
+    """The changes under a title, folded where they are `quiet`, many, or only new resources."""
     body = []
     for number, change in enumerate(changes):
         if number >= _MOST_LINES and change.action not in _ALWAYS_TOLD:
@@ -151,11 +160,20 @@ def _changes(changes: Sequence[Change], title: str) -> Iterator[str]:
     if told < len(changes):
         body.append(f"- and {len(changes) - told:,} more, see `--json`")
     if body:
-        yield from _folded(f"{len(changes):,} {title}", body)
+        is_open = changes[0].action in _SHOWN and len(body) <= _MOST_SHOWN
+        yield from _folded(f"{len(changes):,} {title}", body, is_open=is_open and not quiet)
 
 
-def _folded(title: str, body: Iterable[str]) -> Iterator[str]:
-    yield from ("<details>", f"<summary>{title}</summary>", "", *body, "", "</details>", "")
+def _folded(title: str, body: Iterable[str], *, is_open: bool = False) -> Iterator[str]:
+    yield from (
+        "<details open>" if is_open else "<details>",
+        f"<summary>{title}</summary>",
+        "",
+        *body,
+        "",
+        "</details>",
+        "",
+    )
 
 
 def _end(review: Review) -> Iterator[str]:

@@ -13,9 +13,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairway_stacks.plan.options import add_common, allowed, run, say, tell
+from fairway_core.review.markdown import markdown
+from fairway_stacks.plan.options import add_common, allowed, program, run, say, tell
 from fairway_stacks.plan.planning import StackPlan, plan_folder, plan_live, plan_offline
-from fairway_stacks.plan.review import Reviewer
+from fairway_stacks.plan.review import (
+    Reviewer,
+    add_summary,
+    as_json,
+    exit_code,
+    write_report,
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -28,11 +35,16 @@ def main(arguments: list[str]) -> int:
         make = plan_offline if options.offline else plan_live
         with plan_folder(options.out) as folder:
             plans = make(options.environment, folder, say)
+            found = reviewer.review(plans)
             if options.report:
-                reviewer.report(plans, options.report)
-            if options.summary:
-                reviewer.summarize(plans, options.summary)
-            code = reviewer.show(plans, *_form(options))
+                write_report(found, options.report)
+            if options.summary:  # nothing where it is that of a variable which is not set
+                add_summary(found, Path(options.summary))
+            if options.markdown or options.json:
+                sys.stdout.write(markdown(found) if options.markdown else as_json(found))
+                code = exit_code(found)
+            else:
+                code = reviewer.show(plans)
         for error in filter(None, (plan.error for plan in plans)):
             code = code or error.exit_code
             tell(error)
@@ -52,13 +64,9 @@ def base_plans(given: str) -> list[str]:
     return [StackPlan(file.stem, file.with_suffix(".tfplan"), file).argument for file in files]
 
 
-def _form(options: argparse.Namespace) -> list[str]:
-    return [f"--{form}" for form in ("markdown", "json") if getattr(options, form)]
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="bin/plan", description=(__doc__ or "").partition("\n")[0]
+        prog=program("plan"), description=(__doc__ or "").partition("\n")[0]
     )
     add_common(parser)
     parser.add_argument(
@@ -77,9 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--report", metavar="DIR", type=Path, help="write review.md and review.json here"
     )
-    parser.add_argument(
-        "--summary", metavar="FILE", type=Path, help="add the review in Markdown to this file"
-    )
+    parser.add_argument("--summary", metavar="FILE", help="add the review in Markdown to this file")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print the review as Markdown")
     form.add_argument("--json", action="store_true", help="print the review as JSON")

@@ -13,16 +13,19 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_stacks.plan.options import add_common, allowed, run, say
+from fairway_stacks.plan.options import add_common, allowed, program, run, say
 from fairway_stacks.plan.planning import StackPlan, live_terraform, plan_folder, prepare_and_plan
 from fairway_stacks.plan.review import DATA_LOST, Reviewer
 from fairway_stacks.plan.stacks import StackFolder, synthesize, usual_folder
 from fairway_stacks.plan.terraform import Terraform, require
 
-_AGAIN = "plan again, and have that approved: bin/plan --report DIR"
+if TYPE_CHECKING:
+    from fairway_core.review.review import StackReview
+
+_AGAIN = f"plan again, and have that approved: {program('plan')} --report DIR"
 
 
 def main(arguments: list[str]) -> int:
@@ -32,6 +35,8 @@ def main(arguments: list[str]) -> int:
     def command() -> int:
         approved = read_approved(options.approved)
         require()
+        if options.outputs_file:
+            options.outputs_file.open("a").close()  # what cannot be written is told before
         stacks = synthesize(options.environment, usual_folder())
         outputs: dict[str, Any] = {}
         with plan_folder(None) as folder:
@@ -77,31 +82,30 @@ def _deploy(
         raise UserError.of("not-approved", f"{stack.name} was not approved: {why}", _AGAIN)
     say(f"{stack.name}: plan again")
     plan = prepare_and_plan(terraform, folder, lock=True)
-    facts, code = reviewer.facts([plan])
-    found = facts["stacks"][0]
-    if found["digest"] != known["digest"]:
+    found = reviewer.review([plan])
+    if found.stacks[0].digest != known["digest"]:
         reviewer.show([plan])
         message = f"{stack.name}: the plan is not the one that was approved; nothing of it was done"
         raise UserError.of("not-as-approved", message, _AGAIN)
-    if code == DATA_LOST:
+    if found.lost:
         reviewer.show([plan])
         message = f"{stack.name}: data would be lost; nothing of it was done"
         mend = "name each address that is meant: --allow ADDRESS, or FAIRWAY_ALLOW"
         raise UserError.of("data-loss", message, mend, exit_code=DATA_LOST)
-    _apply(stack.name, terraform, plan, found)
+    _apply(terraform, plan, found.stacks[0])
 
 
-def _apply(name: str, terraform: Terraform, plan: StackPlan, found: dict[str, Any]) -> None:
-    if not found["changes"] and not found["outputs"] and not found["drift"]:
-        say(f"{name}: as it should be")
+def _apply(terraform: Terraform, plan: StackPlan, found: StackReview) -> None:
+    if not found.changes and not found.outputs and not found.drift:
+        say(f"{found.stack}: as it should be")
         return
-    say(f"{name}: apply")
+    say(f"{found.stack}: apply")
     terraform.apply(plan.file)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="bin/deploy", description=(__doc__ or "").partition("\n")[0]
+        prog=program("deploy"), description=(__doc__ or "").partition("\n")[0]
     )
     add_common(parser)
     parser.add_argument(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError, format_finding
@@ -12,7 +13,16 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+_WRONG = 2
 _INTERRUPTED = 130
+_SCRIPTS = Path(__file__).resolve().parents[3] / "bin"
+
+
+def program(name: str) -> str:
+    """How `plan` or `deploy` is started: in the repository, or where the wheel is installed."""
+    if (_SCRIPTS / name).is_file():
+        return f"bin/{name}"
+    return "python -m fairway_stacks.plan" + (".deploy" if name == "deploy" else "")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -50,11 +60,20 @@ def tell(error: UserError) -> None:
 
 
 def run(command: Callable[[], int]) -> int:
-    """The exit code of a command; a user's error is printed as its findings."""
+    """The exit code of a command; a user's error is printed as its findings.
+
+    So is a file that cannot be written.
+    """
     try:
         return command()
     except UserError as error:
         tell(error)
         return error.exit_code
+    except OSError as error:
+        if error.filename is None:
+            raise
+        message = f"{error.filename}: {error.strerror}"
+        tell(UserError.of("cannot-write", message, "name another file or folder"))
+        return _WRONG
     except KeyboardInterrupt:
         return _INTERRUPTED

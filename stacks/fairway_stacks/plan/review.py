@@ -1,4 +1,4 @@
-"""`fairway review` as a program: the end of every plan."""
+"""The review of plans: the end of every plan, and what a deployment is held against."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_core.findings import UserError
+from fairway_core.cost.prices import prices_at_hand
+from fairway_core.review.facts import review_facts
+from fairway_core.review.markdown import markdown
+from fairway_core.review.plan import collector_paused, read_plan
+from fairway_core.review.review import review
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from fairway_core.review.review import Review
     from fairway_stacks.plan.planning import StackPlan
 
 DATA_LOST = 3
-_FAILED = 5
 
 # GitHub takes a summary of 1 MiB.
 _LONGEST = 1_000_000
@@ -31,45 +35,50 @@ class Reviewer:
     base: Sequence[str] = ()
     allow: Sequence[str] = ()
 
-    def show(self, plans: Sequence[StackPlan], *form: str) -> int:
-        """Prints the review to standard output, as text or in the given form; its exit code."""
-        return subprocess.run(self._command(plans, *form), check=False).returncode
+    def review(self, plans: Sequence[StackPlan]) -> Review:
+        """What the plans would do. Raises UserError where one of them is no plan."""
+        with collector_paused():
+            return review(
+                [read_plan(plan.argument) for plan in plans],
+                base=[read_plan(plan) for plan in self.base],
+                allow=self.allow,
+                prices=prices_at_hand(),
+            )
 
-    def text(self, plans: Sequence[StackPlan], form: str) -> tuple[str, int]:
-        """The review in the given form, and its exit code; UserError where there is none."""
-        done = subprocess.run(
-            self._command(plans, form), stdout=subprocess.PIPE, text=True, check=False
-        )
-        if done.returncode not in (0, DATA_LOST):
-            message = f"fairway review failed with exit code {done.returncode}"
-            raise UserError.of("no-review", message, exit_code=_FAILED)
-        return done.stdout, done.returncode
-
-    def facts(self, plans: Sequence[StackPlan]) -> tuple[dict[str, Any], int]:
-        """The review as plain data, and its exit code."""
-        text, code = self.text(plans, "--json")
-        found: dict[str, Any] = json.loads(text)
-        return found, code
-
-    def report(self, plans: Sequence[StackPlan], folder: Path) -> None:
-        """Writes review.md and review.json, in which no secret stands, into `folder`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for form, name in (("--markdown", "review.md"), ("--json", "review.json")):
-            (folder / name).write_text(self.text(plans, form)[0], encoding="utf-8")
-
-    def summarize(self, plans: Sequence[StackPlan], file: Path) -> None:
-        """Adds the review in Markdown to a file, such as that of a job's summary on GitHub."""
-        with file.open("a", encoding="utf-8") as stream:
-            stream.write(cut(self.text(plans, "--markdown")[0]))
-
-    def _command(self, plans: Sequence[StackPlan], *form: str) -> list[str]:
-        options = [*form]
+    def show(self, plans: Sequence[StackPlan]) -> int:
+        """Prints the review as `fairway review` does on a terminal; its exit code."""
+        options = []
         for plan in self.base:
             options += ["--base", plan]
         for address in self.allow:
             options += ["--allow", address]
         program = [sys.executable, "-P", "-m", "fairway_runner.cli", "review"]
-        return [*program, *(plan.argument for plan in plans), *options]
+        sys.stdout.flush()
+        command = [*program, *(plan.argument for plan in plans), *options]
+        return subprocess.run(command, check=False).returncode
+
+
+def exit_code(found: Review) -> int:
+    """3 where data would be lost and nobody said that it is meant."""
+    return DATA_LOST if found.lost else 0
+
+
+def as_json(found: Review) -> str:
+    """The review for programs, as `fairway review --json` prints it."""
+    return json.dumps(review_facts(found), indent=1) + "\n"
+
+
+def write_report(found: Review, folder: Path) -> None:
+    """Writes review.md and review.json, in which no secret stands, into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "review.md").write_text(markdown(found), encoding="utf-8")
+    (folder / "review.json").write_text(as_json(found), encoding="utf-8")
+
+
+def add_summary(found: Review, file: Path) -> None:
+    """Adds the review in Markdown to a file, such as that of a job's summary on GitHub."""
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(cut(markdown(found)))
 
 
 def cut(text: str, longest: int = _LONGEST) -> str:

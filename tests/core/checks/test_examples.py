@@ -17,6 +17,7 @@ from fairway_core.checks import (
     Subject,
     all_checks,
     check_environment,
+    check_job,
     check_plan,
     check_stack,
 )
@@ -25,6 +26,7 @@ from fairway_core.checks.examples import explain
 from fairway_core.checks.registry import RULES
 from fairway_core.environment import Environment
 from fairway_core.findings import Finding
+from fairway_core.target import NodeRange, SlurmAccess, Target
 
 TODAY = datetime.date(2026, 11, 21)
 
@@ -44,6 +46,16 @@ filesystems:
 clusters:
   pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
 """
+
+# Where the jobs of examples go.
+_SPOT = Target(
+    name="nd",
+    engine="slurm",
+    vm_size="Standard_ND96isr_H100_v5",
+    nodes=NodeRange(min=0, max=16),
+    spot=True,
+    slurm=SlurmAccess(host="h", user="u", partition="nd", shared="/data/fairway"),
+)
 
 
 def _yaml(text: str) -> Any:
@@ -67,6 +79,8 @@ def _findings(check: Check, example: str) -> list[Finding]:
             return check_stack(_tagged(fragment, check), _asked(check))
         case Subject.PLAN:
             return check_plan(fragment)
+        case Subject.JOB:
+            return check_job({"name": "train", "command": "true", **fragment}, _SPOT)
 
 
 def _asked(check: Check) -> Asked:

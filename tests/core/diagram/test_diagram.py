@@ -115,6 +115,28 @@ def test_roles_on_parts_of_one_account_are_one_arrow() -> None:
     assert _titles(picture) == {"lab-id", "…"}
 
 
+def test_a_role_on_a_subnet_is_a_line_of_its_identity_and_no_second_box() -> None:
+    grant = {
+        "principal_id": "${azurerm_user_assigned_identity.scheduler.principal_id}",
+        "role_definition_id": "${azurerm_role_definition.scaler.role_definition_resource_id}",
+    }
+    hub = {
+        "resource": {
+            "azurerm_virtual_network": {"vnet": {"name": "hub-vnet"}},
+            "azurerm_user_assigned_identity": {"scheduler": {"name": "hub-id"}},
+            "azurerm_role_definition": {"scaler": {"name": "hub-${substr(1)}"}},
+            "azurerm_role_assignment": {
+                "one": grant | {"scope": "${azurerm_virtual_network.vnet.id}"},
+                "two": grant | {"scope": "${azurerm_virtual_network.vnet.id}"},
+            },
+        }
+    }
+    picture = draw({"hub-network": hub}, "hub")
+    (identity,) = picture.nodes
+    assert identity.lines == ("identity", "scaler on hub-vnet")
+    assert picture.arrows == []
+
+
 @pytest.mark.parametrize(
     ("scope", "title"),
     [

@@ -332,6 +332,7 @@ class TestMarkdown:
         assert set(re.findall(r"<[^>]*>", outside)) <= {
             MARK,
             "<details>",
+            "<details open>",
             "</details>",
             "<summary>",
             "</summary>",
@@ -349,6 +350,30 @@ class TestMarkdown:
         for end in range(0, len(comment), 7):
             assert "@" not in comment[:end]
             assert "<img" not in comment[:end]
+
+    def test_what_changes_is_seen_at_once_and_what_is_new_or_long_is_folded(
+        self, make_plan: Any
+    ) -> None:
+        changed = [
+            (f"azurerm_subnet.a{n}", "update", {"name": "a"}, {"name": "b"}) for n in range(50)
+        ]
+        few = markdown(_review(make_plan("a", (GROUP, "create", None, {}), changed[0])))
+        assert "<details open>\n<summary>1 changed" in few
+        assert "<details>\n<summary>1 created" in few
+        assert "\n\n\n" not in few
+        many = markdown(_review(make_plan("b", *changed)))
+        assert "<details>\n<summary>50 changed" in many
+        base = [read_plan(f"c={make_plan('c', changed[0])}")]
+        already = markdown(review(base, base=base))
+        assert "<details>\n<summary>1 what the base" in already
+
+    def test_a_loss_that_is_allowed_says_so(self, make_plan: Any) -> None:
+        plan = read_plan(make_plan("a", (DISK, "delete", {"name": "a"})))
+        comment = markdown(review([plan], allow=[DISK]))
+        assert f"- ✔️ allowed: <code>{DISK}</code> would be destroyed, and what it" in comment
+        assert "--allow" not in comment
+        assert "⛔" not in comment
+        assert "--allow ADDRESS" in markdown(review([plan]))
 
     def test_names_of_resources_stay_readable(self) -> None:
         for name in ("azurerm_managed_disk.data[0]", 'module.a["b c"].azurerm_subnet.c'):
@@ -375,7 +400,7 @@ class TestMarkdown:
     def test_what_matters_most_comes_first(self, make_plan: Any) -> None:
         file = make_plan("a", (GROUP, "create", None, {}), (DISK, "delete", {"name": "a"}))
         lines = markdown(_review(file)).splitlines()
-        assert lines[:2] == [MARK, "### Data would be lost"]
+        assert lines[:2] == [MARK, "### ⛔ Data would be lost"]
         assert DISK in "\n".join(lines[:8])
 
 

@@ -64,6 +64,20 @@ check_infiniband() {
     [[ $limit == unlimited ]] || fault "locked memory is limited to $limit KiB, expected unlimited"
 }
 
+check_gpu_health() {
+    local table failed
+    # Not every image has it; and where the service nvidia-dcgm does not run, no table comes.
+    command -v dcgmi >/dev/null || return 0
+    table=$(timeout 300 dcgmi diag -r 1 2>/dev/null) || [[ $? != 124 ]] ||
+        fault "the GPUs' quick diagnosis (dcgmi diag -r 1) does not end"
+    # A row is a test and its result, "Fail" or "GPU3: Fail"; rows of one test may go without its name.
+    failed=$(awk -F '|' '
+        $2 ~ /[^ ]/ { test = $2; gsub(/^ +| +$/, "", test) }
+        $3 ~ /^ *(GPU[^:]*: *)?Fail( |$)/ && !seen[test]++ { tests = tests ", " test }
+        END { print substr(tests, 3) }' <<<"$table")
+    [[ -z $failed ]] || fault "the GPUs fail a quick diagnosis: $failed; see dcgmi diag -r 1"
+}
+
 check_directories() {
     local path free mounts=(/data)
     for path in "${mounts[@]}"; do
@@ -93,6 +107,7 @@ fault() {
 check_node() {
     check_gpus
     check_infiniband
+    check_gpu_health
     check_directories
     report checked ""
     return 0
@@ -101,7 +116,7 @@ check_node() {
 # Reads the reports of all nodes, and names each fault with its node.
 preflight() {
     local checks reports faults
-    checks="$(declare -f find_infiniband check_infiniband check_gpus check_directories report fault check_node); check_node"
+    checks="$(declare -f find_infiniband check_infiniband check_gpus check_gpu_health check_directories report fault check_node); check_node"
     # FAIRWAY_EACH_NODE is a command prefix of several words.
     # shellcheck disable=SC2086
     reports=$($FAIRWAY_EACH_NODE bash -uo pipefail -c "$checks" | sed -n 's/^.*fairway-preflight //p')

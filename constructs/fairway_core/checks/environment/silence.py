@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.checks.check import REGISTERED, Fault, Subject, check
+from fairway_core.checks.live import LIVE
 from fairway_core.findings import Severity
 from fairway_core.spelling import did_you_mean
 
@@ -22,7 +23,7 @@ def _ignored(subject: EnvironmentSubject) -> Iterator[Place]:
 
     all_checks()
     for index, id_ in enumerate(subject.environment.checks.ignore):
-        yield ("checks", "ignore", index), {"id": id_, "known": REGISTERED}
+        yield ("checks", "ignore", index), {"id": id_, "known": [*REGISTERED, *LIVE]}
 
 
 @check("unknown-check", Severity.ERROR, Subject.ENVIRONMENT, at=_ignored)

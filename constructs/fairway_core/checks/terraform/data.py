@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import holds_data, stands_inside_another
 from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.secret_text import secrets_in
 from fairway_core.checks.terraform.stack import blocks, referred
 from fairway_core.findings import Severity
 
@@ -135,14 +136,6 @@ def public_service(open_to_all: bool, reached: bool, asked: bool) -> Iterator[Fa
         yield Fault("nobody can reach this", "give it a private endpoint, or name a subnet")
 
 
-# What Azure's keys, tokens and private keys look like in text.
-_SECRETS = {
-    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
-    "an account key": re.compile(r"(?i)account_?key\s*[=:]\s*[\"']?[A-Za-z0-9+/]{40,}"),
-    "a shared access signature": re.compile(r"[?&]sig=[A-Za-z0-9%+/]{20,}"),
-    "a password": re.compile(r"(?im)^\s*(?:export\s+)?\w*(?:password|passwd)\s*[=:]\s*[^\s$#]"),
-}
-
 # Attributes whose value Terraform would keep in its state and show to whoever reads outputs.
 _SECRET_ATTRIBUTE = re.compile(
     r"azurerm_\w+\.[\w-]+(?:\[\d+\])?\."
@@ -190,8 +183,7 @@ def plain_secret(text: str) -> Iterator[Fault]:
           url: {value: "${azurerm_storage_account.storage.primary_blob_endpoint}"}
     """
     mend = "let the node's managed identity read it from the key vault"
-    for what, pattern in _SECRETS.items():
-        if pattern.search(text):
-            yield Fault(f"{what} stands here in plain text", mend)
+    for what in secrets_in(text):
+        yield Fault(f"{what} stands here in plain text", mend)
     if match := _SECRET_ATTRIBUTE.search(text):
         yield Fault(f"`{match[0]}` is a secret, and stands here for all to read", mend)

@@ -2,7 +2,9 @@
 
 Spot capacity is taken back with half a minute's notice, maintenance is told some minutes
 ahead. The node takes no new job, its jobs go back to the queue, which tells them so and
-gives them Slurm's KillWait; then Azure hears that it need not wait.
+gives them Slurm's KillWait; then Azure hears that it need not wait. A job of Fairway's is asked
+to go back by itself: it tells its program by the job's own signal, on all its nodes, and leaves
+it the job's own grace.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ _SECOND = 1.0
 # Of a notice, what is kept for telling Azure.
 _RESERVE = timedelta(seconds=3)
 _LONGEST = timedelta(minutes=2)
+# How the comments of Fairway's jobs begin, whose batch scripts know the signal.
+_OURS = "fairway "
 _NAME = re.compile(r"-N (\S+)")
 
 
@@ -69,9 +73,13 @@ def leave(settings: Settings, event: dict[str, Any]) -> None:
         # Slurm itself had it deleted: a node that is drained now would stay so as cloud.
         if not slurm.states(settings).get(name, frozenset()) & _DELETED:
             slurm.update_nodes(settings, [name], "drain", f"Azure: {kind}")
-            for job in _jobs(settings, name):
-                _requeue(settings, job)
+            jobs = _jobs(settings, name)
+            asked = [job for job, comment in jobs.items() if comment.startswith(_OURS)]
+            for job in jobs:
+                (_ask if job in asked else _requeue)(settings, job)
             _wait_for_jobs(settings, name, _deadline(event))
+            for job in set(asked) & set(_jobs(settings, name)):
+                _requeue(settings, job)
     except (slurm.CommandFailed, OSError) as error:
         _log.error("%s", error)
     try:
@@ -89,6 +97,16 @@ def node_name(settings: Settings) -> str:
     return found[1]
 
 
+def _ask(settings: Settings, job: str) -> None:
+    """Tells the job's batch script that its nodes are about to go."""
+    try:
+        slurm.run(settings, "scancel", "--batch", "--signal=USR2", job, timeout=10)
+        _log.info("job %s was asked to go back to the queue", job)
+    except slurm.CommandFailed as error:
+        _log.warning("%s", error)
+        _requeue(settings, job)
+
+
 def _requeue(settings: Settings, job: str) -> None:
     try:
         slurm.run(settings, "scontrol", "requeue", job, timeout=10)
@@ -98,11 +116,12 @@ def _requeue(settings: Settings, job: str) -> None:
         _log.warning("%s", error)
 
 
-def _jobs(settings: Settings, name: str) -> list[str]:
-    """The ids of the jobs on this node, each element of an array by its own."""
+def _jobs(settings: Settings, name: str) -> dict[str, str]:
+    """The comments of the jobs on this node by their ids, each element of an array by its own."""
     states = "running,configuring,suspended,completing"
-    text = slurm.run(settings, "squeue", "-h", "-w", name, "-t", states, "-o", "%A", timeout=10)
-    return sorted(set(text.split()))
+    text = slurm.run(settings, "squeue", "-h", "-w", name, "-t", states, "-o", "%A %k", timeout=10)
+    found = (line.partition(" ") for line in text.splitlines() if line.strip())
+    return {job: comment for job, _, comment in sorted(found)}
 
 
 def _wait_for_jobs(settings: Settings, name: str, deadline: datetime) -> None:

@@ -1,0 +1,1 @@
+"""Rules on a job and the target that it is sent to."""

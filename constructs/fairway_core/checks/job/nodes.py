@@ -1,0 +1,80 @@
+"""Rules on a job and the nodes that it gets."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog import vm_size, vm_sizes
+from fairway_core.catalog.cuda import least_cuda
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_core.catalog import VmSize
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import JobSubject
+
+# As in `pytorch:2.4.0-cuda12.4-cudnn9` and `nvidia/cuda:12.4.1-base`.
+_CUDA = re.compile(r"cuda[-:_]?(\d+)\.(\d+)", re.IGNORECASE)
+
+
+def _jobs(subject: JobSubject) -> Iterator[Place]:
+    job = subject.job
+    yield (
+        (),
+        {
+            "spot": subject.target.spot,
+            "nodes": job.get("nodes", 1),
+            "goes_on": bool(job.get("retries") and job.get("checkpoint")),
+        },
+    )
+
+
+@check("spot-without-checkpoint", Severity.WARNING, Subject.JOB, at=_jobs)
+def spot_without_checkpoint(spot: bool, nodes: int, goes_on: bool) -> Iterator[Fault]:
+    """Several Spot nodes, and a job that would begin anew when one of them is taken away.
+
+    The more nodes, the sooner that happens: all of them lose what they did.
+
+    Wrong:
+        nodes: 8
+
+    Right:
+        nodes: 8
+        retries: 10
+        checkpoint: {directory: "data:/checkpoints/train"}
+    """
+    if spot and nodes > 1 and not goes_on:
+        yield Fault(
+            f"the end of one of {nodes} Spot nodes ends the job, and what it did is lost",
+            "add `retries:` and `checkpoint:`, and resume from what FAIRWAY_CHECKPOINT_DIR holds",
+            ("nodes",),
+        )
+
+
+def _images(subject: JobSubject) -> Iterator[Place]:
+    container, name = subject.job.get("container"), subject.target.vm_size
+    if container and name in vm_sizes():
+        yield ("container", "image"), {"image": container["image"], "size": vm_size(name)}
+
+
+@check("old-cuda", Severity.ERROR, Subject.JOB, at=_images)
+def old_cuda(image: str, size: VmSize) -> Iterator[Fault]:
+    """A container whose tag names a CUDA that is older than the GPUs: it has no code for them.
+
+    Wrong:
+        container: {image: "pytorch/pytorch:1.11.0-cuda11.3-cudnn8-runtime"}
+
+    Right:
+        container: {image: "pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime"}
+    """
+    gpu, named = size.gpu, _CUDA.search(image)
+    least = least_cuda(gpu.architecture) if gpu else None
+    if gpu and least and named and (int(named[1]), int(named[2])) < least:
+        yield Fault(
+            f"CUDA {named[1]}.{named[2]} does not know the {gpu.model} of `{size.name}`",
+            f"take an image with CUDA {least[0]}.{least[1]} or newer",
+        )

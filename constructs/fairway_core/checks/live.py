@@ -1,0 +1,70 @@
+"""The checks that ask Azure: their ids, and what each looks at.
+
+The rules themselves stand with whoever asks: the core needs no network. Here they are known so
+that they can be ignored by their ids and explained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class LiveCheck:
+    """What a check says in one sentence, and what is read for it below the subscription."""
+
+    severity: Severity
+    text: str
+    reads: str
+
+
+LIVE: Mapping[str, LiveCheck] = {
+    "provider-not-registered": LiveCheck(
+        Severity.ERROR,
+        "A resource provider that is not registered: nothing of it can be made.",
+        "`providers/NAMESPACE`",
+    ),
+    "size-not-offered": LiveCheck(
+        Severity.ERROR,
+        "A VM size that the region does not have.",
+        "`providers/Microsoft.Compute/skus`",
+    ),
+    "size-restricted": LiveCheck(
+        Severity.ERROR,
+        "A VM size that this subscription may not use in the region or the zone.",
+        "`providers/Microsoft.Compute/skus`",
+    ),
+    "size-not-in-zone": LiveCheck(
+        Severity.ERROR,
+        "A VM size that the region has in other zones than the environment's.",
+        "`providers/Microsoft.Compute/skus`",
+    ),
+    "quota-too-small": LiveCheck(
+        Severity.ERROR,
+        "More vCPUs of a family, of Spot, of the region or of a Batch account than its quota.",
+        "`providers/Microsoft.Compute/locations/REGION/usages`, "
+        "`providers/Microsoft.Batch/batchAccounts`",
+    ),
+    "quota-in-use": LiveCheck(
+        Severity.WARNING,
+        "A quota that would do, of which others, or this environment, use a part already.",
+        "`providers/Microsoft.Compute/locations/REGION/usages`",
+    ),
+    "no-image-version": LiveCheck(
+        Severity.ERROR,
+        "An exact version of an image that the region does not have.",
+        "`providers/Microsoft.Compute/locations/REGION/publishers/…/versions`",
+    ),
+    "not-allowed": LiveCheck(
+        Severity.WARNING,
+        "Something of the above that you may not read: it is left out, and the rest goes on.",
+        "nothing more",
+    ),
+}
+"""By id."""

@@ -1,0 +1,198 @@
+"""`fairway init`: what it writes, with which names, and that it never writes over anything."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fairway_core.documents import load
+from fairway_core.environment import load_environment
+from fairway_core.findings import UserError
+from fairway_runner.cli import Commands, app
+from fairway_runner.starter import Settings, write_project
+from fairway_runner.starter.project import name_from
+from fairway_runner.targets import Project
+
+if TYPE_CHECKING:
+    from typer.testing import Result
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without a key, and an empty folder to stand in."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home/.ssh").mkdir(parents=True)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "home"
+
+
+def _init(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["init", *arguments])
+
+
+def _files(folder: Path = Path()) -> list[str]:
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+
+
+def test_a_project_is_whole(home: Path) -> None:
+    done = _init("lab")
+    assert done.exit_code == 0, done.output
+    assert {
+        ".gitignore",
+        "README.md",
+        "cdktf.json",
+        "environments/lab.yaml",
+        "fairway.yaml",
+        "jobs/classify/job.yaml",
+        "jobs/classify/train.py",
+        "requirements.txt",
+    } <= set(_files(Path("lab")))
+    for file in _files(Path("lab")):
+        assert f"lab/{file}" in done.output
+        text = Path("lab", file).read_text()
+        assert not any(f"@{name}@" in text for name in ("NAME", "LOCATION", "VERSION", "KEYS"))
+    assert json.loads(Path("lab/cdktf.json").read_text())["app"] == "fairway synth"
+    assert load_environment(Path("lab/environments/lab.yaml")).name == "lab"
+    (local,) = load(Path("lab/fairway.yaml"), Project).targets
+    assert local.mounts == {"data": "data"}
+
+
+def test_names_and_regions_are_taken_as_given(home: Path) -> None:
+    assert _init("--name", "vision", "--location", "swedencentral").exit_code == 0
+    environment = load_environment(Path("environments/vision.yaml"))
+    assert (environment.name, environment.location) == ("vision", "swedencentral")
+
+
+def test_the_users_own_key_is_let_in(home: Path) -> None:
+    comment = 'me: "quoted" # and more'
+    (home / ".ssh/id_ed25519.pub").write_text(f"{KEY} {comment}\n")
+    assert _init("lab").exit_code == 0
+    text = Path("lab/environments/lab.yaml").read_text()
+    assert "Nobody has the private half" not in text
+    assert load_environment(Path("lab/environments/lab.yaml")).access.ssh_keys == (
+        f"{KEY} {comment}",
+    )
+
+
+def test_without_a_key_nobody_is_let_in_and_the_file_says_so(home: Path) -> None:
+    assert _init("lab").exit_code == 0
+    assert "Nobody has the private half" in Path("lab/environments/lab.yaml").read_text()
+
+
+def test_what_is_there_is_listed_and_nothing_is_written(home: Path) -> None:
+    Path("cdktf.json").write_text("mine")
+    Path("README.md").symlink_to("nowhere")
+    with pytest.raises(UserError) as error:
+        write_project(Path(), Settings("lab", "westeurope"))
+    assert error.value.exit_code == 2
+    (finding,) = error.value.findings
+    assert "cdktf.json" in finding.message
+    assert "README.md" in finding.message
+    assert "fairway.yaml" not in finding.message
+    assert Path("cdktf.json").read_text() == "mine"
+    assert sorted(entry.name for entry in Path().iterdir()) == ["README.md", "cdktf.json"]
+
+
+def test_other_files_are_left_alone(home: Path) -> None:
+    Path("LICENSE").write_text("mine")
+    Path("jobs").mkdir()
+    Path("jobs/other.yaml").write_text("mine")
+    assert _init("--name", "lab").exit_code == 0
+    assert Path("LICENSE").read_text() == Path("jobs/other.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("name", "listed"), [("jobs", "jobs"), ("lab", "lab")])
+def test_a_file_in_the_place_of_a_folder_is_listed(home: Path, name: str, listed: str) -> None:
+    Path(name).write_text("mine")
+    folder = Path("lab") if name == "lab" else Path()
+    with pytest.raises(UserError, match=f"there already: {listed};"):
+        write_project(folder, Settings("lab", "westeurope"))
+    assert _files() == [name]
+
+
+def test_a_folder_that_takes_nothing_is_left_as_it_was(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("lab").mkdir()
+    opened = Path.open
+
+    def full(self: Path, *arguments: Any, **options: Any) -> Any:
+        if self.name == "job.yaml":
+            raise OSError(28, "No space left on device", str(self))
+        return opened(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(UserError, match="No space left on device; nothing was written"):
+        write_project(Path("lab"), Settings("lab", "westeurope"))
+    assert not list(Path("lab").iterdir())
+
+
+def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+
+    def slow(self: Path, *arguments: Any, **options: Any) -> Any:
+        if self.name == "fairway.yaml" and not self.exists():
+            with opened(self, "w") as file:
+                file.write("another's")
+        return opened(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", slow)
+    with pytest.raises(UserError, match="File exists; nothing was written"):
+        write_project(Path(), Settings("lab", "westeurope"))
+    assert _files() == ["fairway.yaml"]
+    assert Path("fairway.yaml").read_text() == "another's"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "mend"),
+    [
+        (("--name", "A"), "--name: `A` cannot start", "2 to 12"),
+        (("--location", "West Europe"), "--location: `West Europe`", "did you mean `westeurope`?"),
+    ],
+)
+def test_what_azure_refuses_is_refused(
+    home: Path, arguments: tuple[str, ...], message: str, mend: str
+) -> None:
+    done = _init(*arguments)
+    assert isinstance(done.exception, UserError)
+    (finding,) = done.exception.findings
+    assert message in finding.message
+    assert mend in finding.mend
+    assert not _files()
+
+
+def test_the_readme_names_commands_that_exist(home: Path) -> None:
+    assert _init("--name", "lab").exit_code == 0
+    lines = Path("README.md").read_text().splitlines()
+    commands = [shlex.split(line, comments=True)[1:] for line in lines if "    fairway " in line]
+    assert len(commands) > 5
+    for name, *arguments in commands:
+        command = Commands.imported(name)
+        if hasattr(command, "commands"):
+            name, *arguments = arguments
+            command = command.commands[name]
+        command.make_context(name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("lab", "lab"),
+        ("My Vision_Lab-2026", "my-vision-la"),
+        ("2026-runs", "runs"),
+        ("x", "lab"),
+        ("Straße", "stra-e"),
+        ("日本", "lab"),
+        ("twelve-lett-and", "twelve-lett"),
+    ],
+)
+def test_an_environment_is_called_like_its_folder(folder: str, name: str) -> None:
+    assert name_from(Path("/home") / folder) == name
