@@ -60,7 +60,10 @@ class Commands(LazyGroup):
         "pool": "Ask a target for another number of nodes.",
         "ssh": "Open a shell on a node of a target, or run a command there.",
         "tunnel": "Bring a port of a run's main host to this machine, such as TensorBoard's 6006.",
-        "schedule": "Start a job again and again without this machine, or list, disable, enable, delete that.",
+        "schedule": (
+            "Start a job again and again without this machine, or list, disable, enable, "
+            "delete that."
+        ),
         "data": "Copy files to and from the storage of a target, and from there to its nodes.",
         "clean": "Remove runs that have ended, with their logs, outputs and checkpoints.",
         "init": "Begin a project: an environment, a job, and what deploys and checks them.",

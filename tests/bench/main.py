@@ -10,11 +10,18 @@ from pathlib import Path
 import batch
 import jobs
 import review
+import slurm
 import synthesis
 from rich.console import Console
 from rich.table import Table
 
-BENCHMARKS = [*synthesis.BENCHMARKS, *jobs.BENCHMARKS, *review.BENCHMARKS, *batch.BENCHMARKS]
+BENCHMARKS = [
+    *synthesis.BENCHMARKS,
+    *jobs.BENCHMARKS,
+    *review.BENCHMARKS,
+    *batch.BENCHMARKS,
+    *slurm.BENCHMARKS,
+]
 
 
 def main() -> int:

@@ -54,7 +54,8 @@ def service(lab: Lab, munge: Path) -> Iterator[Settings]:
         first_file=str(lab.folder / "first"),
         munge_key=str(lab.folder / "munge.key"),
         restart_munge=["touch", str(lab.folder / "munge-restarted")],
-        set_host_name=["touch", str(lab.folder / "host")],
+        # The name is appended, as to hostnamectl.
+        set_host_name=["sh", "-c", 'echo "$1" >"$0"', str(lab.folder / "host")],
         start=["touch", str(lab.folder / "slurmd-started")],
     )
     settings = load(str(lab.folder / "settings.json"))
@@ -152,7 +153,8 @@ class TestClaims:
         options = (lab.folder / "name").read_text()
         assert options == 'SLURMD_OPTIONS="-N nd-0 --conf-server 127.0.0.1:6817"\n'
         assert (lab.folder / "first").read_text() == 'SLURMD_FIRST="-b"\n'
-        for happened in ("munge-restarted", "host", "slurmd-started"):
+        assert (lab.folder / "host").read_text() == "nd-0\n"
+        for happened in ("munge-restarted", "slurmd-started"):
             assert (lab.folder / happened).exists()
         (lab.folder / "munge-restarted").unlink()
         assert lab.run("node").returncode == 0

@@ -8,15 +8,12 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from azure.storage.blob import ContainerClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from conftest import Batch, Gate, Pipe
-
-    from fairway_simulator.batch import StorageAccess
 
 
 class TestDigits:
@@ -102,57 +99,6 @@ class TestTheContract:
         assert "the setup failed on this node with exit code 17" in printed
         [run] = batch.runs()
         assert batch.run(run).status["reason"] == "the setup failed with exit code 17"
-
-
-class TestInputs:
-    """Data from storage."""
-
-    @pytest.mark.parametrize("stage", ["scratch", "shared"])
-    def test_blobs_are_there_before_the_task(
-        self, batch: Batch, storage: StorageAccess, stage: str
-    ) -> None:
-        place = f"{batch.fairway.folder.name}/words"
-        container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
-        for name in ("a", "deep/b"):
-            container.upload_blob(f"{place}/{name}", f"{name}\n")
-        job = batch.fairway.job(
-            "cd $FAIRWAY_INPUT_WORDS && cat a deep/b",
-            template="plain",
-            inputs={"words": {"from": f"datasets:{place}", "stage": stage}},
-        )
-        code, printed = batch.watch(job)
-        assert code == 0, printed
-        assert "a\ndeep/b\n" in printed
-        shared = batch.fairway.folder / "data" / "fairway" / "inputs" / "datasets" / place / "a"
-        assert shared.exists() is (stage == "shared")
-
-    def test_they_go_where_the_job_says(self, batch: Batch, storage: StorageAccess) -> None:
-        place = f"{batch.fairway.folder.name}/imagenet"
-        container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
-        container.upload_blob(f"{place}/train/1.jpg", "an image\n")
-        staged = {"from": f"datasets:{place}", "stage": "shared", "to": "data:/sets/imagenet"}
-        job = batch.fairway.job(
-            "cat $FAIRWAY_INPUT_DATA/train/1.jpg", template="plain", inputs={"data": staged}
-        )
-        code, printed = batch.watch(job)
-        assert code == 0, printed
-        assert "an image\n" in printed
-        image = batch.fairway.folder / "data" / "sets" / "imagenet" / "train" / "1.jpg"
-        assert image.read_text() == "an image\n"
-
-    def test_data_is_staged_by_a_job_on_the_pool(
-        self, batch: Batch, storage: StorageAccess
-    ) -> None:
-        place = f"{batch.fairway.folder.name}/staged"
-        container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
-        container.upload_blob(f"{place}/a/b", "staged\n")
-        words = ("data", "stage", "batch-sim", f"datasets:{place}", "data:/staged", "--watch")
-        batch.ok(*words)
-        staged = batch.fairway.folder / "data" / "staged" / "a" / "b"
-        assert staged.read_text() == "staged\n"
-        before = staged.stat().st_mtime_ns
-        batch.ok(*words)
-        assert staged.stat().st_mtime_ns == before, "what is there is not copied again"
 
 
 class TestFailures:

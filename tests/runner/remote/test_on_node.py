@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ class Node:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        self.strays: list[int] = []
         self.say(channel.Command(argv, str(folder), dict(os.environ)).line())
 
     def say(self, line: bytes) -> None:
@@ -59,6 +61,9 @@ def started() -> Iterator[list[Node]]:
     yield nodes
     for node in nodes:
         node.process.kill()
+        for stray in node.strays:
+            with suppress(ProcessLookupError):
+                os.kill(stray, signal.SIGKILL)
         node.process.communicate()
 
 
@@ -116,6 +121,7 @@ def test_a_side_that_is_gone_ends_the_command(
     """All of it, also what has left its session."""
     node = run(started, tmp_path, "setsid sleep 600 & echo $!; sleep 600")
     stray = int(node.hear())
+    node.strays.append(stray)
     if how == "hangs up":
         node.hang_up()
     assert node.process.wait(30) == channel.LOST

@@ -81,7 +81,7 @@ class Calls:
         `what` says in a message what was asked: `the list of jobs`.
         """
         end = time.monotonic() + self.deadline
-        wait, tokens = _FIRST_WAIT, 0
+        wait, tokens, dated = _FIRST_WAIT, 0, False
         while True:
             self.tries += 1
             began = time.monotonic()
@@ -91,9 +91,11 @@ class Calls:
                 if isinstance(error, ClientAuthenticationError) and self.has_token and tokens < 2:
                     tokens += 1  # it ran out on the way: the next request has a new one
                     continue
-                if self.skew == 0 and abs(_skew(error)) > _SKEW and _facts(error)[0] in (401, 403):
-                    self.skew = _skew(error)  # the same again, dated as the service would
-                    continue
+                if self.skew is not None and not dated and abs(_skew(error)) > _SKEW:
+                    dated = _facts(error)[0] in (401, 403)
+                    if dated:  # the same again, dated as the service would
+                        self.skew = _skew(error)
+                        continue
                 if not _is_transient(error) or (_unknown_name(error) and self._is_lost(end)):
                     raise self._refused(what, error) from None
                 self.failures += 1

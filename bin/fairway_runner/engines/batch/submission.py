@@ -194,6 +194,7 @@ class Submission:
         """Adds tasks, many requests at a time."""
         chunks = _chunks(specs)
         stopped = self.account.calls.stopped
+        stopped.clear()
         with ThreadPoolExecutor(_THREADS) as pool:
             waiting = [pool.submit(self._add_chunk, job_id, chunk) for chunk in chunks]
             try:

@@ -114,8 +114,12 @@ class Watcher:
     def _unprepared(self, job: Mapping[str, Any], *, ended: bool) -> dict[str, Any]:
         """What is to be said of a run that no node could be prepared for, which is ended."""
         why, all_nodes = unprepared(self.account, str(job["id"]))
-        if all_nodes and not ended:
-            self.account.terminate_job(str(job["id"]), states.UNPREPARED)
+        if all_nodes and str(job["state"]).lower() == "active":
+            try:
+                self.account.terminate_job(str(job["id"]), states.UNPREPARED)
+            except ServiceError as error:
+                if not error.exists_already:  # somebody else has seen it too
+                    raise
         if not why:
             return {}
         return {"reason": why, "state": "failed"} if ended else {"reason": why}

@@ -41,6 +41,13 @@ class Served:
         """Where its processes are."""
         return {self.process.pid} | processes.sessions_with(self.mark.__eq__)
 
+    def end(self, grace: float) -> None:
+        """Ends all of it."""
+        processes.end(self.sessions(), grace)
+        # Also what made a session of its own just then.
+        while left := [each for each in self.sessions() if processes.members({each})]:
+            processes.kill(left)
+
     def obey(self, line: bytes) -> None:
         """Does what the other side says."""
         word, _, name = line.decode().strip().partition(" ")
@@ -66,21 +73,17 @@ def serve(served: Served) -> int:
                 data = os.read(0, 65536)
                 heard = time.monotonic()
                 if not data:
-                    processes.end(served.sessions(), _GRACE)
+                    served.end(_GRACE)
                     return channel.LOST
                 *lines, part = (part + data).split(b"\n")
                 for line in lines:
                     served.obey(line)
             elif time.monotonic() - heard > channel.SILENCE:
-                processes.end(served.sessions(), _GRACE)
+                served.end(_GRACE)
                 return channel.LOST
-    processes.end(served.sessions() & _alive(served), _STRAY_GRACE)
+    served.end(_STRAY_GRACE)
     code = 128 - code if code < 0 else code
     return channel.NOT_LOST if code == channel.LOST else code
-
-
-def _alive(served: Served) -> set[int]:
-    return {session for session in served.sessions() if processes.members({session})}
 
 
 def _first_line() -> bytes:
