@@ -11,6 +11,7 @@ import batch
 import jobs
 import review
 import slurm
+import ssh
 import synthesis
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +22,7 @@ BENCHMARKS = [
     *review.BENCHMARKS,
     *batch.BENCHMARKS,
     *slurm.BENCHMARKS,
+    *ssh.BENCHMARKS,
 ]
 
 

@@ -244,6 +244,42 @@ def test_inputs_are_staged_and_secrets_read_on_the_nodes(fairway: Any, cluster: 
                 assert b"hunter2-secret" not in path.read_bytes(), path
 
 
+def test_data_is_staged_to_a_mount_once(fairway: Any, cluster: SshCluster, tmp_path: Path) -> None:
+    """By `fairway data stage`; again, it copies only what has changed in storage."""
+    data = tmp_path / "data"
+    data.mkdir()
+    blobs = {"words/a": b"alpha", "words/sub/b": b"beta"}
+    with running(Services(blobs=blobs)) as services:
+        host = cluster.hosts["n1"]
+        host.kill()
+        host.environment = {**host.environment, "FAIRWAY_METADATA_URL": services.url}
+        host.start()
+        storage = {"account_url": services.url, "containers": [CONTAINER]}
+        mounts = {"data": str(data)}
+        target = cluster.target(storage=storage, mounts=mounts)
+        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        stage = ("data", "stage", "pair", f"{CONTAINER}:words/", "data:/words", "--watch")
+        for _ in range(2):
+            done = fairway(*stage)
+            assert done.returncode == 0, done.stdout + done.stderr
+        assert (data / "words" / "sub" / "b").read_bytes() == b"beta"
+        copied = [path for path in services.requests if "/words/" in path and "comp=" not in path]
+        assert len(copied) == 2
+        nowhere = fairway("data", "stage", "pair", f"{CONTAINER}:none/", "data:/none", "--watch")
+        assert nowhere.returncode != 0
+        assert "there is nothing at" in nowhere.stdout
+    for words, message in (
+        (("pair", f"{CONTAINER}:words/", "scratch:/words"), "no mount `scratch`"),
+        (("pair", "nothing:words/", "data:/words"), "no storage container `nothing`"),
+        (("pair", "words", "data:/words"), "write CONTAINER:PATH"),
+        (("pair", f"{CONTAINER}:words/", "words"), "write MOUNT:PATH"),
+        (("local", f"{CONTAINER}:words/", "data:/words"), "has no storage account"),
+    ):
+        refused = fairway("data", "stage", *words)
+        assert refused.returncode == 2, words
+        assert message in refused.stderr
+
+
 def test_a_port_of_a_node_that_only_listens_to_itself_comes_here(
     fairway: Any, cluster: SshCluster, signs: Any
 ) -> None:
