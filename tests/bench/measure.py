@@ -62,7 +62,12 @@ class Benchmark:
 
     def result(self, pair: Pair) -> float:
         """What is held against the limit."""
-        return {"s more": pair.ours - pair.reference, "MiB": pair.ours}.get(self.unit, pair.ratio)
+        match self.unit:
+            case "s more":
+                return pair.ours - pair.reference
+            case "MiB":
+                return pair.ours
+        return pair.ratio
 
 
 def side_by_side(

@@ -225,8 +225,6 @@ class SlurmCluster:
             "OMPI_MCA_mpi_yield_when_idle": "1",
             "OMPI_MCA_pml": "ob1",
             "PRTE_MCA_hwloc_default_binding_policy": "none",
-            # MPICH's transport gives up early where ranks wait for a core to answer on.
-            "UCX_TCP_MAX_CONN_RETRIES": "250",
         }
         variables |= self.variables
         if os.geteuid() == 0:

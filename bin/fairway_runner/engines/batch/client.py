@@ -246,8 +246,12 @@ class Account:
 
 def token_credential() -> TokenCredential:
     """Whoever is logged in on this machine, or the machine's own identity."""
+    import logging
+
     from azure.identity import DefaultAzureCredential
 
+    # It would print each way in that it has tried; what is refused is said in one message.
+    logging.getLogger("azure").addHandler(logging.NullHandler())
     return DefaultAzureCredential()
 
 
