@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.engine import nobody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from fairway_runner.engines.engine import Arrived
     from fairway_runner.run_store import Run
 
 
@@ -27,14 +29,22 @@ class Fetched:
     unchanged: int
 
 
-def fetch(run: Run, folder: Path, task: int | None = None, *, force: bool = False) -> Fetched:
+def fetch(
+    run: Run,
+    folder: Path,
+    task: int | None = None,
+    *,
+    force: bool = False,
+    arrived: Arrived = nobody,
+) -> Fetched:
     """Copies the outputs and logs of all tasks, or of one, to `<folder>/<task>/`.
 
     Each file appears as a whole. A file that is there and is the same stays; UserError, with
-    nothing copied, where one is different, unless `force` says to replace it.
+    nothing copied, where one is different, unless `force` says to replace it. `arrived` is
+    told how many files of how many have come from elsewhere.
     """
     tasks = range(run.record.tasks) if task is None else [_existing(run, task)]
-    run.engine.collect(run, tasks)
+    run.engine.collect(run, tasks, arrived)
     wanted = [(source, name) for index in tasks for source, name in _kept(run, index)]
     if task is None and (run.folder / "setup" / "log.txt").exists():
         wanted.insert(0, (run.folder / "setup" / "log.txt", "setup/log.txt"))

@@ -29,10 +29,12 @@ def command(
     """
     from fairway_runner.fetching import fetch
     from fairway_runner.run_store import RunStore
+    from fairway_runner.ui.transfer import shown_files
 
     found = RunStore.here().find(run)
     found.refresh(logs=True)
-    fetched = fetch(found, to or Path(found.id), task, force=force)
+    with shown_files(found.id, quiet=json_) as arrived:
+        fetched = fetch(found, to or Path(found.id), task, force=force, arrived=arrived)
     if json_:
         facts = {"folder": str(fetched.folder), "files": fetched.files, "bytes": fetched.size}
         print(json.dumps({**facts, "unchanged": fetched.unchanged}, indent=1))

@@ -7,6 +7,7 @@ reads states, logs and outputs reads files, and need not know of engines.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 
 # How long a service may fail before a command gives up, in seconds.
 DEADLINE = 600.0
+
+
+Arrived = Callable[[int, int], None]
+
+
+def nobody(done: int, of: int) -> None:
+    """Tells nobody how many files have arrived."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +98,11 @@ class Engine(Protocol):
     def wait(self, run: Run) -> None:
         """Returns when the run has ended, or is lost."""
 
-    def collect(self, run: Run, tasks: Sequence[int]) -> None:
-        """Brings the outputs that these tasks have kept into the run's folder."""
+    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+        """Brings the outputs that these tasks have kept into the run's folder.
+
+        `arrived` is told how many files of how many are there, where they come one by one.
+        """
 
     def cancel(self, run: Run) -> None:
         """Ends a run early and waits until it has; one that has ended stays as it is."""

@@ -1,4 +1,4 @@
-"""Bytes on their way: a bar on a terminal, nothing elsewhere."""
+"""Bytes and files on their way: a bar on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_runner.data.transfer import Report
+    from fairway_runner.engines.engine import Arrived
 
 
 @contextmanager
@@ -44,3 +45,18 @@ def shown(title: str, size: int, *, quiet: bool = False) -> Iterator[Report]:
                 progress.update(bar, advance=count)
 
         yield report
+
+
+@contextmanager
+def shown_files(title: str, *, quiet: bool = False) -> Iterator[Arrived]:
+    """A function that is told how many files of how many have arrived."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _, __: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(file=sys.stderr)) as progress:
+        bar = progress.add_task(title, total=None, visible=False)
+        yield lambda done, of: progress.update(bar, completed=done, total=of, visible=True)

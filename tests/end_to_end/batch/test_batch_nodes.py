@@ -212,6 +212,8 @@ class TestNodes:
         ]
         assert "drained" in drained["reason"]
         batch.ok("nodes", "resume", "batch-sim", name)
+        batch.ok("nodes", "reimage", "batch-sim", name)
+        batch.service.wait_for_node(name, "idle")
         batch.ok("nodes", "reboot", "batch-sim", name)
         done = batch.fairway.within("nodes", "reboot", "batch-sim", "tvm-nobody")
         assert done.returncode == 2

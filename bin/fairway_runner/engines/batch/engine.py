@@ -17,7 +17,7 @@ from fairway_runner.engines.batch.node_actions import NodeActions
 from fairway_runner.engines.batch.storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.batch.watching import Watcher
-from fairway_runner.engines.engine import DEADLINE
+from fairway_runner.engines.engine import DEADLINE, nobody
 from fairway_runner.engines.local.records import read_json, write_json
 from fairway_runner.run_records import FINAL_STATES
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
     from fairway_core.target import Target
-    from fairway_runner.engines.engine import Node
+    from fairway_runner.engines.engine import Arrived, Node
     from fairway_runner.job import Job
     from fairway_runner.run_store import Run, RunStore
 
@@ -118,12 +118,12 @@ class BatchEngine:
                 raise UserError.of("cut-off-submission", f"{run.id} was not submitted: {reason}")
             time.sleep(self.pause)
 
-    def collect(self, run: Run, tasks: Sequence[int]) -> None:
+    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Copies what is new in storage, and what is left of the logs."""
         from fairway_runner.engines.batch.outputs import collect
 
         self.refresh([run], logs=True)
-        collect(run, self.storage, tasks)
+        collect(run, self.storage, tasks, arrived)
 
     def cancel(self, run: Run) -> None:
         """Terminates the run's job; a submission that was cut off has nothing more coming."""

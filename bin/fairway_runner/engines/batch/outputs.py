@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.storage import OUTPUTS
+from fairway_runner.engines.engine import nobody
 from fairway_runner.engines.local.records import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.engine import Arrived
     from fairway_runner.run_store import Run
 
 _FACTS = "outputs.json"
 _FOLDER = "outputs/"
 
 
-def collect(run: Run, storage: Storage, tasks: Sequence[int]) -> int:
+def collect(run: Run, storage: Storage, tasks: Sequence[int], arrived: Arrived = nobody) -> int:
     """Copies what is new or has changed; returns how many files that were."""
     known = read_json(run.folder / _FACTS)
     wanted: list[tuple[str, str, Path]] = []
@@ -43,8 +45,10 @@ def collect(run: Run, storage: Storage, tasks: Sequence[int]) -> int:
 
     try:
         with ThreadPoolExecutor(CONCURRENCY) as pool:
-            for done in [pool.submit(bring, *each) for each in wanted]:
+            started = [pool.submit(bring, *each) for each in wanted]
+            for count, done in enumerate(as_completed(started), start=1):
                 done.result()
+                arrived(count, len(wanted))
     finally:
         if wanted:
             write_json(run.folder / _FACTS, dict(known))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.engine import DEADLINE, Node, unsupported
+from fairway_runner.engines.engine import DEADLINE, Node, nobody, unsupported
 from fairway_runner.engines.local import machine
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
     from fairway_core.target import Target
+    from fairway_runner.engines.engine import Arrived
     from fairway_runner.job import Job
     from fairway_runner.run_store import Run, RunStore
 
@@ -104,7 +105,7 @@ class LocalEngine:
         """Until nobody holds the run's lock any more."""
         run.await_lock()
 
-    def collect(self, run: Run, tasks: Sequence[int]) -> None:
+    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Nothing: the outputs are there."""
 
     def cancel(self, run: Run) -> None:

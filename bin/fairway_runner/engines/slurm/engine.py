@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.engine import DEADLINE, Node, unsupported
+from fairway_runner.engines.engine import DEADLINE, Node, nobody, unsupported
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.place import Place
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
     from fairway_core.target import SlurmAccess, Target
+    from fairway_runner.engines.engine import Arrived
     from fairway_runner.job import Job
     from fairway_runner.run_store import Run, RunStore
 
@@ -149,7 +150,7 @@ class SlurmEngine:
             time.sleep(self.pause)
             self.refresh([run])
 
-    def collect(self, run: Run, tasks: Sequence[int]) -> None:
+    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Copies the outputs from the shared folder."""
         self.mirror.collect(run, tasks)
 

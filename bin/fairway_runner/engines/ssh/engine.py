@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
-from fairway_runner.engines.engine import DEADLINE, Node, unsupported
+from fairway_runner.engines.engine import DEADLINE, Node, nobody, unsupported
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.mirror import Mirror
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
     from fairway_core.target import Target
+    from fairway_runner.engines.engine import Arrived
     from fairway_runner.job import Job
     from fairway_runner.run_store import Run, RunStore
 
@@ -115,7 +116,7 @@ class SshEngine:
         """Looks at it until it has ended."""
         self.mirror.wait(run, self.pause)
 
-    def collect(self, run: Run, tasks: Sequence[int]) -> None:
+    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Copies the outputs from the shared folder."""
         self.mirror.collect(run, tasks)
 

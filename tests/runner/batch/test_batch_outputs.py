@@ -1,0 +1,54 @@
+"""What tasks have kept comes into the run's folder, and it is said how far that is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pytest
+
+from fairway_runner.engines.batch.outputs import collect
+from fairway_runner.engines.batch.refusals import _of_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_runner.run_store import Run
+
+
+class Storage:
+    """Blobs in memory."""
+
+    def __init__(self, blobs: dict[str, bytes]) -> None:
+        self._blobs = blobs
+
+    def blobs(self, _: str, prefix: str) -> list[Any]:
+        return [SimpleNamespace(name=n, etag="e") for n in self._blobs if n.startswith(prefix)]
+
+    def write_to(self, _: str, name: str, file: BinaryIO) -> None:
+        file.write(self._blobs[name])
+
+
+def test_each_file_that_arrives_is_told(make_run: Callable[..., Run]) -> None:
+    run = make_run("job-aaaaaa")
+    storage: Any = Storage(
+        {f"{run.id}/0/outputs/model/{name}": name.encode() for name in ("a", "b", "c")}
+        | {f"{run.id}/0/outputs/../../owned": b"", f"{run.id}/1/outputs/x": b""}
+    )
+    told: list[tuple[int, int]] = []
+    assert collect(run, storage, [0], lambda *each: told.append(each)) == 3
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    found = sorted(path.name for path in (run.task_folder(0) / "outputs" / "model").iterdir())
+    assert found == ["a", "b", "c"]
+    assert collect(run, storage, [0], lambda *each: told.append(each)) == 0
+    assert len(told) == 3
+
+
+@pytest.mark.parametrize("state", ["deleting", "Deleting"])
+def test_a_pool_that_is_going_takes_no_jobs(state: str) -> None:
+    pool = {"id": "sim", "state": state, "taskSlotsPerNode": 1}
+    job: Any = SimpleNamespace(nodes=1, container=None)
+    target: Any = SimpleNamespace(name="batch-sim", spot=False)
+    findings = list(_of_pool(pool, job, target))
+    assert findings[0].id == "pool-disabled"
+    assert "it is deleting" in findings[0].message
