@@ -67,6 +67,27 @@ def test_an_mpi_other_than_open_mpi(
     assert re.search(f"^{says}$", done.stdout, re.MULTILINE)
 
 
+def test_a_rank_reads_no_bashrc(repository: Path, examples: Path, tmp_path: Path) -> None:
+    """Nor where nobody's shell started Fairway: Hydra gives the first rank a socket to read."""
+    prefix = Path(sys.prefix) / "intelmpi"
+    pip = "pip install --no-deps --prefix .venv/intelmpi impi-rt"
+    need((prefix / "bin/mpiexec.hydra").exists(), pip)
+    (tmp_path / ".bashrc").write_text("echo bashrc was read\n")
+    path = f"{prefix / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    fairway = Path(sys.executable).with_name("fairway")
+    done = subprocess.run(
+        [fairway, "submit", examples / "intelmpi" / "job.yaml", "--watch", "-s", "command=echo rank"],
+        cwd=tmp_path,
+        env={"PATH": path, "VIRTUAL_ENV": sys.prefix, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("rank\n") == 2
+    assert "bashrc was read" not in done.stdout
+
+
 def test_torchrun(examples: Path, tmp_path: Path) -> None:
     need(importlib.util.find_spec("torch") is not None, ".venv/bin/pip install torch")
     # One process a node: four that import PyTorch take this machine's cores for long.

@@ -205,7 +205,6 @@ def test_counts_follow_the_states(service: Any, client: Any) -> None:
         {"jobReleaseTask": {"commandLine": "true"}},
         {"metadata": [{"name": "a"}]},
         {"id": "has space"},
-        {"jobManagerTask": {"id": "m", "commandLine": "true"}},
     ],
 )
 def test_a_job_that_cannot_be_is_refused(client: Any, spec: dict[str, Any]) -> None:

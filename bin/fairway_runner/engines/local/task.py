@@ -18,6 +18,9 @@ from typing import Any
 from fairway_runner.engines.local import outputs, processes, records
 from fairway_runner.engines.local.masking import Pump
 
+# In its first two levels a bash that reads from a socket, as a launcher may give it, takes
+# itself for one that sshd has started, and reads bashrc.
+NESTED = {"SHLVL": "2"}
 _STRAY_GRACE = 2.0  # seconds for what a finished task left running
 TIMED_OUT = 124
 
@@ -202,6 +205,7 @@ class Task:
         hostfile.write_text("".join(f"{host}\n" for host in hosts), encoding="ascii")
         return {
             **os.environ,
+            **NESTED,
             **self.plan["environment"],
             **self.spec["environment"],
             "FAIRWAY_RUN": self.plan["run"],

@@ -67,6 +67,8 @@ def contract(places: Places, spec: dict[str, Any], attempt: int) -> dict[str, st
     count, width = int(spec["nodes"]), int(spec["processes_per_node"])
     return {
         **os.environ,
+        # Or a bash that a launcher starts on a socket takes itself for sshd's, and reads bashrc.
+        "SHLVL": "2",
         **places.plan["environment"],
         **places.inputs(),
         **spec["environment"],
