@@ -95,7 +95,7 @@ def seconds(command: Command) -> float:
 def peak_mebibytes(command: Command) -> float:
     """The largest sum, over one run, of the resident memory of all its processes, in MiB."""
     process = command.start()
-    peak = 0
+    peak = os.sysconf("SC_PAGE_SIZE")  # of one that ends before it is looked at
     while process.poll() is None:
         peak = max(peak, _resident(process.pid))
         time.sleep(0.005)
