@@ -75,8 +75,9 @@ def test_a_rank_reads_no_bashrc(repository: Path, examples: Path, tmp_path: Path
     (tmp_path / ".bashrc").write_text("echo bashrc was read\n")
     path = f"{prefix / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     fairway = Path(sys.executable).with_name("fairway")
+    job = examples / "intelmpi" / "job.yaml"
     done = subprocess.run(
-        [fairway, "submit", examples / "intelmpi" / "job.yaml", "--watch", "-s", "command=echo rank"],
+        [fairway, "submit", job, "--watch", "-s", "command=echo rank"],
         cwd=tmp_path,
         env={"PATH": path, "VIRTUAL_ENV": sys.prefix, "HOME": str(tmp_path)},
         capture_output=True,
