@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.engine import DEADLINE, Node, nobody, unsupported
+from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import submissions
-from fairway_runner.engines.remote.mirror import Mirror
-from fairway_runner.engines.remote.place import Place
+from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.remote.shipping import bundle
 from fairway_runner.engines.slurm.health import findings_of
 
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_core.findings import Finding
-    from fairway_core.target import SlurmAccess, Target
-    from fairway_runner.engines.engine import Arrived
+    from fairway_core.target import SlurmAccess
     from fairway_runner.job import Job
-    from fairway_runner.run_store import Run, RunStore
+    from fairway_runner.run_store import Run
 
 _NODE = "fairway_runner.engines.slurm.node"
 _MOST_PRIORITY = 1000
@@ -35,12 +33,11 @@ _CANCEL_SLACK = 20.0
 
 
 @dataclass
-class SlurmEngine:
+class SlurmEngine(RemoteEngine):
     """A cluster with a scheduler; see `engines.engine.Engine` for what each method does."""
 
-    target: Target
-    deadline: float = DEADLINE
     pause: ClassVar[float] = 0.5
+    NODE: ClassVar[str] = _NODE
     answered: float | None = None
     """When Slurm last said where runs stand, on the monotonic clock; None before it has."""
 
@@ -49,19 +46,6 @@ class SlurmEngine:
         """How the cluster is reached."""
         assert self.target.slurm is not None, "a target with this engine has the section"
         return self.target.slurm
-
-    @property
-    def place(self) -> Place:
-        """The login host and the shared folder."""
-        access = self.access
-        return Place.of(
-            host=access.host, user=access.user, shared=access.shared, deadline=self.deadline
-        )
-
-    @property
-    def mirror(self) -> Mirror:
-        """The runs there."""
-        return Mirror(self.place, states=f"{_NODE}.states")
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError for more nodes than the partition has, and for containers over MPI.
@@ -73,31 +57,7 @@ class SlurmEngine:
             message = f"`{job.template}` cannot start ranks in containers on several nodes here"
             mend = f"take one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
             raise UserError.of("no-containers", message, mend)
-        most = self.target.nodes.max
-        if job.nodes > most:
-            message = f"the job wants {job.nodes} nodes, and `{self.target.name}` has {most}"
-            raise UserError.of("too-many-nodes", message, f"set nodes to at most {most}")
-
-    def environment(self) -> dict[str, str]:
-        """Nothing: the node side knows what its launchers need."""
-        return {}
-
-    def task_environment(self, ranks: int) -> dict[str, str]:
-        """Nothing beyond that."""
-        return {}
-
-    def predecessor(self, run: Run) -> str:
-        """Its id; UserError where Slurm does not have it."""
-        from fairway_runner.engines.engine import target_of
-        from fairway_runner.run_records import read_json
-
-        if run.record.engine == "slurm":
-            other = target_of(read_json(run.folder / "target.json")).slurm
-            if other and (other.host, other.shared) == (self.access.host, self.access.shared):
-                return run.id
-        message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this cluster"
-        mend = f"wait for it first: fairway wait {run.id}"
-        raise UserError.of("foreign-run", message, mend)
+        self.require_nodes(job)
 
     def start(
         self,
@@ -118,7 +78,7 @@ class SlurmEngine:
                 return
             self.mirror.publish(run, snapshot)
             try:
-                found = self._ask("submit", run, code=snapshot.name, **self._resources(run))
+                found = self.ask("submit", run, code=snapshot.name, **self._resources(run))
             except UserError as error:
                 if error.findings[0].id in _REFUSALS and not submission.number:
                     _forget(run)
@@ -150,10 +110,6 @@ class SlurmEngine:
             time.sleep(self.pause)
             self.refresh([run])
 
-    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
-        """Copies the outputs from the shared folder."""
-        self.mirror.collect(run, tasks)
-
     def cancel(self, run: Run) -> None:
         """Tells Slurm, and what runs gets the job's signal and its grace."""
         self.refresh([run])
@@ -161,24 +117,16 @@ class SlurmEngine:
             return
         if submissions.read(run) is None:
             submissions.begin(run, retry=False)
-        self._ask("cancel", run)
+        self.ask("cancel", run)
         self.mirror.cancel_unknown(run)
         deadline = time.monotonic() + float(_plan(run)["grace"]) + _CANCEL_SLACK
         while not submissions.is_final(run):
             self.refresh([run])
             if time.monotonic() > deadline:
-                self._ask("cancel", run, kill=True)
+                self.ask("cancel", run, kill=True)
                 break
             time.sleep(_pause_of(deadline, self.pause))
         self.wait(run)
-
-    def remove(self, run: Run) -> None:
-        """Removes its folder from the shared one."""
-        self.mirror.remove(run)
-
-    def adopt(self, store: RunStore) -> None:
-        """Makes a folder for each run of the shared folder that is of this target."""
-        self.mirror.adopt(store, self.target)
 
     def nodes(self) -> list[Node]:
         """As sinfo lists them, those that are not there yet included."""
@@ -220,15 +168,6 @@ class SlurmEngine:
         relay = [*enter, "relay", socket, there.rpartition(":")[2]]
         return connection.interactive(relay, forward=f"{here}:{socket}")
 
-    def main_host(self, run: Run) -> str:
-        """The first node of the first task that has one; UserError before it has started."""
-        for index in range(run.record.tasks):
-            name = run.task_status(index).get("node")
-            if name:
-                return str(name).partition(",")[0]
-        mend = f"wait until it runs: fairway show {run.id}"
-        raise UserError.of("not-started", f"{run.id} has no node yet", mend)
-
     def doctor(self) -> list[Finding]:
         """Whether the login host, the shared folder, Slurm, the partition and its nodes are fit."""
         try:
@@ -237,12 +176,6 @@ class SlurmEngine:
         except UserError as error:
             return list(error.findings)
         return findings_of(found, self.access, began, time.time())
-
-    def _ask(self, module: str, run: Run, **facts: Any) -> Any:
-        last = submissions.read(run)
-        assert last is not None, "a submission was begun"
-        request = {"run": run.id, "submission": last.number, **facts}
-        return self.place.call(f"{_NODE}.{module}", request)
 
     def _look(self, **facts: Any) -> dict[str, Any]:
         request = {"partition": self.access.partition, **facts}
@@ -262,10 +195,7 @@ class SlurmEngine:
         for node in nodes:
             if name in (node["name"], node["address"]):
                 return str(node["name"])
-        from fairway_core.spelling import did_you_mean
-
-        message = f"`{self.target.name}` has no node `{name}`"
-        raise UserError.of("unknown-node", message, did_you_mean(name, [n["name"] for n in nodes]))
+        self.unknown_node(name, [node["name"] for node in nodes])
 
     def _resources(self, run: Run) -> dict[str, Any]:
         """What the job asks of each node."""

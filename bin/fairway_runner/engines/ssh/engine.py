@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_core.findings import UserError
-from fairway_core.spelling import did_you_mean
-from fairway_runner.engines.engine import DEADLINE, Node, nobody, unsupported
+from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import submissions
-from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
-from fairway_runner.engines.remote.mirror import Mirror
-from fairway_runner.engines.remote.place import Place
+from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.ssh.health import findings_of
 
 if TYPE_CHECKING:
@@ -23,37 +20,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_core.findings import Finding
-    from fairway_core.target import Target
-    from fairway_runner.engines.engine import Arrived
     from fairway_runner.job import Job
-    from fairway_runner.run_store import Run, RunStore
+    from fairway_runner.run_store import Run
 
 # Seconds: the run's copy of its code may be many small files on a slow file system.
 _START_TIMEOUT = 1800.0
-_NODE = "fairway_runner.engines.ssh.node"
 
 
 @dataclass
-class SshEngine:
+class SshEngine(RemoteEngine):
     """A cluster without a scheduler; see `engines.engine.Engine` for what each method does."""
 
-    target: Target
-    deadline: float = DEADLINE
     pause: ClassVar[float] = 1.0
-
-    @property
-    def place(self) -> Place:
-        """The main host and the shared folder."""
-        access = self.target.ssh
-        assert access is not None, "a target with this engine has the section"
-        return Place.of(
-            host=access.host, user=access.user, shared=access.shared, deadline=self.deadline
-        )
-
-    @property
-    def mirror(self) -> Mirror:
-        """The runs there."""
-        return Mirror(self.place, states=f"{_NODE}.states")
+    NODE: ClassVar[str] = "fairway_runner.engines.ssh.node"
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError for a container, and for more nodes than the cluster has."""
@@ -61,32 +40,7 @@ class SshEngine:
             mend = "leave it out (-s container=null), or use a target with Slurm or Batch"
             message = f"`{self.target.name}` runs without containers: its engine is `ssh`"
             raise UserError.of("no-containers", message, mend)
-        most = self.target.nodes.max
-        if job.nodes > most:
-            message = f"the job wants {job.nodes} nodes, and `{self.target.name}` has {most}"
-            raise UserError.of("too-many-nodes", message, f"set nodes to at most {most}")
-
-    def environment(self) -> dict[str, str]:
-        """Nothing: the node side knows what its launchers need."""
-        return {}
-
-    def task_environment(self, ranks: int) -> dict[str, str]:
-        """Nothing beyond that."""
-        return {}
-
-    def predecessor(self, run: Run) -> str:
-        """Its id; UserError where it does not run in the same shared folder."""
-        from fairway_runner.engines.engine import target_of
-        from fairway_runner.run_records import read_json
-
-        if run.record.engine == "ssh":
-            other = target_of(read_json(run.folder / "target.json")).ssh
-            mine = self.target.ssh
-            if other and mine and (other.host, other.shared) == (mine.host, mine.shared):
-                return run.id
-        message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this cluster"
-        mend = f"wait for it first: fairway wait {run.id}"
-        raise UserError.of("foreign-run", message, mend)
+        self.require_nodes(job)
 
     def start(
         self,
@@ -103,7 +57,7 @@ class SshEngine:
             if submission.complete:
                 return
             self.mirror.publish(run, snapshot)
-            self._ask("start", run, timeout=_START_TIMEOUT, code=snapshot.name)
+            self.ask("start", run, timeout=_START_TIMEOUT, code=snapshot.name)
             submissions.complete(run)
         finally:
             os.close(lock)
@@ -116,27 +70,15 @@ class SshEngine:
         """Looks at it until it has ended."""
         self.mirror.wait(run, self.pause)
 
-    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
-        """Copies the outputs from the shared folder."""
-        self.mirror.collect(run, tasks)
-
     def cancel(self, run: Run) -> None:
         """Tells the run's supervisor to end, which ends what runs on all nodes."""
         if submissions.is_final(run):
             return
         if submissions.read(run) is None:
             submissions.begin(run, retry=False)
-        self._ask("start", run, cancel=True)
+        self.ask("start", run, cancel=True)
         self.mirror.cancel_unknown(run)
         self.wait(run)
-
-    def remove(self, run: Run) -> None:
-        """Removes its folder from the shared one."""
-        self.mirror.remove(run)
-
-    def adopt(self, store: RunStore) -> None:
-        """Makes a folder for each run of the shared folder that is of this target."""
-        self.mirror.adopt(store, self.target)
 
     def nodes(self) -> list[Node]:
         """As they announced themselves."""
@@ -176,15 +118,6 @@ class SshEngine:
         line = f"trap 'rm -f {socket}' EXIT; {shlex.join(words)}"
         return connection.interactive(["bash", "-c", line], forward=f"{port}:{socket}")
 
-    def main_host(self, run: Run) -> str:
-        """The node of the first task that has one; UserError before it has started."""
-        for index in range(run.record.tasks):
-            name = run.task_status(index).get("node")
-            if name:
-                return str(name).partition(",")[0]
-        mend = f"wait until it runs: fairway show {run.id}"
-        raise UserError.of("not-started", f"{run.id} has no node yet", mend)
-
     def doctor(self) -> list[Finding]:
         """Whether the main host, the shared folder and the nodes are fit."""
         try:
@@ -195,14 +128,8 @@ class SshEngine:
         assert self.target.ssh is not None, "a target with this engine has the section"
         return findings_of(found, self.target, began, time.time())
 
-    def _ask(self, module: str, run: Run, *, timeout: float = COMMAND_TIMEOUT, **facts: Any) -> Any:
-        last = submissions.read(run)
-        assert last is not None, "a submission was begun"
-        request = {"run": run.id, "submission": last.number, **facts}
-        return self.place.call(f"{_NODE}.{module}", request, timeout=timeout)
-
     def _look(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.place.call(f"{_NODE}.nodes", {"cluster": self.target.name})
+        found: dict[str, Any] = self.place.call(f"{self.NODE}.nodes", {"cluster": self.target.name})
         return found
 
     def _host(self, node: str) -> dict[str, Any]:
@@ -210,8 +137,7 @@ class SshEngine:
         for host in hosts:
             if node in (host["name"], host["address"]):
                 return host
-        message = f"`{self.target.name}` has no node `{node}`"
-        raise UserError.of("unknown-node", message, did_you_mean(node, [h["name"] for h in hosts]))
+        self.unknown_node(node, [host["name"] for host in hosts])
 
 
 ENGINE = SshEngine
