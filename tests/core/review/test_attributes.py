@@ -71,6 +71,7 @@ class TestSecrets:
     def _text(self, before: Any, after: Any, **masks: Any) -> str:
         text = repr(_changes(before, after, **masks))
         assert self.SECRET not in text
+        assert repr(HIDDEN) in text, "the change itself is shown"
         return text
 
     def test_a_sensitive_attribute(self) -> None:

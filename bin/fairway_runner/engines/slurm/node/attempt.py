@@ -17,8 +17,8 @@ from fairway_runner.engines.local import records
 from fairway_runner.engines.local.masking import Mask
 from fairway_runner.engines.remote.node import bundle
 from fairway_runner.engines.slurm.node import orders, prepare
-from fairway_runner.engines.slurm.node.task import SETUP_FAILED
 from fairway_runner.engines.ssh.node import plans
+from fairway_runner.engines.ssh.node.task import SETUP_FAILED
 
 
 def main() -> None:

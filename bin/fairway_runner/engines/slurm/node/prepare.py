@@ -1,65 +1,22 @@
-"""What a node needs before a task starts on it: a folder, staged inputs, the job's setup.
+"""What a node needs before a task starts on it, which is what one behind ssh needs too.
 
-Started as `prepare RUN_FOLDER` on each node of a task. What is there already is left as it
-is: inputs that are the same, and a setup that has succeeded here for this run. Standard
-library only.
+Started as `prepare RUN_FOLDER` on each node of a task. Its folder on the local disk is
+another: Slurm gives each job one of its own. Standard library only.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from fairway_runner.engines.local import records
-from fairway_runner.engines.remote.node.faults import Fault
-from fairway_runner.engines.slurm.node.task import SETUP_FAILED, prepare_scratch
-from fairway_runner.engines.ssh.node import plans, scratch, staging
-
-_FAULT = 74  # the code of a node that could not be prepared; "I/O error" in sysexits.h
+from fairway_runner.engines.slurm.node.task import prepare_scratch
+from fairway_runner.engines.ssh.node.prepare import prepare
 
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
-    run = Path(sys.argv[1])
-    plan = plans.read(run)
-    try:
-        prepare_scratch(Path(os.environ["FAIRWAY_SCRATCH_DIR"]))
-        for entry in plan["staged"]:
-            if entry["stage"] == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
-                staging.stage(entry, scratch.input_folder(run.parents[1], entry))
-    except Fault as fault:
-        _fail(str(fault))
-    except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}")
-    if (run / "setup.jsonl").exists():
-        sys.exit(_set_up(plan, run))
-
-
-def _fail(why: str) -> None:
-    sys.stderr.write(f"fairway: {os.uname().nodename} cannot be prepared: {why}\n")
-    sys.exit(_FAULT)
-
-
-def _set_up(plan: dict[str, Any], run: Path) -> int:
-    """Runs the job's setup unless it has succeeded here; its exit code."""
-    done = scratch.root() / "set-up" / run.name
-    if done.exists():
-        return 0
-    spec = json.loads((run / "setup.jsonl").read_text(encoding="utf-8"))
-    script = Path(os.environ["FAIRWAY_SCRATCH_DIR"], "setup.sh")
-    script.write_text(spec["script"], encoding="utf-8")
-    code = subprocess.call(["bash", str(script)], cwd=plan["directory"])
-    if code:
-        task = Path(os.environ["FAIRWAY_TASK_FOLDER"])
-        records.write_json(task / SETUP_FAILED, {"node": os.uname().nodename, "exit_code": code})
-    else:
-        done.parent.mkdir(exist_ok=True)
-        done.touch()
-    return 128 - code if code < 0 else code
+    prepare(Path(sys.argv[1]), lambda: prepare_scratch(Path(os.environ["FAIRWAY_SCRATCH_DIR"])))
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from fairway_runner.engines.remote.node import bundle
 from fairway_runner.engines.slurm.node import container, slurm
 from fairway_runner.engines.slurm.node.tell import tell
 from fairway_runner.engines.ssh.node import scratch
+from fairway_runner.engines.ssh.node.task import SETUP_FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _NODE = "fairway_runner.engines.slurm.node"
-SETUP_FAILED = "setup-failed"  # in the task's folder, by the node on which it failed
 
 # One process a node, beside whatever else the job runs there.
 STEP = ("srun", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--input=none", "--quiet")

@@ -12,12 +12,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairway_runner.engines.local import records
 from fairway_runner.engines.remote.node.faults import Fault
 from fairway_runner.engines.ssh.node import plans, scratch, staging
 from fairway_runner.engines.ssh.node.task import SETUP_FAILED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FAULT = 74  # the code of a node that could not be prepared; "I/O error" in sysexits.h
 
@@ -29,10 +32,15 @@ def failed_setup(task: Path) -> bool:
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
-    run = Path(sys.argv[1])
+    prepare(Path(sys.argv[1]), lambda: scratch.prepare(os.environ))
+
+
+def prepare(run: Path, make_scratch: Callable[[], None]) -> None:
+    """Makes the node ready, its folder for the task first; ends the program where it cannot,
+    or with the setup's code."""
     plan = plans.read(run)
     try:
-        scratch.prepare(os.environ)
+        make_scratch()
         _stage(plan, run)
     except Fault as fault:
         _fail(str(fault))
@@ -50,7 +58,7 @@ def _fail(why: str) -> None:
 def _stage(plan: dict[str, Any], run: Path) -> None:
     """Copies inputs: to this node, and to the shared folder if it is the task's first."""
     for entry in plan["staged"]:
-        if entry["stage"] == "scratch" or os.environ["FAIRWAY_NODE_RANK"] == "0":
+        if entry["stage"] == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
             staging.stage(entry, scratch.input_folder(run.parents[1], entry))
 
 
