@@ -68,10 +68,10 @@ def _is_due(task: TaskResult, *, failed_only: bool) -> bool:
 
 def _nothing(run: Run, tasks: Sequence[TaskResult]) -> UserError:
     if all(task.state == "succeeded" for task in tasks):
-        mend = f"to run all of it again: fairway rerun {run.id}"
-        return UserError.of("nothing-to-retry", f"every task of {run.id} succeeded", mend)
-    mend = "leave out --failed for those that were cancelled or lost"
-    return UserError.of("nothing-to-retry", f"no task of {run.id} failed", mend)
+        hint = f"to run all of it again: fairway rerun {run.id}"
+        return UserError.of("nothing-to-retry", f"every task of {run.id} succeeded", hint)
+    hint = "leave out --failed for those that were cancelled or lost"
+    return UserError.of("nothing-to-retry", f"no task of {run.id} failed", hint)
 
 
 def _retry_plan(

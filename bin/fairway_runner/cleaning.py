@@ -51,8 +51,8 @@ def removable(
         state, ended = _end_of(run)
         if state not in FINAL_STATES and state != DAMAGED:
             if names:
-                mend = f"end it first: fairway cancel {run.id}"
-                raise UserError.of("running-run", f"{run.id} has not ended: {state}", mend)
+                hint = f"end it first: fairway cancel {run.id}"
+                raise UserError.of("running-run", f"{run.id} has not ended: {state}", hint)
             continue
         if (not states or state in states) and (older_than is None or now - ended >= older_than):
             chosen.append(run)

@@ -68,7 +68,7 @@ class Commands(LazyGroup):
         "clean": "Remove runs that have ended, with their logs, outputs and checkpoints.",
         "init": "Begin a project: an environment, a job, and what deploys and checks them.",
         "check": "Look for mistakes in an environment file.",
-        "doctor": "Say what is missing for a deployment, with the command that mends each.",
+        "doctor": "Say what is missing for a deployment, with the command that fixes each.",
         "cost": ("Say what an environment costs an hour and a month, as far as prices are known."),
         "review": (
             "Say what Terraform plans would change, what that costs and what it would destroy."

@@ -112,8 +112,8 @@ def in_use(store: Path, *, alone: bool = False) -> Iterator[None]:
         lock = os.open(store / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         message = f"nothing can be written to {store}: {error.strerror}"
-        mend = "use a folder that you may write to"
-        raise UserError.of("unwritable-folder", message, mend) from None
+        hint = "use a folder that you may write to"
+        raise UserError.of("unwritable-folder", message, hint) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
@@ -161,6 +161,6 @@ def _refuse(folder: Path, files: Sequence[CodeFile]) -> None:
         f"{folder}: this is more than code ({_MOST_FILES:,} files or "
         f"{_MOST_BYTES >> 20} MiB at most); the largest: {', '.join(largest)}"
     )
-    mend = "move the job file to its code, or say which folder that is:\n"
-    mend += f'  code: {{path: src, exclude: ["{largest[0]}"]}}\nand read data through `inputs:`'
-    raise UserError.of("bad-code", message, mend)
+    hint = "move the job file to its code, or say which folder that is:\n"
+    hint += f'  code: {{path: src, exclude: ["{largest[0]}"]}}\nand read data through `inputs:`'
+    raise UserError.of("bad-code", message, hint)

@@ -63,8 +63,8 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
     except UserError as error:
         finding = error.findings[0]
         message = f"the target `{target.name}`: {finding.message}"
-        mend = finding.mend or "leave out the target's `vm_size`: its nodes then get no settings"
-        raise UserError.of(finding.id, message, mend) from None
+        hint = finding.hint or "leave out the target's `vm_size`: its nodes then get no settings"
+        raise UserError.of(finding.id, message, hint) from None
     fabric = fabric_for(size)
     kinds = ("openmpi", "hpcx")
     count = size.gpu.count if size.gpu else 0

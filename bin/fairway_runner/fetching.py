@@ -106,8 +106,8 @@ def _require_free(folder: Path, names: Sequence[str]) -> None:
     if taken:
         shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
         message = f"other files are in {folder} already: {shown}"
-        mend = "choose another folder with --to, or replace them with --force"
-        raise UserError.of("existing-files", message, mend, exit_code=3)
+        hint = "choose another folder with --to, or replace them with --force"
+        raise UserError.of("existing-files", message, hint, exit_code=3)
 
 
 def _copy(source: Path, target: Path) -> int:

@@ -31,8 +31,8 @@ def _job_name(value: str) -> str:
 
 def _variable(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        mend = "use letters, digits and underscores"
-        raise FieldError(f"`{value[:60]}` cannot name an environment variable", mend)
+        hint = "use letters, digits and underscores"
+        raise FieldError(f"`{value[:60]}` cannot name an environment variable", hint)
     if value in _SHELL_KEEPS:
         raise FieldError(f"`{value}` is the shell's own", "choose another name")
     if value.startswith("FAIRWAY_"):
@@ -48,8 +48,8 @@ def _program_text(value: str) -> str:
 
 def _output_pattern(value: str) -> str:
     if value.startswith("/") or ".." in value.split("/"):
-        mend = "write it relative to the folder of outputs, for example model/**"
-        raise FieldError(f"`{value}` leaves the folder of the job's outputs", mend)
+        hint = "write it relative to the folder of outputs, for example model/**"
+        raise FieldError(f"`{value}` leaves the folder of the job's outputs", hint)
     return value
 
 
@@ -59,38 +59,38 @@ def _metric_pattern(value: str) -> str:
     except re.error as error:
         raise FieldError(f"`{value}` is not a regular expression: {error}") from None
     if groups != 1:
-        mend = "put the number in one pair of parentheses, for example loss=([0-9.]+)"
-        raise FieldError(f"`{value}` has {groups} groups where it needs one", mend)
+        hint = "put the number in one pair of parentheses, for example loss=([0-9.]+)"
+        raise FieldError(f"`{value}` has {groups} groups where it needs one", hint)
     return value
 
 
 def _secret_source(value: str) -> str:
     if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}", value):
-        mend = "write keyvault:NAME, or on `local` env:NAME, a variable of your own environment"
-        raise FieldError("this does not say where the secret is", mend)
+        hint = "write keyvault:NAME, or on `local` env:NAME, a variable of your own environment"
+        raise FieldError("this does not say where the secret is", hint)
     return value
 
 
 def _image(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", value):
-        mend = "write it as a registry does, for example myregistry.azurecr.io/train:1"
-        raise FieldError(f"`{value[:60]}` is not a container image", mend)
+        hint = "write it as a registry does, for example myregistry.azurecr.io/train:1"
+        raise FieldError(f"`{value[:60]}` is not a container image", hint)
     return value
 
 
 def _mounted_path(value: str) -> str:
     mount, colon, path = value.partition(":")
     if not colon or not re.fullmatch(r"[a-z][a-z0-9-]*", mount) or ".." in path.split("/"):
-        mend = "write MOUNT:PATH, for example data:/imagenet/train"
-        raise FieldError(f"`{value}` is not a path on a mount", mend)
+        hint = "write MOUNT:PATH, for example data:/imagenet/train"
+        raise FieldError(f"`{value}` is not a path on a mount", hint)
     return value
 
 
 def _container_path(value: str) -> str:
     name, colon, path = value.partition(":")
     if not colon or not re.fullmatch(r"[a-z0-9](-?[a-z0-9])+", name) or ".." in path.split("/"):
-        mend = "write CONTAINER:PATH, for example datasets:words/"
-        raise FieldError(f"`{value}` is not a path in a storage container", mend)
+        hint = "write CONTAINER:PATH, for example datasets:words/"
+        raise FieldError(f"`{value}` is not a path in a storage container", hint)
     return value
 
 

@@ -72,7 +72,7 @@ class JobFile:
         except FieldError as error:
             place = self.document.location(("template",))
             finding = Finding(
-                "unknown-template", str(error), error.mend, "template", location=place
+                "unknown-template", str(error), error.hint, "template", location=place
             )
             raise UserError([finding]) from None
 

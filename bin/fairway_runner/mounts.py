@@ -51,8 +51,8 @@ def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[dict[str,
         container, _, path = source.from_.partition(":")
         if container not in known:
             message = f"the target `{target.name}` has no storage container `{container}`"
-            mend = did_you_mean(container, known) if known else "it has no storage account"
-            _fail(job_file, ("inputs", name, "from"), message, mend)
+            hint = did_you_mean(container, known) if known else "it has no storage account"
+            _fail(job_file, ("inputs", name, "from"), message, hint)
         entry = {"name": name, "container": container, "path": path.lstrip("/")}
         if source.to is not None:
             folder = _below_mount(job_file, ("inputs", name, "to"), source.to, target)
@@ -96,13 +96,13 @@ def _below_mount(job_file: JobFile, place: DataPath, source: str, target: Target
         storage = target.storage
         if storage and mount in storage.containers and place[0] == "inputs":
             message = f"`{mount}` is a storage container, whose blobs are staged first"
-            mend = f'write {{from: "{source}", stage: scratch}}'
-            _fail(job_file, place, message, mend)
-        mends = [did_you_mean(mount, target.mounts)] if target.mounts else []
+            hint = f'write {{from: "{source}", stage: scratch}}'
+            _fail(job_file, place, message, hint)
+        hints = [did_you_mean(mount, target.mounts)] if target.mounts else []
         if target.engine == "local":
-            mends.append(_LOCAL_MOUNT.format(mount=mount))
+            hints.append(_LOCAL_MOUNT.format(mount=mount))
         message = f"the target `{target.name}` has no mount `{mount}`"
-        _fail(job_file, place, message, "\n".join(each for each in mends if each))
+        _fail(job_file, place, message, "\n".join(each for each in hints if each))
     return Path(target.mounts[mount], path.lstrip("/"))
 
 
@@ -122,7 +122,7 @@ def _require_possible(job_file: JobFile, place: DataPath, path: Path) -> None:
         _fail(job_file, place, f"`{dotted}`: no directory can be made there: {fault}")
 
 
-def _fail(job_file: JobFile, place: DataPath, message: str, mend: str = "") -> NoReturn:
+def _fail(job_file: JobFile, place: DataPath, message: str, hint: str = "") -> NoReturn:
     location = job_file.document.location(place)
     dotted = ".".join(str(step) for step in place)
-    raise UserError([Finding("bad-value", message, mend, dotted, location=location)])
+    raise UserError([Finding("bad-value", message, hint, dotted, location=location)])

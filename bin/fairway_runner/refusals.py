@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 class Refusals:
-    """Collects what a template says with `{{ refuse("options.min_nodes", "why", "mend") }}`."""
+    """Collects what a template says with `{{ refuse("options.min_nodes", "why", "hint") }}`."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
         self._findings: list[Finding] = []
 
-    def __call__(self, path: str, message: str, mend: str = "") -> str:
+    def __call__(self, path: str, message: str, hint: str = "") -> str:
         """Notes a finding at the job's dotted `path`, or where it would stand; writes nothing."""
         place = self._document.location(tuple(path.split(".")))
-        self._findings.append(Finding("unfit-job", message, mend, path, location=place))
+        self._findings.append(Finding("unfit-job", message, hint, path, location=place))
         return ""
 
     def raise_if_any(self) -> None:

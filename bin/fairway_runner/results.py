@@ -77,8 +77,8 @@ def _specs(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
                 try:
                     yield json.loads(line), name == "finally.jsonl"
                 except ValueError as error:
-                    mend = f"remove the run: fairway clean {run.id}"
-                    raise UserError.of("damaged-run", f"{path}: damaged: {error}", mend) from None
+                    hint = f"remove the run: fairway clean {run.id}"
+                    raise UserError.of("damaged-run", f"{path}: damaged: {error}", hint) from None
 
 
 def _result(run: Run, spec: dict[str, Any], state: str, *, is_last: bool) -> TaskResult:
@@ -118,8 +118,8 @@ def best(run: Run, metric: str | None, *, lowest: bool) -> tuple[TaskResult, str
     ]
     if not found:
         message = f"no task of {run.id} that runs or succeeded has printed `{name}`"
-        mend = f"its pattern is: {run.record.metrics[name]}"
-        raise UserError.of("no-metric", message, mend)
+        hint = f"its pattern is: {run.record.metrics[name]}"
+        raise UserError.of("no-metric", message, hint)
     value, task = (min if lowest else max)(found, key=lambda each: each[0])
     return task, name, value
 
@@ -130,11 +130,11 @@ def metric_name(run: Run, metric: str | None) -> str:
     if metric is not None and metric in known:
         return metric
     if not known:
-        mend = "give the job one, for example\nmetrics: {loss: 'loss=([0-9.]+)'}"
-        raise UserError.of("no-metric", f"the job of {run.id} has no metrics", mend)
+        hint = "give the job one, for example\nmetrics: {loss: 'loss=([0-9.]+)'}"
+        raise UserError.of("no-metric", f"the job of {run.id} has no metrics", hint)
     if metric is not None:
-        mend = did_you_mean(metric, known) or f"it has: {', '.join(known)}"
-        raise UserError.of("no-metric", f"{run.id} has no metric `{metric}`", mend)
+        hint = did_you_mean(metric, known) or f"it has: {', '.join(known)}"
+        raise UserError.of("no-metric", f"{run.id} has no metric `{metric}`", hint)
     if len(known) == 1:
         return known[0]
     raise UserError.of(

@@ -38,8 +38,8 @@ def earlier(store: RunStore, run_id: str, files: Mapping[str, str]) -> Run | Non
     UserError where the id is taken by another job, or is none.
     """
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", run_id):
-        mend = "up to 63 small letters, digits and hyphens, the first of them a letter"
-        raise UserError.of("bad-run-id", f"`{run_id[:70]}` is not a run's id", mend)
+        hint = "up to 63 small letters, digits and hyphens, the first of them a letter"
+        raise UserError.of("bad-run-id", f"`{run_id[:70]}` is not a run's id", hint)
     run = Run(store.folder / run_id)
     if not (run.folder / "run.json").is_file():
         return None

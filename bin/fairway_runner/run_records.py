@@ -49,5 +49,5 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def damaged(path: Path, why: str) -> UserError:
     """What is said of a file of a run that cannot be read."""
-    mend = f"remove the run's folder if it is of no more use: {path.parent}"
-    return UserError.of("damaged-run", f"{path}: damaged: {why}", mend)
+    hint = f"remove the run's folder if it is of no more use: {path.parent}"
+    return UserError.of("damaged-run", f"{path}: damaged: {why}", hint)

@@ -195,8 +195,8 @@ class Run:
 
 def running(run: Run) -> UserError:
     """What is said where a run would have to have ended."""
-    mend = f"wait for its end (fairway wait {run.id}) or end it (fairway cancel {run.id})"
-    return UserError.of("running-run", f"{run.id} has not ended", mend)
+    hint = f"wait for its end (fairway wait {run.id}) or end it (fairway cancel {run.id})"
+    return UserError.of("running-run", f"{run.id} has not ended", hint)
 
 
 @dataclass(frozen=True)
@@ -235,8 +235,8 @@ class RunStore:
             yield
         except OSError as error:
             message = f"the run cannot be recorded in {self.base}: {error.strerror}"
-            mend = "submit from a folder that you may write to"
-            raise UserError.of("unwritable-folder", message, mend) from None
+            hint = "submit from a folder that you may write to"
+            raise UserError.of("unwritable-folder", message, hint) from None
 
     def _create(self, record: RunRecord, files: Mapping[str, str]) -> tuple[Run, int]:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -284,8 +284,8 @@ class RunStore:
             listed = ", ".join(matches[:8]) + (", …" if len(matches) > 8 else "")
             message = f"`{text}` is the beginning of {len(matches)} runs' ids"
             raise UserError.of("ambiguous-run", message, f"say more of it: {listed}")
-        mend = did_you_mean(text, known) if known else "no run was submitted from this folder yet"
-        raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", mend)
+        hint = did_you_mean(text, known) if known else "no run was submitted from this folder yet"
+        raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", hint)
 
     def unsorted(self) -> Iterator[Run]:
         """Every run, in no order."""

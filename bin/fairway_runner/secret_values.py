@@ -35,12 +35,12 @@ def secret_values(
         path = f"secrets.{name}"
         if not value:
             message = f"`{path}`: the environment variable {variable} is not set"
-            mend = f"read it in with: read -rs {variable} && export {variable}"
-            findings.append(Finding("no-secret", message, mend, path, location=place(name)))
+            hint = f"read it in with: read -rs {variable} && export {variable}"
+            findings.append(Finding("no-secret", message, hint, path, location=place(name)))
         elif len(value.strip()) < _SHORTEST:
             message = f"`{path}`: what {variable} holds is too short to be masked in logs"
-            mend = f"a secret has at least {_SHORTEST} characters; put anything else under `env:`"
-            findings.append(Finding("short-secret", message, mend, path, location=place(name)))
+            hint = f"a secret has at least {_SHORTEST} characters; put anything else under `env:`"
+            findings.append(Finding("short-secret", message, hint, path, location=place(name)))
         values[name] = value
     if findings:
         raise UserError(findings)
@@ -59,17 +59,17 @@ def require_readable(
     """
     findings = []
     for name, source in sources.items():
-        path, mend = f"secrets.{name}", ""
+        path, hint = f"secrets.{name}", ""
         if target.engine == "local" and source.startswith("keyvault:"):
             message = f"`{path}`: `local` has no identity that could read a vault"
-            mend = f"read it from a variable of your environment here: -s secrets.{name}=env:{name}"
+            hint = f"read it from a variable of your environment here: -s secrets.{name}=env:{name}"
         elif target.engine != "local" and source.startswith("env:"):
             message = f"`{path}`: a secret of this machine is not sent to `{target.name}`"
-            mend = "put it into the environment's vault, and write keyvault:NAME"
+            hint = "put it into the environment's vault, and write keyvault:NAME"
         elif target.engine != "local" and not target.vault_url:
             message = f"`{path}`: the target `{target.name}` has no vault"
-            mend = "give the environment a `vault:` section, and deploy it"
-        if mend:
-            findings.append(Finding("no-secret", message, mend, path, location=place(name)))
+            hint = "give the environment a `vault:` section, and deploy it"
+        if hint:
+            findings.append(Finding("no-secret", message, hint, path, location=place(name)))
     if findings:
         raise UserError(findings)

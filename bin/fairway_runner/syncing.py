@@ -88,8 +88,8 @@ def _of_folder(folder: Path) -> Iterator[Any]:
         message = f"{folder} holds no synthesized stack with clusters"
         raise UserError.of("no-targets", message, "synthesize it first: cdktf synth")
     if shutil.which("terraform") is None:
-        mend = "install Terraform, or name a file of outputs: fairway targets sync --from FILE"
-        raise UserError.of("missing-tool", "`terraform` is not on PATH", mend, exit_code=4)
+        hint = "install Terraform, or name a file of outputs: fairway targets sync --from FILE"
+        raise UserError.of("missing-tool", "`terraform` is not on PATH", hint, exit_code=4)
     for stack in stacks:
         done = subprocess.run(
             ["terraform", f"-chdir={stack}", "output", "-json", "-no-color"],

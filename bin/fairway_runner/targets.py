@@ -50,10 +50,10 @@ def find_target(name: str) -> Target:
     """The target of that name; UserError where there is none."""
     known = all_targets()
     if name not in known:
-        mend = did_you_mean(name, known)
-        if not mend:
-            mend = "read those of an environment with: fairway targets sync"
-        raise UserError.of("unknown-target", f"there is no target `{name}`", mend)
+        hint = did_you_mean(name, known)
+        if not hint:
+            hint = "read those of an environment with: fairway targets sync"
+        raise UserError.of("unknown-target", f"there is no target `{name}`", hint)
     return known[name].target
 
 
@@ -99,8 +99,8 @@ def _synced(file: Path) -> Iterator[Target]:
     except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, ValueError, TypeError, ValidationError):
-        mend = "write it again with: fairway targets sync"
-        raise UserError.of("damaged-targets", f"{file} cannot be read", mend) from None
+        hint = "write it again with: fairway targets sync"
+        raise UserError.of("damaged-targets", f"{file} cannot be read", hint) from None
 
 
 def processes_per_node(target: Target) -> int:
@@ -114,7 +114,7 @@ def processes_per_node(target: Target) -> int:
 
     if not target.vm_size:
         message = f"the target `{target.name}` does not say its VM size"
-        mend = "give the job a number of processes_per_node"
-        raise UserError.of("no-vm-size", message, mend)
+        hint = "give the job a number of processes_per_node"
+        raise UserError.of("no-vm-size", message, hint)
     size = vm_size(target.vm_size)
     return size.gpu.count if size.gpu else size.cores

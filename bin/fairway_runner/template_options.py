@@ -44,8 +44,8 @@ class Option(Model):
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         if (self.type == "choice") != bool(self.choices):
-            mend = "`choices` belong to the type `choice`, and only to it"
-            raise FieldError("the type and the choices do not fit", mend, ("type",))
+            hint = "`choices` belong to the type `choice`, and only to it"
+            raise FieldError("the type and the choices do not fit", hint, ("type",))
         if self.default is not None and self.accept(self.default) is None:
             message = f"the default must be {self.expected}, found {describe(self.default)}"
             raise FieldError(message, path=("default",))
@@ -106,30 +106,30 @@ def resolve_options(
 def _unknown(
     name: str, declared: Mapping[str, Option], template: str, document: Document
 ) -> Finding:
-    mend = did_you_mean(name, declared) or f"see them with: fairway templates {template}"
+    hint = did_you_mean(name, declared) or f"see them with: fairway templates {template}"
     if not declared:
-        mend = f"the template `{template}` has no options: remove it"
+        hint = f"the template `{template}` has no options: remove it"
     message = f"the template `{template}` has no option `{name}`"
     place = document.location(("options", name), of_key=True)
-    return Finding("unknown-option", message, mend, f"options.{name}", location=place)
+    return Finding("unknown-option", message, hint, f"options.{name}", location=place)
 
 
 def _unfit(name: str, value: Scalar, option: Option, document: Document) -> Finding:
-    mend = ""
+    hint = ""
     if option.type == "choice":
-        mend = did_you_mean(str(value), option.choices)
+        hint = did_you_mean(str(value), option.choices)
     elif option.type == "text":
         shown = str(value).lower() if isinstance(value, bool) else value
-        mend = f'put it in quotes: "{shown}"'
+        hint = f'put it in quotes: "{shown}"'
     message = f"`options.{name}`: expected {option.expected}, found {describe(value)}"
     place = document.location(("options", name))
-    return Finding("bad-option", message, mend, f"options.{name}", location=place)
+    return Finding("bad-option", message, hint, f"options.{name}", location=place)
 
 
 def _missing(name: str, option: Option, template: str, document: Document) -> Finding:
     message = f"the template `{template}` needs the option `{name}`: {option.help}"
-    mend = f"add it under `options:`, {option.expected}"
-    return Finding("missing-option", message, mend, "options", location=document.location(()))
+    hint = f"add it under `options:`, {option.expected}"
+    return Finding("missing-option", message, hint, "options", location=document.location(()))
 
 
 def _read(text: str) -> Scalar:

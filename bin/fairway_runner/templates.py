@@ -104,8 +104,8 @@ def front_matter(file: Path, source: str) -> FrontMatter:
     """The mapping in the template's first comment; UserError where it is not one."""
     comment = re.match(r"\s*\{#(.*?)#\}", source, re.DOTALL)
     if comment is None:
-        mend = "begin it with a comment such as {# description: what it launches #}"
-        raise UserError.of("bad-template", f"{file}: the template does not describe itself", mend)
+        hint = "begin it with a comment such as {# description: what it launches #}"
+        raise UserError.of("bad-template", f"{file}: the template does not describe itself", hint)
     # The lines before the comment's text keep their number, so that errors point right.
     before = source[: comment.start(1)]
     text = "\n" * before.count("\n") + comment.group(1)

@@ -72,9 +72,9 @@ class _Environment(SandboxedEnvironment):
 
         if key in names:
             return names[key]
-        mend = did_you_mean(f"{names.label}.{key}", [f"{names.label}.{each}" for each in names])
-        hint = f"unknown name `{names.label}.{key}`" + (f": {mend}" if mend else "")
-        return self.undefined(hint, obj=names, name=key)
+        near = did_you_mean(f"{names.label}.{key}", [f"{names.label}.{each}" for each in names])
+        message = f"unknown name `{names.label}.{key}`" + (f": {near}" if near else "")
+        return self.undefined(message, obj=names, name=key)
 
 
 class Raw(str):
@@ -174,8 +174,8 @@ def _undefined(message: str, context: Mapping[str, Any]) -> str:
             known.setdefault(inner, f"{outer}.{inner}")
     near = nearest(found[1], known)
     listed = sorted(known.values())
-    mend = f"did you mean `{known[near]}`?" if near else f"known are: {', '.join(listed)}"
-    return f"unknown name `{found[1]}`: {mend}"
+    hint = f"did you mean `{known[near]}`?" if near else f"known are: {', '.join(listed)}"
+    return f"unknown name `{found[1]}`: {hint}"
 
 
 def _place(error: BaseException, template: Template) -> tuple[int, str | None]:

@@ -190,7 +190,7 @@ def _check(
     try:
         check_pool_image(size, image)
     except FieldError as error:
-        raise UserError.of("image-does-not-fit", f"pool `{name}`: {error}", error.mend) from None
+        raise UserError.of("image-does-not-fit", f"pool `{name}`: {error}", error.hint) from None
 
 
 def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:

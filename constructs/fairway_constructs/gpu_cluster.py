@@ -58,7 +58,7 @@ class GpuCluster:
 
     `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of
     the Marketplace. The system disk is on the node itself where that has room, unless
-    `local_os_disk` says otherwise. With `repair` Azure mends nodes that say that they are
+    `local_os_disk` says otherwise. With `repair` Azure repairs nodes that say that they are
     unwell; with `resized` something else changes their number, and Terraform leaves it alone.
     With `monitored` each has the Azure Monitor agent, and says how busy its GPUs are. With
     `slurm` each gets its name from a scheduler, which changes their number.

@@ -31,14 +31,14 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class FieldError(ValueError):
-    """Raised by a model's validator: what is wrong with the field, and how to mend it.
+    """Raised by a model's validator: what is wrong with the field, and how to fix it.
 
     `path` points below the validated value, where the fault is in a part of it.
     """
 
-    def __init__(self, message: str, mend: str = "", path: DataPath = ()) -> None:
+    def __init__(self, message: str, hint: str = "", path: DataPath = ()) -> None:
         super().__init__(message)
-        self.mend = mend
+        self.hint = hint
         self.path = path
 
 
@@ -116,8 +116,8 @@ def _text_of(path: Path) -> str:
     except FileNotFoundError:
         raise UserError.of("no-such-file", f"{path}: no such file", _near_file(path)) from None
     except IsADirectoryError:
-        mend = "name the YAML file in it"
-        raise UserError.of("not-a-file", f"{path}: is a directory", mend) from None
+        hint = "name the YAML file in it"
+        raise UserError.of("not-a-file", f"{path}: is a directory", hint) from None
     except OSError as error:
         raise UserError.of("unreadable-file", f"{path}: {error.strerror}") from None
     if len(content) > _LARGEST_FILE:

@@ -1,6 +1,6 @@
 """What a check or a parser has to say: a finding, and how findings are printed.
 
-A finding names what is wrong, where, and how to mend it. Errors that the user can
+A finding names what is wrong, where, and how to fix it. Errors that the user can
 cause travel as `UserError`, which carries findings and the exit code; the command
 line prints them and nothing else.
 """
@@ -45,19 +45,19 @@ class Finding:
     """One thing that a person should know before going on.
 
     `id` names the rule (`unknown-key`), `path` the field (`clusters.nd.size`), `message`
-    says what is wrong with the value in it, `mend` what to do about it.
+    says what is wrong with the value in it, `hint` what to do about it.
     """
 
     id: str
     message: str
-    mend: str = ""
+    hint: str = ""
     path: str = ""
     severity: Severity = Severity.ERROR
     location: Location | None = None
 
 
 class UserError(Exception):
-    """Something that the user can mend; printed as its findings, never as a traceback.
+    """Something that the user can fix; printed as its findings, never as a traceback.
 
     >>> raise UserError.of("no-such-file", "job.yaml: no such file", "fairway render JOB")
     Traceback (most recent call last):
@@ -70,13 +70,13 @@ class UserError(Exception):
         super().__init__("; ".join(finding.message for finding in self.findings))
 
     @classmethod
-    def of(cls, id: str, message: str, mend: str = "", *, exit_code: int = 2) -> UserError:  # noqa: A002
+    def of(cls, id: str, message: str, hint: str = "", *, exit_code: int = 2) -> UserError:  # noqa: A002
         """An error of one finding that stands in no document."""
-        return cls([Finding(id=id, message=message, mend=mend)], exit_code=exit_code)
+        return cls([Finding(id=id, message=message, hint=hint)], exit_code=exit_code)
 
 
 def format_finding(finding: Finding) -> str:
-    """The finding as a person reads it: place and message, the line with a caret, the mend.
+    """The finding as a person reads it: place and message, the line with a caret, the hint.
 
     >>> place = Location("job.yaml", 3, 1, "comand: python train.py", 6)
     >>> print(format_finding(Finding("unknown-key", "unknown key", "did you mean `command`?",
@@ -91,7 +91,7 @@ def format_finding(finding: Finding) -> str:
     lines = [head]
     if place is not None:
         lines = [f"{printable(place.file)}:{place.line}:{place.column}: {head}", *_excerpt(place)]
-    lines += [f"  {printable(line)}" for line in finding.mend.splitlines()]
+    lines += [f"  {printable(line)}" for line in finding.hint.splitlines()]
     return "\n".join(lines)
 
 

@@ -69,8 +69,8 @@ def _refuse_unless_mapping(
     annotations = annotations_at(model, path)
     if not annotations:
         known = fields_at(model, path[:-1], data)
-        mend = did_you_mean(str(path[-1]), known)
-        _fail(f"unknown key `{path[-1]}`", place, mend, "unknown-key")
+        hint = did_you_mean(str(path[-1]), known)
+        _fail(f"unknown key `{path[-1]}`", place, hint, "unknown-key")
     if all(each in (str, int, float, bool, type(None)) for each in annotations):
         dotted = ".".join(str(step) for step in path)
         _fail(f"`{dotted}` takes one value: there is nothing below it", place)
@@ -123,5 +123,5 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | float)
 
 
-def _fail(message: str, place: Location, mend: str = "", id: str = "bad-override") -> NoReturn:  # noqa: A002
-    raise UserError([Finding(id, message, mend, location=place)])
+def _fail(message: str, place: Location, hint: str = "", id: str = "bad-override") -> NoReturn:  # noqa: A002
+    raise UserError([Finding(id, message, hint, location=place)])

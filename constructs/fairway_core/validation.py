@@ -123,19 +123,19 @@ def _finding(
     match first["type"]:
         case "missing" | "union_tag_not_found":
             place = document.location(path[:-1])
-            message, mend = f"`{dotted}` is missing", f"add `{path[-1]}:`"
-            return Finding("missing-key", message, mend, dotted, location=place)
+            message, hint = f"`{dotted}` is missing", f"add `{path[-1]}:`"
+            return Finding("missing-key", message, hint, dotted, location=place)
         case "extra_forbidden":
-            mend = did_you_mean(str(path[-1]), fields_at(model, path[:-1], document.data))
+            hint = did_you_mean(str(path[-1]), fields_at(model, path[:-1], document.data))
             place = document.location(path, of_key=True)
             message = f"unknown key `{path[-1]}`"
-            return Finding("unknown-key", message, mend, dotted, location=place)
+            return Finding("unknown-key", message, hint, dotted, location=place)
     place = document.location(path, of_key=first["loc"][-1:] == ("[key]",))
     cause = first.get("ctx", {}).get("error")
     if cause is not None:
         label = f"`{dotted}`: " if dotted else ""
         return Finding(
-            "bad-value", f"{label}{cause}", getattr(cause, "mend", ""), dotted, location=place
+            "bad-value", f"{label}{cause}", getattr(cause, "hint", ""), dotted, location=place
         )
     return _type_finding(dotted, errors, place)
 
@@ -147,17 +147,17 @@ def _type_finding(dotted: str, errors: list[ErrorDetails], place: Any) -> Findin
     value = first["input"]
     if first["type"] == "union_tag_invalid":
         value = first["ctx"]["tag"]
-    mend = ""
+    hint = ""
     if value is None:
-        mend = "give it a value or remove the key"
+        hint = "give it a value or remove the key"
     elif first["type"] == "string_type" and not isinstance(value, Mapping | list):
         shown = str(value).lower() if isinstance(value, bool) else value
-        mend = f'put it in quotes: "{shown}"'
+        hint = f'put it in quotes: "{shown}"'
     elif first["type"] in _OF_CHOICES:
         near = nearest(str(value), _choices(first))
-        mend = f"did you mean `{near}`?" if near else ""
+        hint = f"did you mean `{near}`?" if near else ""
     message = f"{label}expected {' or '.join(expected)}, found {describe(value)}"
-    return Finding("wrong-type", message, mend, dotted, location=place)
+    return Finding("wrong-type", message, hint, dotted, location=place)
 
 
 def _expected(details: ErrorDetails) -> str:

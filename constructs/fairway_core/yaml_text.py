@@ -110,8 +110,8 @@ def parse_yaml(text: str, file: str) -> YamlText:
     return result
 
 
-def _fail(text: YamlText, id: str, message: str, mark: Mark, mend: str = "") -> NoReturn:  # noqa: A002
-    raise UserError([Finding(id, message, mend, location=text.location(mark))])
+def _fail(text: YamlText, id: str, message: str, mark: Mark, hint: str = "") -> NoReturn:  # noqa: A002
+    raise UserError([Finding(id, message, hint, location=text.location(mark))])
 
 
 def _refuse_tags(text: YamlText) -> None:
@@ -238,8 +238,8 @@ class _Reader:
         from ruamel.yaml.nodes import ScalarNode
 
         if not isinstance(node, ScalarNode) or str(node.tag) != _TAG + "str":
-            mend = f'write "{node.value}"' if isinstance(node, ScalarNode) else ""
-            self._fail("bad-key", "a key must be text", node, mend)
+            hint = f'write "{node.value}"' if isinstance(node, ScalarNode) else ""
+            self._fail("bad-key", "a key must be text", node, hint)
         return self._string(str(node.value), node)
 
     def _scalar(self, node: ScalarNode) -> Any:
@@ -289,8 +289,8 @@ class _Reader:
             self._fail("bad-number", f"`{text}` is not a finite number", node)
         return value
 
-    def _fail(self, id: str, message: str, node: Node, mend: str = "") -> NoReturn:  # noqa: A002
-        _fail(self._text, id, message, _mark(node), mend)
+    def _fail(self, id: str, message: str, node: Node, hint: str = "") -> NoReturn:  # noqa: A002
+        _fail(self._text, id, message, _mark(node), hint)
 
 
 def _is_sequence(node: Node) -> bool:

@@ -1,5 +1,5 @@
-"""What a user can mend."""
+"""What a user can fix."""
 
 
 class UserError(Exception):
-    """A mistake in the data, the settings or the checkpoint; its text says how to mend it."""
+    """A mistake in the data, the settings or the checkpoint; its text says how to fix it."""

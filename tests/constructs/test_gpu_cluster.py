@@ -82,7 +82,7 @@ def test_a_cluster_fits_one_placement_group(
 ) -> None:
     with pytest.raises(UserError, match="placement group holds 1 to 100") as caught:
         _cluster(synthesize, place, nodes=nodes)
-    assert "does not cross scale sets" in caught.value.findings[0].mend
+    assert "does not cross scale sets" in caught.value.findings[0].hint
 
 
 def test_an_image_that_does_not_fit_is_refused(synthesize: Synthesize, place: Placement) -> None:

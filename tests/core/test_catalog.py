@@ -118,7 +118,7 @@ def test_a_urn_pins_another_version() -> None:
 def test_an_unknown_image_is_answered_with_known_ones(name: str) -> None:
     with pytest.raises(UserError, match="unknown image") as caught:
         image(name)
-    assert "ubuntu-hpc" in caught.value.findings[0].mend
+    assert "ubuntu-hpc" in caught.value.findings[0].hint
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_an_unknown_size_is_answered_with_the_nearest(wrong: str, right: str) ->
     with pytest.raises(UserError) as caught:
         vm_size(wrong)
     assert caught.value.exit_code == 2
-    assert caught.value.findings[0].mend == f"did you mean `{right}`?"
+    assert caught.value.findings[0].hint == f"did you mean `{right}`?"
 
 
 def test_a_size_retires_on_its_day() -> None:

@@ -80,7 +80,7 @@ def test_a_document_becomes_a_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "path", "message", "mend"),
+    ("text", "path", "message", "hint"),
     [
         ("nam: ab", "nam", "unknown key `nam`", "did you mean `name`?"),
         ("imprt: 1", "imprt", "unknown key `imprt`", "did you mean `import`?"),
@@ -107,17 +107,17 @@ def test_a_document_becomes_a_model() -> None:
         ("[]", "", "expected a mapping, found a list", ""),
     ],
 )
-def test_one_fault_is_one_finding(text: str, path: str, message: str, mend: str) -> None:
+def test_one_fault_is_one_finding(text: str, path: str, message: str, hint: str) -> None:
     [finding] = findings(text)
     assert finding.path == path
     assert message in finding.message
-    assert mend in finding.mend
-    assert bool(mend) == bool(finding.mend)
+    assert hint in finding.hint
+    assert bool(hint) == bool(finding.hint)
 
 
 def test_a_union_speaks_of_the_branch_that_was_meant() -> None:
     [finding] = findings("disks: {a: {kind: share, pth: /x, path: /y}}")
-    assert (finding.path, finding.mend) == ("disks.a.pth", "did you mean `path`?")
+    assert (finding.path, finding.hint) == ("disks.a.pth", "did you mean `path`?")
 
 
 def test_findings_come_in_the_order_of_the_file() -> None:
@@ -171,7 +171,7 @@ def test_missing_files_directories_and_near_names(tmp_path: Path) -> None:
     (tmp_path / "demo.yaml").write_text("name: ab")
     with pytest.raises(UserError, match="no such file") as caught:
         read(tmp_path / "deom.yaml")
-    assert caught.value.findings[0].mend == "did you mean `demo.yaml`?"
+    assert caught.value.findings[0].hint == "did you mean `demo.yaml`?"
     with pytest.raises(UserError, match="is a directory"):
         read(tmp_path)
     with pytest.raises(UserError, match="Not a directory"):

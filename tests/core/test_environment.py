@@ -126,9 +126,9 @@ CLUSTERS = [
 ]
 
 
-@pytest.mark.parametrize(("part", "field", "message", "mend"), CLUSTERS, ids=lambda v: v[:40])
+@pytest.mark.parametrize(("part", "field", "message", "hint"), CLUSTERS, ids=lambda v: v[:40])
 def test_a_fault_of_a_cluster_is_shown_at_its_line(
-    tmp_path: Path, home: Path, part: str, field: str, message: str, mend: str
+    tmp_path: Path, home: Path, part: str, field: str, message: str, hint: str
 ) -> None:
     parts = {"engine": "ssh", "size": "Standard_NC40ads_H100_v5", "nodes": "1"}
     key, value = part.split(": ", 1)
@@ -147,7 +147,7 @@ def test_a_fault_of_a_cluster_is_shown_at_its_line(
     finding = _fault(tmp_path, text, home)
     assert finding.path == f"clusters.box.{field}"
     assert message in finding.message
-    assert mend in finding.mend
+    assert hint in finding.hint
     assert finding.location is not None
     assert finding.location.text.strip() == part
 
@@ -166,7 +166,7 @@ def test_every_faulty_cluster_is_shown_at_once(tmp_path: Path, home: Path) -> No
 def test_nodes_that_work_together_need_a_shared_folder(tmp_path: Path, home: Path) -> None:
     finding = _fault(tmp_path, SMALLEST.replace("nodes: 1", "nodes: 2"), home)
     assert finding.path == "clusters.box"
-    assert "mounts" in finding.mend
+    assert "mounts" in finding.hint
 
 
 def test_there_is_a_cluster(tmp_path: Path, home: Path) -> None:
@@ -286,10 +286,10 @@ class TestKeys:
         environment = _load(tmp_path, self._with("team.pub", KEY), home)
         assert environment.access.ssh_keys == (KEY, RSA)
 
-    def test_without_a_key_the_mend_is_the_command_that_makes_one(self, tmp_path: Path) -> None:
+    def test_without_a_key_the_hint_is_the_command_that_makes_one(self, tmp_path: Path) -> None:
         finding = _fault(tmp_path, SMALLEST, tmp_path)
         assert finding.id == "no-ssh-key"
-        assert finding.mend == "ssh-keygen -t ed25519"
+        assert finding.hint == "ssh-keygen -t ed25519"
 
     def test_an_rsa_key_of_ones_own_is_found_too(self, tmp_path: Path) -> None:
         (tmp_path / ".ssh").mkdir()
@@ -297,7 +297,7 @@ class TestKeys:
         assert _load(tmp_path, SMALLEST, tmp_path).access.ssh_keys == (RSA,)
 
     @pytest.mark.parametrize(
-        ("entry", "content", "message", "mend"),
+        ("entry", "content", "message", "hint"),
         [
             ("none.pub", None, "no such public key", "ssh-keygen -t ed25519 -f none"),
             ("id", "-----BEGIN OPENSSH PRIVATE KEY-----", "is a private key", "id.pub"),
@@ -314,14 +314,14 @@ class TestKeys:
         ],
     )
     def test_what_is_no_public_key_is_refused_at_its_line(
-        self, tmp_path: Path, home: Path, entry: str, content: str | None, message: str, mend: str
+        self, tmp_path: Path, home: Path, entry: str, content: str | None, message: str, hint: str
     ) -> None:
         if content is not None:
             (tmp_path / entry).write_text(content)
         finding = _fault(tmp_path, self._with(KEY, entry), home)
         assert finding.path == "access.ssh_keys.1"
         assert message in finding.message
-        assert mend in finding.mend
+        assert hint in finding.hint
         assert finding.location is not None
         assert finding.location.line == 8
 
@@ -337,7 +337,7 @@ class TestKeys:
     def test_a_private_key_is_never_shown(self, tmp_path: Path, home: Path) -> None:
         (tmp_path / "id").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n")
         finding = _fault(tmp_path, self._with("id"), home)
-        assert "b3BlbnNzaC1rZXk" not in f"{finding.message}{finding.mend}"
+        assert "b3BlbnNzaC1rZXk" not in f"{finding.message}{finding.hint}"
 
 
 def test_the_core_knows_neither_terraform_nor_azure(repository: Path) -> None:

@@ -174,7 +174,7 @@ FREE = f"size: {CPU}, nodes: {{min: 0, max: 8}}, mpi: false"
 def test_a_fault_is_shown_at_its_field(tmp_path: Path, pool: str, path: str, message: str) -> None:
     finding = _fault(tmp_path, pool)
     assert finding.path == f"clusters.spot.{path}"
-    assert any(part in f"{finding.message} {finding.mend}" for part in message.split("|"))
+    assert any(part in f"{finding.message} {finding.hint}" for part in message.split("|"))
     assert finding.location is not None
     assert finding.location.line == 5
 
@@ -230,7 +230,7 @@ def test_pools_their_account_and_the_network_go_together(
 ) -> None:
     finding = _fault(tmp_path, pool, more)
     assert finding.path == path
-    assert message in f"{finding.message} {finding.mend}"
+    assert message in f"{finding.message} {finding.hint}"
 
 
 def test_a_batch_section_without_a_pool_has_no_effect(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_an_unknown_engine_names_the_known_ones(tmp_path: Path, engine: str, mes
         load_environment(file)
     (finding,) = caught.value.findings
     assert finding.path == "clusters.a.engine"
-    assert message in f"{finding.message} {finding.mend}"
+    assert message in f"{finding.message} {finding.hint}"
 
 
 @pytest.mark.parametrize(

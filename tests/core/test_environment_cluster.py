@@ -149,7 +149,7 @@ def test_a_range_is_refused_where_nothing_resizes(tmp_path: Path) -> None:
     finding = _fault(tmp_path, "", "{min: 0, max: 4}")
     assert finding.path == "clusters.pair.nodes"
     assert "nothing resizes" in finding.message
-    assert "engine: batch" in finding.mend
+    assert "engine: batch" in finding.hint
 
 
 def test_a_vm_without_a_local_disk_cannot_have_its_system_there(tmp_path: Path) -> None:

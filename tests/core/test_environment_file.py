@@ -65,7 +65,7 @@ class TestVariables:
             "zone: ${env:ZONE}",
         )
         assert "OWNER" in second.message
-        assert "export OWNER=" in second.mend
+        assert "export OWNER=" in second.hint
         assert _line(second) == "owner: ${env:OWNER}"
 
     @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ class TestDefaults:
     def test_a_key_that_nothing_knows_is_refused_with_the_near_one(self, tmp_path: Path) -> None:
         (fault,) = _faults(tmp_path, TWO.replace("engine: ssh", "engin: ssh"))
         assert (fault.id, fault.path) == ("unknown-key", "defaults.cluster.engin")
-        assert fault.mend == "did you mean `engine`?"
+        assert fault.hint == "did you mean `engine`?"
         fault, *_ = _faults(tmp_path, TWO.replace("  cluster:", "  clusters:"))
-        assert (fault.id, fault.mend) == ("unknown-key", "did you mean `cluster`?")
+        assert (fault.id, fault.hint) == ("unknown-key", "did you mean `cluster`?")
 
     def test_a_field_reaches_only_the_kinds_that_know_it(self, tmp_path: Path) -> None:
         text = (
@@ -198,7 +198,7 @@ class TestSelection:
     def test_an_unknown_name(self) -> None:
         with pytest.raises(UserError) as caught:
             environment_file("dmo")
-        assert caught.value.findings[0].mend == "did you mean `demo`?"
+        assert caught.value.findings[0].hint == "did you mean `demo`?"
 
     @pytest.mark.parametrize("name", known_environments())
     def test_every_environment_of_ours_can_be_read(self, name: str) -> None:

@@ -263,4 +263,4 @@ class TestIds:
     def test_anything_else_is_refused_with_the_command_that_shows_it(self, text: str) -> None:
         with pytest.raises(FieldError, match="not the id of a virtual network") as caught:
             parts_of("virtual network", text)
-        assert caught.value.mend.startswith("az network vnet show")
+        assert caught.value.hint.startswith("az network vnet show")

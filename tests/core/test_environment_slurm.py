@@ -131,5 +131,5 @@ def test_images_without_a_slurm_that_fits_are_refused_with_the_reason(
     assert bool(findings) is found
     for finding in findings:
         assert finding.severity == "error"
-        assert finding.mend == "take `image: ubuntu-hpc-2404`"
+        assert finding.hint == "take `image: ubuntu-hpc-2404`"
         assert finding.path == "clusters.nd.image"

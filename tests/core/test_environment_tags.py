@@ -31,7 +31,7 @@ def _fault(folder: Path, tags: dict[str, str], more: str = "") -> Finding:
 
 
 @pytest.mark.parametrize(
-    ("tags", "message", "mend"),
+    ("tags", "message", "hint"),
     [
         ({"a": "", "cost/centre": "7"}, "no `/` in the name", "take a `-`"),
         ({"a": "", "<b>": "7"}, "no `< >` in the name", "take a `-`"),
@@ -47,11 +47,11 @@ def _fault(folder: Path, tags: dict[str, str], more: str = "") -> Finding:
     ],
 )
 def test_what_azure_refuses_is_told_at_its_line(
-    tmp_path: Path, tags: dict[str, str], message: str, mend: str
+    tmp_path: Path, tags: dict[str, str], message: str, hint: str
 ) -> None:
     finding = _fault(tmp_path, tags)
     assert message in finding.message
-    assert mend in finding.mend
+    assert hint in finding.hint
     assert finding.location is not None
     assert finding.location.line == 5
 
@@ -60,7 +60,7 @@ def test_a_long_name_is_told_and_shown_short(tmp_path: Path) -> None:
     finding = _fault(tmp_path, {"n" * 129: "x"})
     assert "has 129 characters" in finding.message
     assert len(finding.message) < 100
-    assert "128" in finding.mend
+    assert "128" in finding.hint
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_long_name_is_told_and_shown_short(tmp_path: Path) -> None:
 def test_a_resource_takes_so_many(tmp_path: Path, more: str, most: int) -> None:
     finding = _fault(tmp_path, {f"tag{index}": "x" for index in range(most + 1)}, more)
     assert f"{most + 1} tags" in finding.message
-    assert f"keep {most}" in finding.mend
+    assert f"keep {most}" in finding.hint
     assert finding.path == "tags"
 
 
@@ -89,7 +89,7 @@ def test_an_unknown_region_is_told_with_the_nearest_and_not_refused(tmp_path: Pa
     found = check_environment(loaded.environment, loaded.document)
     (finding,) = [each for each in found if each.id == "unknown-region"]
     assert finding.severity is Severity.WARNING
-    assert "did you mean `westeurope`?" in finding.mend
+    assert "did you mean `westeurope`?" in finding.hint
     assert finding.location is not None
     assert finding.location.line == 2
 

@@ -112,12 +112,12 @@ def test_what_azure_does_not_offer_is_refused_at_its_field(
 
 
 def test_the_nearest_size_is_named(load: Any) -> None:
-    assert "`tib: 16`" in _fault(load, _text("kind: lustre, path: /d, tib: 12")).mend
+    assert "`tib: 16`" in _fault(load, _text("kind: lustre, path: /d, tib: 12")).hint
 
 
 def test_how_to_find_the_service_principal_is_told(load: Any) -> None:
     finding = _fault(load, _text("kind: lustre, path: /d, tib: 8, import: datasets"))
-    assert finding.mend.startswith("az ad sp show --id ")
+    assert finding.hint.startswith("az ad sp show --id ")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ class TestImport:
     def test_keys_are_turned_on_by_the_user_alone(self, load: Any) -> None:
         finding = _fault(load, _text(LUSTRE))
         assert finding.path == "filesystems.data.import"
-        assert "account_keys: true" in finding.mend
+        assert "account_keys: true" in finding.hint
 
     def test_keys_that_nothing_needs_are_refused(self, load: Any) -> None:
         finding = _fault(load, _text("kind: lustre, tib: 8, path: /d", more=self.KEYS))
@@ -190,7 +190,7 @@ class TestImport:
         text = _text(LUSTRE.replace("datasets", "dataset"), more=self.KEYS)
         finding = _fault(load, text)
         assert finding.path == "filesystems.data.import"
-        assert finding.mend == "did you mean `datasets`?"
+        assert finding.hint == "did you mean `datasets`?"
 
     def test_the_container_of_its_logs_is_its_own(self, load: Any) -> None:
         more = "storage: {account_keys: true, containers: {datasets: {}, lustre-data-logs: {}}}\n"
@@ -236,7 +236,7 @@ class TestNetwork:
         more = "network: {private_endpoints: false, existing: {subnets: {%s}}}\n"
         text = f"kind: {kind}, tib: 8, path: /d"
         finding = _fault(load, _text(text, more=more % subnets))
-        assert (finding.path, finding.mend) == ("network.existing.subnets", f"add `{kind}:`")
+        assert (finding.path, finding.hint) == ("network.existing.subnets", f"add `{kind}:`")
         subnets += f", {kind}: {{id: {subnet}{kind}, range: 10.1.16.0/24}}"
         assert load(_text(text, more=more % subnets)).network.existing
 

@@ -7,7 +7,7 @@ import pytest
 from fairway_core.findings import Finding, Location, Severity, UserError, format_finding
 
 
-def test_a_finding_shows_place_line_caret_and_mend() -> None:
+def test_a_finding_shows_place_line_caret_and_hint() -> None:
     place = Location("job.yaml", 12, 3, "  comand: a", 6)
     finding = Finding(
         "unknown-key", "unknown key `comand`", "did you mean\n`command`?", location=place
@@ -66,4 +66,4 @@ def test_nothing_can_move_the_terminals_cursor(bad: str) -> None:
 def test_an_error_carries_findings_and_a_code() -> None:
     error = UserError([Finding("a", "one"), Finding("b", "two")])
     assert (str(error), error.exit_code) == ("one; two", 2)
-    assert UserError.of("c", "three", "mend", exit_code=4).exit_code == 4
+    assert UserError.of("c", "three", "hint", exit_code=4).exit_code == 4

@@ -68,7 +68,7 @@ def test_a_name_that_cannot_fit_is_an_error_that_says_how_long() -> None:
         resource_name("linux_virtual_machine", "h100", "x" * 80)
     finding = caught.value.findings[0]
     assert finding.id == "name-too-long"
-    assert "Azure takes 1 to 64" in finding.mend
+    assert "Azure takes 1 to 64" in finding.hint
 
 
 @pytest.mark.parametrize("name", ["Contoso", "con-toso", "contosö", ""])
@@ -91,7 +91,7 @@ def test_a_good_chosen_name_passes() -> None:
 def test_an_unknown_kind_is_answered_with_the_nearest() -> None:
     with pytest.raises(UserError, match="unknown resource kind") as caught:
         resource_name("storage_acount", "h100")
-    assert "storage_account" in caught.value.findings[0].mend
+    assert "storage_account" in caught.value.findings[0].hint
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,4 +22,4 @@ def test_both_sides_of_batch_share_a_zone() -> None:
 def test_an_unknown_service_is_told_with_the_nearest() -> None:
     with pytest.raises(UserError, match="unknown private link service `registri`") as caught:
         private_link("registri")
-    assert "registry" in caught.value.findings[0].mend
+    assert "registry" in caught.value.findings[0].hint

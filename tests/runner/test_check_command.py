@@ -62,7 +62,7 @@ class TestCheck:
         assert done.exit_code == 2
         (finding,) = json.loads(done.output)
         assert (finding["id"], finding["path"]) == ("unknown-key", "zoen")
-        assert finding["mend"] == "did you mean `zone`?"
+        assert finding["hint"] == "did you mean `zone`?"
         assert finding["line"] > 1
 
     def test_json_holds_every_finding(self, lab: Any) -> None:
@@ -78,7 +78,7 @@ class TestCheck:
         done = _run("check", "demo", "--ignore", "no-ownr")
         assert isinstance(done.exception, UserError)
         (finding,) = done.exception.findings
-        assert (finding.id, finding.mend) == ("unknown-check", "did you mean `no-owner`?")
+        assert (finding.id, finding.hint) == ("unknown-check", "did you mean `no-owner`?")
 
     def test_a_missing_file(self) -> None:
         done = _run("check", "no/such.yaml")

@@ -108,10 +108,10 @@ def test_each_missing_program_comes_with_what_installs_it(
     install(terraform='{"terraform_version": "1.8.5"}')
     code, found = _examine(capsys)
     assert code == 4
-    mends = {what: found[what]["findings"][0]["mend"] for what in ("Node.js", "Terraform", "cdktf")}
-    assert 'pip install "fairway[node]"' in mends["Node.js"]
-    assert "npm install --global cdktf-cli@0.21" in mends["cdktf"]
-    assert "https://" in mends["Terraform"]
+    hints = {what: found[what]["findings"][0]["hint"] for what in ("Node.js", "Terraform", "cdktf")}
+    assert 'pip install "fairway[node]"' in hints["Node.js"]
+    assert "npm install --global cdktf-cli@0.21" in hints["cdktf"]
+    assert "https://" in hints["Terraform"]
     assert found["Terraform"]["findings"][0]["message"] == (
         "Terraform is 1.8.5, and 1.9 or newer is needed"
     )
@@ -145,7 +145,7 @@ def test_without_a_subscription_the_command_that_names_one(
     assert code == 4
     (finding,) = found["subscription"]["findings"]
     assert "az would take 11111111-2222" in finding["message"]
-    assert finding["mend"].startswith("export ARM_SUBSCRIPTION_ID=$(az account show")
+    assert finding["hint"].startswith("export ARM_SUBSCRIPTION_ID=$(az account show")
     assert "what `demo` needs" not in found
 
 
@@ -166,7 +166,7 @@ def test_a_sign_in_that_fails(
     code, found = _examine(capsys)
     assert code == 4
     (finding,) = found["Azure sign-in"]["findings"]
-    assert finding["mend"] == "az login"
+    assert finding["hint"] == "az login"
     assert "Invalid client secret" in finding["message"]
     assert "Trace" not in finding["message"]
     assert "subscription" not in found
@@ -187,7 +187,7 @@ def test_a_subscription_that_cannot_be_used(
     plane.give(f"/subscriptions/{NOBODY}", body, status=status)
     code, found = _examine(capsys)
     assert code == 4
-    assert "az account list" in found["subscription"]["findings"][0]["mend"]
+    assert "az account list" in found["subscription"]["findings"][0]["hint"]
 
 
 def test_a_provider_to_register_is_printed_with_its_command(
@@ -215,7 +215,7 @@ def test_a_faulty_environment_is_one_of_the_findings(
     install(**VERSIONS)
     code, found = _examine(capsys, environment="dmo")
     assert code == 4
-    assert found["environment"]["findings"][0]["mend"] == "did you mean `demo`?"
+    assert found["environment"]["findings"][0]["hint"] == "did you mean `demo`?"
     assert found["subscription"]["ok"]
 
 
@@ -229,9 +229,9 @@ def test_a_target_is_asked_of_its_engine(
     monkeypatch.setattr(engines, "engine_for", lambda _target: Engine())
     code, found = _examine(capsys, target="local")
     assert code == 0
-    assert found["target local"]["findings"][0]["mend"] == "reboot it"
+    assert found["target local"]["findings"][0]["hint"] == "reboot it"
     with pytest.raises(UserError):
         doctor.command(target="lcal")
     with pytest.raises(UserError, match="is an environment") as caught:
         doctor.command(target="demo")
-    assert caught.value.findings[0].mend == "fairway doctor --environment demo"
+    assert caught.value.findings[0].hint == "fairway doctor --environment demo"

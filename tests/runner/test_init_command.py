@@ -152,20 +152,20 @@ def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message", "mend"),
+    ("arguments", "message", "hint"),
     [
         (("--name", "A"), "--name: `A` cannot start", "2 to 12"),
         (("--location", "West Europe"), "--location: `West Europe`", "did you mean `westeurope`?"),
     ],
 )
 def test_what_azure_refuses_is_refused(
-    home: Path, arguments: tuple[str, ...], message: str, mend: str
+    home: Path, arguments: tuple[str, ...], message: str, hint: str
 ) -> None:
     done = _init(*arguments)
     assert isinstance(done.exception, UserError)
     (finding,) = done.exception.findings
     assert message in finding.message
-    assert mend in finding.mend
+    assert hint in finding.hint
     assert not _files()
 
 

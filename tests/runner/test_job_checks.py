@@ -115,4 +115,4 @@ def test_a_cuda_that_does_not_know_the_gpus_is_refused(
     if refused:
         assert found[0].location is not None
         assert found[0].location.line == 4
-        assert "11.8" in found[0].mend
+        assert "11.8" in found[0].hint

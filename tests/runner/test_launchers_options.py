@@ -72,7 +72,7 @@ def test_an_option_is_set_on_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "rule", "message", "mend"),
+    ("line", "rule", "message", "hint"),
     [
         (
             "coutn: 1",
@@ -141,14 +141,14 @@ def test_a_wrong_option_is_said_at_its_line(
     line: str,
     rule: str | None,
     message: str,
-    mend: str,
+    hint: str,
 ) -> None:
     options = f"options:\n  rate: 1.0\n  {line}\n".replace("  rate: 1.0\n", "", "rate" in line)
     if rule is None:  # YAML 1.2 takes it for text
         assert render(tmp_path, options) == "3 1.0 yes false safe\n"
         return
     [finding] = findings(tmp_path, options)
-    assert (finding.id, finding.message, finding.mend) == (rule, message, mend)
+    assert (finding.id, finding.message, finding.hint) == (rule, message, hint)
     place = finding.location
     assert place is not None
     assert place.text.strip() == line
@@ -163,7 +163,7 @@ def test_all_wrong_options_are_said_at_once(tmp_path: Path) -> None:
 
 def test_a_template_without_options_says_so(tmp_path: Path) -> None:
     [finding] = findings(tmp_path, "options: {a: 1}\n", front="{# description: Mine. #}\n")
-    assert finding.mend == "the template `own.sh.j2` has no options: remove it"
+    assert finding.hint == "the template `own.sh.j2` has no options: remove it"
 
 
 def test_an_option_without_a_default_must_be_set(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_an_option_without_a_default_must_be_set(tmp_path: Path) -> None:
     [finding] = findings(tmp_path, "", front=front)
     assert finding.id == "missing-option"
     assert finding.message == "the template `own.sh.j2` needs the option `file`: Which file."
-    assert finding.mend == "add it under `options:`, text"
+    assert finding.hint == "add it under `options:`, text"
     assert render(tmp_path, "options: {file: a}\n", front=front) == "a\n"
 
 

@@ -126,7 +126,7 @@ def test_a_provider_that_is_not_registered(
     plane.give(f"{HERE}/Microsoft.Batch", {"registrationState": "NotRegistered"})
     (found,) = check_live(lab, azure)
     assert found.id == "provider-not-registered"
-    assert found.mend == "az provider register --namespace Microsoft.Batch --wait"
+    assert found.hint == "az provider register --namespace Microsoft.Batch --wait"
 
 
 def test_a_quota_that_is_too_small_or_in_use(
@@ -248,7 +248,7 @@ def test_a_token_that_is_refused(lab: Environment, plane: ControlPlane, azure: M
     with pytest.raises(UserError) as caught:
         check_live(lab, azure)
     assert caught.value.findings[0].id == "not-signed-in"
-    assert caught.value.findings[0].mend == "az login"
+    assert caught.value.findings[0].hint == "az login"
 
 
 def test_the_cloud_is_that_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None:

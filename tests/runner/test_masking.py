@@ -99,5 +99,5 @@ def test_secrets_that_cannot_be_are_refused_where_they_stand() -> None:
     missing, short = raised.value.findings
     assert (missing.id, missing.path, missing.location) == ("no-secret", "secrets.A", place)
     assert (short.id, short.path) == ("short-secret", "secrets.B")
-    assert "abc" not in short.message + short.mend
+    assert "abc" not in short.message + short.hint
     assert secret_values({"C": "env:Z"}, {"Z": "long enough"}) == {"C": "long enough"}

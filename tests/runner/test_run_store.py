@@ -69,10 +69,10 @@ def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
     assert [run.id for run in store.all()] == ["other-222222", "job-abcxyz", "job-abcdef"]
     with pytest.raises(UserError, match="beginning of 2 runs") as caught:
         store.find("job-abc")
-    assert caught.value.findings[0].mend == "say more of it: job-abcdef, job-abcxyz"
+    assert caught.value.findings[0].hint == "say more of it: job-abcdef, job-abcxyz"
     with pytest.raises(UserError) as caught:
         store.find("job-abcdfe")
-    assert caught.value.findings[0].mend == "did you mean `job-abcdef`?"
+    assert caught.value.findings[0].hint == "did you mean `job-abcdef`?"
     for text in ("", ".", "..", "../runs/job-abcdef", "/"):
         with pytest.raises(UserError, match="there is no run"):
             store.find(text)

@@ -210,11 +210,11 @@ def test_numbers_have_twelve_digits() -> None:
 
 
 @pytest.mark.parametrize("distribution", [{"pareto": [1e-4]}, {"lognormal": [1e6, 1]}])
-def test_a_value_beyond_floats_is_the_users_to_mend(distribution: dict[str, Any]) -> None:
+def test_a_value_beyond_floats_is_the_users_to_fix(distribution: dict[str, Any]) -> None:
     with pytest.raises(FieldError, match="beyond what a number can hold") as caught:
         sample(distribution, 200)
     assert caught.value.path == (next(iter(distribution)),)
-    assert caught.value.mend
+    assert caught.value.hint
     with pytest.raises(FieldError) as caught:
         sweep("{count: 200, lr: {pareto: [1.0e-4]}}")
     assert caught.value.path == ("points", "random", "lr", "pareto")

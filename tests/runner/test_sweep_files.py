@@ -79,7 +79,7 @@ def test_no_match_is_an_error(tmp_path: Path, pattern: str) -> None:
     with pytest.raises(FieldError, match="matches no file") as caught:
         matching_files(pattern, tmp_path)
     assert str(tmp_path) in str(caught.value)
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_a_point_has_the_files_path_name_and_stem(tree: Path) -> None:

@@ -262,7 +262,7 @@ def test_an_interrupt_is_not_the_users_codes_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "message", "mend"),
+    ("reference", "message", "hint"),
     [
         ("my_point:f", "there is no module `my_point`", "did you mean `my_points`?"),
         ("nothing_here:f", "there is no module `nothing_here`", "known are: my_points"),
@@ -273,12 +273,12 @@ def test_an_interrupt_is_not_the_users_codes_fault(tmp_path: Path) -> None:
     ],
 )
 def test_a_function_that_is_not_there(
-    tmp_path: Path, reference: str, message: str, mend: str
+    tmp_path: Path, reference: str, message: str, hint: str
 ) -> None:
     write(tmp_path, "x = 1\ndef generate(): yield {}\n")
     with pytest.raises(FieldError, match=message) as caught:
         listed(tmp_path, reference)
-    assert mend in caught.value.mend
+    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["json", "fairway_core", "sys"])
@@ -286,5 +286,5 @@ def test_a_module_that_python_knows_by_another_name_is_refused(tmp_path: Path, n
     write(tmp_path, "def f(): yield {}\n", f"{name}.py")
     with pytest.raises(FieldError, match=f"`{name}` is the name of another module") as caught:
         listed(tmp_path, f"{name}:f")
-    assert "rename" in caught.value.mend
+    assert "rename" in caught.value.hint
     assert name in sys.modules

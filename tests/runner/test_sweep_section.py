@@ -157,12 +157,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("points", "path", "message", "mend"), REFUSED)
-def test_refuses(points: str, path: str, message: str, mend: str) -> None:
+@pytest.mark.parametrize(("points", "path", "message", "hint"), REFUSED)
+def test_refuses(points: str, path: str, message: str, hint: str) -> None:
     (finding,) = findings(points)
     assert finding.path == path
     assert message in finding.message
-    assert mend in finding.mend
+    assert hint in finding.hint
 
 
 # A distribution, the place of its fault below it, and words of the message.
@@ -213,9 +213,9 @@ def test_refuses_the_distribution(distribution: str, place: str, message: str) -
 def test_an_unknown_distribution_is_told_the_nearest_name() -> None:
     (finding,) = findings("[{random: {count: 1, x: {logunifrom: [1, 2]}}}]")
     assert finding.id == "unknown-key"
-    assert finding.mend == "did you mean `loguniform`?"
+    assert finding.hint == "did you mean `loguniform`?"
     (finding,) = findings("[{random: {count: 1, x: {cauchy: [1, 2]}}}]")
-    assert "known are: beta, choice, exponential" in finding.mend
+    assert "known are: beta, choice, exponential" in finding.hint
 
 
 @pytest.mark.parametrize("number", [".nan", ".inf", "1e999"])

@@ -69,7 +69,7 @@ def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> N
     (folder / ".fairway" / "targets.json").write_text(text)
     with pytest.raises(UserError, match="cannot be read") as caught:
         all_targets()
-    assert "fairway targets sync" in caught.value.findings[0].mend
+    assert "fairway targets sync" in caught.value.findings[0].hint
 
 
 def test_a_target_by_hand_is_held_against_its_model(folder: Path) -> None:

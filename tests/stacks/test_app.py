@@ -76,7 +76,7 @@ def test_a_file_of_ones_own_is_taken_by_its_path(
 
 
 @pytest.mark.parametrize(
-    ("choice", "message", "mend"),
+    ("choice", "message", "hint"),
     [
         ("dmo", "`dmo`", "did you mean `demo`?"),
         ("nothing.yaml", "nothing.yaml: no such file", ""),
@@ -89,14 +89,14 @@ def test_what_is_not_there_is_refused_with_the_nearest(
     capsys: pytest.CaptureFixture[str],
     choice: str,
     message: str,
-    mend: str,
+    hint: str,
 ) -> None:
     monkeypatch.setenv("FAIRWAY_ENVIRONMENT", choice)
     assert main() == 2
     said, errors = capsys.readouterr()
     assert said == ""
     assert message in errors
-    assert mend in errors
+    assert hint in errors
     assert not outdir.exists()
 
 
@@ -247,7 +247,7 @@ def test_the_environments_of_a_project_are_found_by_name(
     assert selection.environment_file("demo") == folder / "demo.yaml"
     with pytest.raises(UserError, match="2 environments") as error:
         selection.environment_file()
-    assert "FAIRWAY_ENVIRONMENT to one of: demo, lab" in error.value.findings[0].mend
+    assert "FAIRWAY_ENVIRONMENT to one of: demo, lab" in error.value.findings[0].hint
     with pytest.raises(UserError) as error:
         selection.environment_file("labb")
-    assert "did you mean `lab`?" in error.value.findings[0].mend
+    assert "did you mean `lab`?" in error.value.findings[0].hint

@@ -296,7 +296,7 @@ def test_an_approval_that_is_none_is_refused(tmp_path: Path, text: str | None) -
         file.write_text(text)
     with pytest.raises(UserError) as caught:
         read_approved(file)
-    assert "plan again" in caught.value.findings[0].mend
+    assert "plan again" in caught.value.findings[0].hint
 
 
 def test_stacks_come_after_what_they_read(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ class TestAccount:
         text = everything.replace("  allowed: [203.0.113.0/24]\n", ranges)
         with pytest.raises(UserError, match="nobody could reach the state") as caught:
             written(text, state=True)
-        assert "access.allowed" in caught.value.findings[0].mend
+        assert "access.allowed" in caught.value.findings[0].hint
 
     def test_there_is_no_account_for_state_in_files(
         self, written: Written, everything: str

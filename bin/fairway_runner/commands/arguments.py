@@ -62,4 +62,4 @@ def span(option: str, text: str) -> float:
     try:
         return seconds_of(text)
     except FieldError as error:
-        raise UserError.of("bad-value", f"{option}: {error}", error.mend) from None
+        raise UserError.of("bad-value", f"{option}: {error}", error.hint) from None

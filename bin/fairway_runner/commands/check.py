@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Look for mistakes in an environment file.
 
-    Prints each with its line and how to mend it; docs/checks.md explains them all. Exits
+    Prints each with its line and how to fix it; docs/checks.md explains them all. Exits
     with 2 for an error, and with --strict with 1 for a warning. With --live the subscription
     is asked whether it has what the environment needs; that takes `az login`, changes
     nothing, and warns of what you may not see.

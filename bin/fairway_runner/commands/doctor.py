@@ -38,7 +38,7 @@ def command(
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Say what is missing for a deployment, with the command that mends each.
+    """Say what is missing for a deployment, with the command that fixes each.
 
     Looks at Node.js, Terraform, the cdktf command line, the sign-in to Azure, the
     subscription, and there at what the environment needs: resource providers, sizes, quota

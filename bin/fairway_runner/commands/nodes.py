@@ -58,8 +58,8 @@ def _act(action: str, target: str, *names: str) -> None:
         raise UserError.of("unknown-action", message, did_you_mean(action, _ACTIONS))
     engine = engine_for(find_target(target))
     if not names:
-        mend = f"its nodes: fairway nodes {target}"
-        raise UserError.of("no-node", f"say which node of {target}", mend)
+        hint = f"its nodes: fairway nodes {target}"
+        raise UserError.of("no-node", f"say which node of {target}", hint)
     for name in names:
         engine.act_on_node(action, name)
         print(f"{name} {_ACTIONS[action]}", flush=True)

@@ -33,7 +33,7 @@ def resize(
     found = find_target(target)
     if found.engine != "local" and nodes > found.nodes.max:
         message = f"`{target}` has {found.nodes.max} nodes at most"
-        mend = "raise `nodes:` of the cluster in the environment file, and deploy it"
-        raise UserError.of("too-many-nodes", message, mend)
+        hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
+        raise UserError.of("too-many-nodes", message, hint)
     engine_for(found).resize(nodes)
     print(f"{target} is asked for {nodes} nodes; look at them with: fairway nodes {target}")

@@ -31,7 +31,7 @@ def command(
     wanted = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
     nodes = words[: len(words) - len(wanted)]
     if len(nodes) > 1:
-        mend = f"fairway ssh {target} {nodes[0]} -- {' '.join(nodes[1:])}"
-        raise UserError.of("many-nodes", "a shell is on one node", mend)
+        hint = f"fairway ssh {target} {nodes[0]} -- {' '.join(nodes[1:])}"
+        raise UserError.of("many-nodes", "a shell is on one node", hint)
     node = nodes[0] if nodes else None
     raise typer.Exit(engine_for(find_target(target)).shell(node, wanted))

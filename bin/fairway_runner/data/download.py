@@ -40,9 +40,9 @@ class Download:
         taken = [str(file) for file in self._new if os.path.lexists(file)]
         if taken and not force:
             shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
-            mend = "choose another folder, or replace them with --force"
+            hint = "choose another folder, or replace them with --force"
             message = f"other files are there already: {shown}"
-            raise UserError.of("existing-files", message, mend, exit_code=3)
+            raise UserError.of("existing-files", message, hint, exit_code=3)
 
     @property
     def size(self) -> int:
@@ -75,8 +75,8 @@ class Download:
             elif not path or path.endswith("/") or name.startswith(f"{path}/"):
                 found[folder / _inside(name[len(path) :].lstrip("/"), name)] = blob
         if not found:
-            mend = f"look at what is there: fairway data ls {self._place.target.name}"
-            raise UserError.of("no-blobs", f"there is nothing at {self._place}", mend)
+            hint = f"look at what is there: fairway data ls {self._place.target.name}"
+            raise UserError.of("no-blobs", f"there is nothing at {self._place}", hint)
         return found
 
     def _take(self, file: Path, blob: BlobProperties, report: Report) -> None:

@@ -54,8 +54,8 @@ def storage_of(target: Target) -> tuple[str, ...]:
     """The containers of a target; UserError where it has no storage account."""
     if target.storage is None:
         message = f"the target `{target.name}` has no storage account"
-        mend = "give its environment a `storage:` section"
+        hint = "give its environment a `storage:` section"
         if target.engine == "local":
-            mend = "on this machine data lies in folders: see `mounts:` in fairway.yaml"
-        raise UserError.of("no-storage", message, mend)
+            hint = "on this machine data lies in folders: see `mounts:` in fairway.yaml"
+        raise UserError.of("no-storage", message, hint)
     return target.storage.containers

@@ -104,8 +104,8 @@ class Upload:
         if taken:
             shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
             message = f"{self._place} holds other data already: {shown}"
-            mend = "choose another path, or replace it with --force"
-            raise UserError.of("existing-blobs", message, mend, exit_code=3)
+            hint = "choose another path, or replace it with --force"
+            raise UserError.of("existing-blobs", message, hint, exit_code=3)
 
     def _send_whole(self, name: str, file: Path, report: Report) -> None:
         from azure.storage.blob import ContentSettings

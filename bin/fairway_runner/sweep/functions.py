@@ -84,8 +84,8 @@ class _UserCode:
                 yield _point(value)
             except _Unfit as unfit:
                 place = _line_of_yield(iterator) or _line_of(function)
-                mend = "a point is a mapping such as {'lr': 0.1}"
-                raise self._fault(f"point {number}: {unfit}", place, mend) from None
+                hint = "a point is a mapping such as {'lr': 0.1}"
+                raise self._fault(f"point {number}: {unfit}", place, hint) from None
 
     def _function(self) -> Callable[..., Any]:
         importlib.invalidate_caches()
@@ -108,7 +108,7 @@ class _UserCode:
     def _run(
         self, function: Callable[..., Any] | None, call: Callable[..., Any], *arguments: Any
     ) -> Any:
-        """Calls into the user's code; whatever comes out of it is the user's to mend."""
+        """Calls into the user's code; whatever comes out of it is the user's to hint."""
         try:
             with self._imports():
                 return call(*arguments)
@@ -165,7 +165,7 @@ class _UserCode:
         # Python wraps a StopIteration that leaves a generator in an error without a line.
         return place or (self._place(error.__cause__) if error.__cause__ else None)
 
-    def _fault(self, message: str, place: tuple[str, int] | None, mend: str = "") -> UserError:
+    def _fault(self, message: str, place: tuple[str, int] | None, hint: str = "") -> UserError:
         location = None
         if place is not None:
             file, line = place
@@ -174,7 +174,7 @@ class _UserCode:
             indent = len(text) - len(text.lstrip())
             location = Location(file, line, indent + 1, text, max(1, len(text.strip())))
         message = f"`{self._reference}`: {message}"
-        return UserError([Finding("sweep-function", message, mend, location=location)])
+        return UserError([Finding("sweep-function", message, hint, location=location)])
 
 
 class _Unfit(Exception):

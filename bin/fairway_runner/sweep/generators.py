@@ -75,7 +75,7 @@ def _random(section: Random) -> Iterator[Point]:
             try:
                 point[name] = next(values)
             except FieldError as error:
-                raise FieldError(str(error), error.mend, (name, *error.path)) from None
+                raise FieldError(str(error), error.hint, (name, *error.path)) from None
         yield point
 
 

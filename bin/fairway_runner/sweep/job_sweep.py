@@ -69,7 +69,7 @@ class JobSweep:
             dotted = ".".join(map(str, path))
             place = self.document.location(path)
             message = f"`{dotted}`: {error}"
-            finding = Finding("bad-sweep", message, error.mend, dotted, location=place)
+            finding = Finding("bad-sweep", message, error.hint, dotted, location=place)
             raise UserError([finding]) from None
 
 
@@ -91,6 +91,6 @@ def require_sweep(job_file: JobFile) -> JobSweep:
     if sweep is None:
         document = job_file.document
         near = None if "sweep" in document.data else nearest("sweep", document.data)
-        mend = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE
-        raise UserError.of("no-sweep", f"{document.file}: the job has no sweep", mend)
+        hint = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE
+        raise UserError.of("no-sweep", f"{document.file}: the job has no sweep", hint)
     return sweep

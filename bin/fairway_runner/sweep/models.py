@@ -38,8 +38,8 @@ def _equally_long(axes: dict[str, Any]) -> dict[str, Any]:
     for name, axis in axes.items():
         if length_of(axis) != length:
             message = f"`{first}` has {length} values and `{name}` has {length_of(axis)}"
-            mend = "zip takes one value of each at a time; grid takes each with each"
-            raise FieldError(message, mend, (name,))
+            hint = "zip takes one value of each at a time; grid takes each with each"
+            raise FieldError(message, hint, (name,))
     return axes
 
 
@@ -56,8 +56,8 @@ class _OneList(Model):
     def _has_one_parameter(self) -> _OneList:
         names = list(self.__pydantic_extra__)
         if not names:
-            mend = "for example {pair: [a, b, c], length: 2}"
-            raise FieldError("it names no parameter", mend)
+            hint = "for example {pair: [a, b, c], length: 2}"
+            raise FieldError("it names no parameter", hint)
         if len(names) > 1:
             message = f"it names two parameters, `{names[0]}` and `{names[1]}`"
             raise FieldError(message, "keep one of them", (names[1],))
@@ -68,11 +68,11 @@ class _OneList(Model):
         """The parameter's name and values."""
         return next(iter(self.__pydantic_extra__.items()))
 
-    def _require_enough(self, mend: str) -> None:
+    def _require_enough(self, hint: str) -> None:
         name, axis = self.parameter
         if self.length > length_of(axis):
             message = f"`length` is {self.length}, but `{name}` has {length_of(axis)} values"
-            raise FieldError(message, mend, ("length",))
+            raise FieldError(message, hint, ("length",))
 
 
 class Combinations(_OneList):

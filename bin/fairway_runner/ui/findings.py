@@ -20,7 +20,7 @@ def finding_facts(finding: Finding) -> dict[str, Any]:
         "severity": str(finding.severity),
         "path": finding.path,
         "message": finding.message,
-        "mend": finding.mend,
+        "hint": finding.hint,
         "file": place.file if place else None,
         "line": place.line if place else None,
         "column": place.column if place else None,

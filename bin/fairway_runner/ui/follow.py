@@ -140,8 +140,8 @@ def _require_labels(run: Run, logs: Sequence[Log]) -> None:
     if job.get("options", {}).get("label_ranks") is True or any(map(_is_labelled, logs)):
         return
     message = f"the log of {run.id} does not say which rank printed a line"
-    mend = "submit the job with -s options.label_ranks=true"
-    raise UserError.of("unlabelled-ranks", message, mend)
+    hint = "submit the job with -s options.label_ranks=true"
+    raise UserError.of("unlabelled-ranks", message, hint)
 
 
 def _is_labelled(log: Log) -> bool:

@@ -39,7 +39,7 @@ def template_facts(name: str, folder: Path) -> dict[str, Any]:
     try:
         file = find_template(name, folder)
     except FieldError as error:
-        raise UserError.of("unknown-template", str(error), error.mend) from None
+        raise UserError.of("unknown-template", str(error), error.hint) from None
     front = _front_matter(file)
     options = {
         option_name: option.model_dump(exclude_defaults=True, mode="json")

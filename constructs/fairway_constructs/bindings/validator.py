@@ -137,8 +137,8 @@ def _attribute(value: Any, attribute: Attribute, path: str) -> Iterator[Finding]
         yield from _type(value, attribute.type, path)
     else:
         name = path.rpartition(".")[2]
-        mend = "take it out, and refer to it where its value is needed"
-        yield Finding("computed-attribute", f"`{name}` is set by Azure alone", mend, path)
+        hint = "take it out, and refer to it where its value is needed"
+        yield Finding("computed-attribute", f"`{name}` is set by Azure alone", hint, path)
 
 
 def _type(value: Any, type_: Type, path: str) -> Iterator[Finding]:
@@ -207,8 +207,8 @@ def _items(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _unknown_type(path: str, type_: str, known: Iterable[str]) -> Finding:
-    mend = did_you_mean(type_, known) or "add it to selection.toml and run bin/bindings SCHEMA"
-    return Finding("unknown-type", f"there are no bindings of `{type_}`", mend, path)
+    hint = did_you_mean(type_, known) or "add it to selection.toml and run bin/bindings SCHEMA"
+    return Finding("unknown-type", f"there are no bindings of `{type_}`", hint, path)
 
 
 def _unknown_attribute(path: str, name: str, known: Iterable[str]) -> Finding:

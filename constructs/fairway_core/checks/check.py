@@ -34,7 +34,7 @@ class Fault:
     """What a rule has found: `path` leads from the rule's place to the part that is at fault."""
 
     message: str
-    mend: str
+    hint: str
     path: DataPath = ()
 
 
@@ -62,7 +62,7 @@ class Check:
             for fault in self.rule(**arguments):
                 path = (*place, *fault.path)
                 dotted = ".".join(str(step) for step in path)
-                yield path, Finding(self.id, fault.message, fault.mend, dotted, self.severity)
+                yield path, Finding(self.id, fault.message, fault.hint, dotted, self.severity)
 
 
 REGISTERED: dict[str, Check] = {}

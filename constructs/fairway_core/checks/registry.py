@@ -53,5 +53,5 @@ def require_known(ids: Iterable[str]) -> None:
         if id not in known:
             from fairway_core.spelling import did_you_mean
 
-            mend = did_you_mean(id, known) or "docs/checks.md lists them"
-            raise UserError.of("unknown-check", f"no check is called `{id}`", mend)
+            hint = did_you_mean(id, known) or "docs/checks.md lists them"
+            raise UserError.of("unknown-check", f"no check is called `{id}`", hint)

@@ -165,9 +165,9 @@ def _check_price(name: str, amount: object, file: str) -> None:
     number = isinstance(amount, int | float) and not isinstance(amount, bool)
     # `inf` and `nan` are numbers in TOML.
     if not number or not 0 < float(str(amount)) < float("inf"):
-        mend = "leave it out where it is not known"
-        raise _wrong(file, f"`{name} = {amount}` is no price an hour", mend)
+        hint = "leave it out where it is not known"
+        raise _wrong(file, f"`{name} = {amount}` is no price an hour", hint)
 
 
-def _wrong(file: str, message: str, mend: str = "docs/cost.md shows the format") -> UserError:
-    return UserError.of("wrong-prices", f"{file}: {message}", mend)
+def _wrong(file: str, message: str, hint: str = "docs/cost.md shows the format") -> UserError:
+    return UserError.of("wrong-prices", f"{file}: {message}", hint)

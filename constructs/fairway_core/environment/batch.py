@@ -142,7 +142,7 @@ class BatchCluster(Model, defer_build=True):
             try:
                 check_formula(autoscale.formula, spot=self.spot, mpi=self.mpi)
             except FieldError as error:
-                raise FieldError(str(error), error.mend, ("autoscale", "formula")) from None
+                raise FieldError(str(error), error.hint, ("autoscale", "formula")) from None
         self._check_mix(autoscale)
         if autoscale.nodes_per_job is not None:
             self._check_nodes_per_job(autoscale.nodes_per_job)
@@ -232,23 +232,23 @@ def pool_image(size: VmSize) -> Image:
 def check_pool_image(size: VmSize, chosen: Image) -> None:
     """Raises FieldError where Batch would refuse the image, or where devices would not work."""
     usual = pool_image_or_none(size)
-    mend = f"take `{usual.alias}`, or leave `image:` out" if usual else "take `engine: ssh`"
+    hint = f"take `{usual.alias}`, or leave `image:` out" if usual else "take `engine: ssh`"
     if not chosen.fits(size):
-        raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", mend, ("image",))
+        raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
     if size.rdma and not chosen.hpc:
         raise FieldError(
-            f"image `{chosen.alias}` has no InfiniBand driver for {size.name}", mend, ("image",)
+            f"image `{chosen.alias}` has no InfiniBand driver for {size.name}", hint, ("image",)
         )
     if not size.rdma and chosen.hpc:
         raise FieldError(
             f"Batch takes the HPC image `{chosen.alias}` for sizes with InfiniBand only, "
             f"and {size.name} has none",
-            mend,
+            hint,
             ("image",),
         )
     if not size.rdma and size.gpu is not None:
         raise FieldError(
-            f"image `{chosen.alias}` has no driver for the GPU of {size.name}", mend, ("image",)
+            f"image `{chosen.alias}` has no driver for the GPU of {size.name}", hint, ("image",)
         )
 
 

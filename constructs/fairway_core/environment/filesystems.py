@@ -65,8 +65,8 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
         if container not in storage.containers:
             from fairway_core.spelling import did_you_mean
 
-            mend = did_you_mean(container, storage.containers) or "add it there"
-            raise FieldError(f"no `{container}` under `storage.containers:`", mend, place)
+            hint = did_you_mean(container, storage.containers) or "add it there"
+            raise FieldError(f"no `{container}` under `storage.containers:`", hint, place)
         if lustre_log_container(name) in storage.containers:
             raise FieldError(
                 f"`{lustre_log_container(name)}` is where `{name}` logs what it imports",

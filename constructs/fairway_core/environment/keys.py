@@ -24,8 +24,8 @@ def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
     if entry.startswith(_LOOKS_LIKE_A_KEY):
         return (_checked(entry, "the key"),)
     if "PRIVATE KEY" in entry:
-        mend = "take it out of the file, make a new pair, and name the public key's file:\n"
-        raise UserError.of("private-key", "a private key stands here", mend + _how_to_make(""))
+        hint = "take it out of the file, make a new pair, and name the public key's file:\n"
+        raise UserError.of("private-key", "a private key stands here", hint + _how_to_make(""))
     path = folder / Path(entry).expanduser()
     try:
         text = path.read_text(encoding="utf-8")

@@ -93,8 +93,8 @@ class Environment(Model):
             for index, mount in enumerate(cluster.mounts):
                 place = ("clusters", name, "mounts", index)
                 if mount not in self.filesystems:
-                    mend = did_you_mean(mount, self.filesystems) or "describe it there"
-                    raise FieldError(f"no `{mount}` under `filesystems:`", mend, place)
+                    hint = did_you_mean(mount, self.filesystems) or "describe it there"
+                    raise FieldError(f"no `{mount}` under `filesystems:`", hint, place)
                 if mount in cluster.mounts[:index]:
                     raise FieldError(f"`{mount}` is mounted twice", "name it once", place)
         return self

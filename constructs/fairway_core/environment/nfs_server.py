@@ -165,7 +165,7 @@ class NfsServer(FileSystem, defer_build=True):
         try:
             size = offered_size(self.size)
         except FieldError as error:
-            raise FieldError(str(error), error.mend, path=("size",)) from None
+            raise FieldError(str(error), error.hint, path=("size",)) from None
         if size.max_data_disks is None or self._vm_mbps(size) is None or not size.network_gbps:
             fit = ", ".join(s.name for s in vm_sizes().values() if self._vm_mbps(s) is not None)
             raise FieldError(

@@ -50,7 +50,7 @@ class Storage(Model, defer_build=True):
             for name in self.containers:
                 check_name("storage_container", name)
         except FieldError as error:
-            raise FieldError(str(error), error.mend, ("containers", *error.path)) from None
+            raise FieldError(str(error), error.hint, ("containers", *error.path)) from None
         except UserError as error:
             raise as_field_error(error, ("containers",)) from None
         return self

@@ -73,18 +73,18 @@ def _network(value: object) -> IPv4Network:
     try:
         return IPv4Network(value)
     except (AddressValueError, NetmaskValueError):
-        mend = "write it as address/length, for example 10.40.0.0/16"
-        raise FieldError(f"`{value}` is not an IPv4 range", mend) from None
+        hint = "write it as address/length, for example 10.40.0.0/16"
+        raise FieldError(f"`{value}` is not an IPv4 range", hint) from None
     except ValueError:
         near = IPv4Network(value, strict=False)
-        mend = f"did you mean `{near}`?"
-        raise FieldError(f"`{value}` does not start at its network's address", mend) from None
+        hint = f"did you mean `{near}`?"
+        raise FieldError(f"`{value}` does not start at its network's address", hint) from None
 
 
 def _mount_path(path: str) -> str:
     if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
-        mend = "letters, digits, dots, hyphens and underscores between slashes: /data"
-        raise FieldError(f"`{path}` is not an absolute, plain path", mend)
+        hint = "letters, digits, dots, hyphens and underscores between slashes: /data"
+        raise FieldError(f"`{path}` is not an absolute, plain path", hint)
     # /home itself may be shared: the login user of nodes then has its home elsewhere.
     hides = path.split("/")[1] in _SYSTEM_FOLDERS or path in _LOCAL_DISKS
     if hides or path.startswith("/home/"):
@@ -107,8 +107,8 @@ def named_unlike_devices(filesystems: Iterable[str]) -> None:
     """Raises FieldError for the first name that would meet a folder of Linux's devices."""
     for name in filesystems:
         if name in _DEVICE_FOLDERS:
-            mend = f"choose another name, for example {name}-data"
-            raise FieldError(f"`{name}` is a folder of Linux's devices", mend, path=(name,))
+            hint = f"choose another name, for example {name}-data"
+            raise FieldError(f"`{name}` is a folder of Linux's devices", hint, path=(name,))
 
 
 def offered_size(name: str) -> VmSize:
@@ -128,7 +128,7 @@ def offered_size(name: str) -> VmSize:
 def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldError:
     """The first finding of an error, as the fault of a field."""
     finding = error.findings[0]
-    return FieldError(finding.message, finding.mend, path=path)
+    return FieldError(finding.message, finding.hint, path=path)
 
 
 EnvironmentName = Annotated[str, AfterValidator(_environment_name)]

@@ -64,13 +64,13 @@ def _value(match: re.Match[str], environ: Mapping[str, str]) -> str | None:
 
 def _fault(text: str, environ: Mapping[str, str]) -> Finding | None:
     if _OPENING in _REFERENCE.sub("", text):
-        mend = "write ${env:NAME}, or ${env:NAME:-default}"
-        return Finding("bad-variable", f"`{text[:60]}` does not name a variable", mend)
+        hint = "write ${env:NAME}, or ${env:NAME:-default}"
+        return Finding("bad-variable", f"`{text[:60]}` does not name a variable", hint)
     for match in _REFERENCE.finditer(text):
         name, value = match["name"], _value(match, environ)
         if value is None:
-            mend = f"export {name}=…, or give a default: ${{env:{name}:-default}}"
-            return Finding("unset-variable", f"the variable {name} is not set", mend)
+            hint = f"export {name}=…, or give a default: ${{env:{name}:-default}}"
+            return Finding("unset-variable", f"the variable {name} is not set", hint)
         if character := unfit_character(value):
             return Finding("bad-variable", f"{name} holds the character {character}")
     return None

@@ -76,7 +76,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "severity": str(finding.severity),
         "path": finding.path,
         "message": finding.message,
-        "mend": finding.mend,
+        "hint": finding.hint,
     }
 
 

@@ -111,7 +111,7 @@ def _findings(review: Review, severity: Severity, mark: str) -> Iterator[str]:
 
 
 def _words(finding: Finding) -> str:
-    return f"{finding.message} – {finding.mend}".replace("`", "")
+    return f"{finding.message} – {finding.hint}".replace("`", "")
 
 
 def _cost(review: Review) -> Iterator[str]:

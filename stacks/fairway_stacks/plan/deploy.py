@@ -90,8 +90,8 @@ def _deploy(
     if found.lost:
         reviewer.show([plan])
         message = f"{stack.name}: data would be lost; nothing of it was done"
-        mend = "name each address that is meant: --allow ADDRESS, or FAIRWAY_ALLOW"
-        raise UserError.of("data-loss", message, mend, exit_code=DATA_LOST)
+        hint = "name each address that is meant: --allow ADDRESS, or FAIRWAY_ALLOW"
+        raise UserError.of("data-loss", message, hint, exit_code=DATA_LOST)
     _apply(terraform, plan, found.stacks[0])
 
 

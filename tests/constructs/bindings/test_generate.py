@@ -122,7 +122,7 @@ def test_a_schema_that_will_not_do_is_the_users_error(
     with pytest.raises(UserError, match=said) as caught:
         read_provider_schema(schema_file, "hashicorp/azurerm", resources, [], version)
     assert caught.value.exit_code == 2
-    assert caught.value.findings[0].mend
+    assert caught.value.findings[0].hint
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_fault_is_found_and_nothing_else(
 def test_a_finding_says_what_to_write_instead(facts: Facts) -> None:
     document = {"resource": {"azurerm_probe": {"one": {"nmae": "x"}}}}
     unknown = next(iter(validate(document, facts)))
-    assert unknown.mend == "did you mean `name`?"
+    assert unknown.hint == "did you mean `name`?"
     document = {"resource": {"azurerm_probe": {"one": {"listener": [], "disk": [{}, {}]}}}}
     messages = {finding.path: finding.message for finding in validate(document, facts)}
     assert messages[f"{_ONE}.listener"] == "there are 0 of this block, where at least 1 may stand"

@@ -140,7 +140,7 @@ def test_the_wrong_example_trips_exactly_this_check(check: Check) -> None:
         assert finding.severity == check.severity
         assert finding.path or check.subject is Subject.PLAN
         assert finding.message
-        assert finding.mend
+        assert finding.hint
 
 
 @pytest.mark.parametrize("check", _checks())

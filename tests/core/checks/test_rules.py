@@ -34,14 +34,14 @@ def test_a_retirement_is_announced_for_a_year(today: datetime.date, found: bool)
     assert bool(faults) is found
     for fault in faults:
         assert "2027-05-31" in fault.message
-        assert "Standard_HB176rs_v4" in fault.mend
+        assert "Standard_HB176rs_v4" in fault.hint
 
 
 def test_the_near_size_with_infiniband_is_named() -> None:
     (fault,) = no_infiniband(vm_size("Standard_ND96is_H100_v5"), nodes=2)
-    assert "Standard_ND96isr_H100_v5" in fault.mend
+    assert "Standard_ND96isr_H100_v5" in fault.hint
     (fault,) = no_infiniband(vm_size("Standard_NC24ads_A100_v4"), nodes=2)
-    assert "fairway sizes --rdma" in fault.mend
+    assert "fairway sizes --rdma" in fault.hint
     assert not list(no_infiniband(vm_size("Standard_ND96is_H100_v5"), nodes=1))
 
 

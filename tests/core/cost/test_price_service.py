@@ -140,7 +140,7 @@ def test_a_service_that_is_not_there(monkeypatch: pytest.MonkeyPatch, waits: lis
     with pytest.raises(UserError, match="refused") as caught:
         PriceService(url, waits.append).hourly(VM, "eastus")
     assert caught.value.exit_code == 5
-    assert "--offline" in caught.value.findings[0].mend
+    assert "--offline" in caught.value.findings[0].hint
     assert len(waits) == 2
 
 

@@ -122,7 +122,7 @@ def test_what_is_no_plan(tmp_path: Path, content: Any, said: str) -> None:
     (finding,) = caught.value.findings
     assert said in finding.message
     assert str(file) in finding.message
-    assert "terraform show -json" in finding.mend
+    assert "terraform show -json" in finding.hint
 
 
 def test_missing_unreadable_and_huge_files(tmp_path: Path) -> None:

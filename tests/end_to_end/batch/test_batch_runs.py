@@ -160,7 +160,7 @@ class TestFailures:
 
     def test_retry_runs_only_what_failed(self, batch: Batch) -> None:
         command = "echo run {{ params.n }}; "
-        command += "test -e $FAIRWAY_SHARED_DIR/mended || test {{ params.n }} != 1"
+        command += "test -e $FAIRWAY_SHARED_DIR/fixed || test {{ params.n }} != 1"
         job = batch.fairway.job(
             command,
             template="plain",
@@ -169,7 +169,7 @@ class TestFailures:
         )
         assert batch.watch(job)[0] == 1
         [run] = batch.runs()
-        (batch.fairway.folder / "data" / "fairway" / "runs" / run / "mended").touch()
+        (batch.fairway.folder / "data" / "fairway" / "runs" / run / "fixed").touch()
         batch.ok("retry", run, "--failed")
         batch.ok("wait", run)
         assert batch.run(run).status["tasks"] == {"succeeded": 3}

@@ -229,14 +229,14 @@ class TestManyTasks:
     def test_only_what_failed_is_tried_again(
         self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
-        mended = tmp_path_factory.mktemp("mended") / "yes"
-        command = f"echo {{{{ params.x }}}}; test {{{{ params.x }}}} != 3 || test -e {mended}"
+        fixed = tmp_path_factory.mktemp("fixed") / "yes"
+        command = f"echo {{{{ params.x }}}}; test {{{{ params.x }}}} != 3 || test -e {fixed}"
         code, run, _ = watched(fairway, place, template="plain", command=command, sweep=self.SWEEP)
         assert code == 1
         facts = facts_of(fairway, run)
         assert facts["state"] == "failed"
         assert facts["task_states"] == {"succeeded": 3, "failed": 1}
-        mended.write_text("")
+        fixed.write_text("")
         again = fairway("retry", run, "--failed")
         assert again.returncode == 0, again.stderr
         assert "1 task" in again.stdout

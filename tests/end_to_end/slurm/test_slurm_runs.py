@@ -159,7 +159,7 @@ class TestEnds:
 
     def test_retries_and_then_a_retry_by_hand(self, fairway: Fairway, slurm: SlurmCluster) -> None:
         points = [{"grid": {"x": [0, 1, 2]}}]
-        flag = fairway.folder / "mended"
+        flag = fairway.folder / "fixed"
         command = f"echo attempt $FAIRWAY_ATTEMPT; [ {{{{ params.x }}}} != 1 ] || [ -e {flag} ]"
         job = fairway.job(command, template="plain", retries=1, sweep={"points": points})
         facts = failed(fairway, job, 1)

@@ -145,7 +145,7 @@ def test_a_key_that_is_not_welcome_is_not_tried_again(cluster: SshCluster, place
     with pytest.raises(UserError, match="Permission denied") as caught:
         place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "pair"})
     assert time.monotonic() - began < _DEADLINE / 2
-    assert "ssh-add" in caught.value.findings[0].mend
+    assert "ssh-add" in caught.value.findings[0].hint
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(place: Place) -> None:

@@ -73,7 +73,7 @@ def test_it_gives_up_within_the_deadline() -> None:
     with pytest.raises(ServiceError, match="has not answered for 1 s") as caught:
         calls(1.0).call("a job", failing(*[http(503)] * 1000))
     assert time.monotonic() - began < 2
-    assert caught.value.findings[0].mend.endswith("--deadline")
+    assert caught.value.findings[0].hint.endswith("--deadline")
 
 
 def test_a_pause_beyond_the_deadline_is_not_waited_for() -> None:
@@ -83,11 +83,11 @@ def test_a_pause_beyond_the_deadline_is_not_waited_for() -> None:
     assert time.monotonic() - began < 0.5
 
 
-def test_wrong_credentials_are_the_users_to_mend() -> None:
+def test_wrong_credentials_are_the_users_to_fix() -> None:
     with pytest.raises(ServiceError) as caught:
         calls().call("a job", failing(http(403)))
     assert caught.value.exit_code == 2
-    assert caught.value.findings[0].mend == "az login"
+    assert caught.value.findings[0].hint == "az login"
 
 
 def test_a_token_that_ran_out_is_renewed_and_a_bad_one_is_not_asked_for_ever() -> None:

@@ -115,4 +115,4 @@ def test_secrets_are_read_from_the_vault(cloud: Services, tmp_path: Path) -> Non
     cloud.faults = [("/secrets/", 403)]
     with pytest.raises(Fault, match=r"hub-token in .* cannot be read: HTTP 403") as caught:
         vault.secrets_of(tmp_path)
-    assert "roles" in str(caught.value.record["mend"])
+    assert "roles" in str(caught.value.record["hint"])

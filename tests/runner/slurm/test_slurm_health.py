@@ -86,4 +86,4 @@ def test_a_partition_that_is_not_there_names_the_others(monkeypatch: pytest.Monk
     request = {"partition": "nb", "vm_size": "", "gpus": 0, "nice": 0}
     with pytest.raises(Fault) as raised:
         partition.resources(request)
-    assert raised.value.record["mend"] == "it has: hb, nd"
+    assert raised.value.record["hint"] == "it has: hb, nd"

@@ -137,7 +137,7 @@ def test_all_that_it_started_ends_even_when_it_is_killed(start: Any, tmp_path: P
         os.sched_yield()
 
 
-def test_a_port_that_is_taken_is_the_users_to_mend(start: Any) -> None:
+def test_a_port_that_is_taken_is_the_users_to_fix(start: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         process = start("--nodes", "0", "--port", port)

@@ -119,8 +119,8 @@ class Calls:
     def _refused(self, what: str, error: AzureError) -> ServiceError:
         status, code, text = _facts(error)
         if status in (401, 403) or isinstance(error, ClientAuthenticationError):
-            message, mend = self._unauthorized(error, text)
-            finding = Finding("no-access", message, mend)
+            message, hint = self._unauthorized(error, text)
+            finding = Finding("no-access", message, hint)
             return ServiceError(finding, status=status, code=code, exit_code=2)
         message = f"{self.service} refuses {what}: {text}"
         return ServiceError(Finding("refused", message), status=status, code=code)
@@ -138,8 +138,8 @@ class Calls:
     def _away(self, what: str, error: AzureError) -> ServiceError:
         status, code, text = _facts(error)
         message = f"{self.service} has not answered for {self.deadline:.0f} s ({what}): {text}"
-        mend = "try again later, or wait longer with --deadline"
-        return ServiceError(Finding("service-away", message, mend), status=status, code=code)
+        hint = "try again later, or wait longer with --deadline"
+        return ServiceError(Finding("service-away", message, hint), status=status, code=code)
 
 
 def _is_transient(error: AzureError) -> bool:

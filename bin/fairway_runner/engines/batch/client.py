@@ -77,8 +77,8 @@ class Account:
         endpoint = self.target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
         if not endpoint:
             message = f"nothing says where the Batch account of `{self.target.name}` is"
-            mend = "set AZURE_BATCH_ENDPOINT, or write `endpoint:` into the target's `batch:`"
-            raise UserError.of("no-endpoint", message, mend)
+            hint = "set AZURE_BATCH_ENDPOINT, or write `endpoint:` into the target's `batch:`"
+            raise UserError.of("no-endpoint", message, hint)
         return endpoint if "://" in endpoint else f"https://{endpoint}"
 
     @cached_property

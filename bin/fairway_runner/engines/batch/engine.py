@@ -184,8 +184,8 @@ class BatchEngine:
         self.refresh([run])
         node = str(read_json(run.task_folder(0) / "state.json").get("node") or "")
         if not node:
-            mend = f"see what it waits for: fairway show {run.id}"
-            raise UserError.of("not-started", f"no task of {run.id} has begun", mend)
+            hint = f"see what it waits for: fairway show {run.id}"
+            raise UserError.of("not-started", f"no task of {run.id} has begun", hint)
         return node
 
     def doctor(self) -> list[Finding]:

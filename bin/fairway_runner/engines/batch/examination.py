@@ -1,4 +1,4 @@
-"""`fairway doctor`: what is wrong with a target, and how to mend it."""
+"""`fairway doctor`: what is wrong with a target, and how to fix it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def _of_account(account: Account) -> Iterator[Finding]:
         yield Finding("no-pool", message, "deploy the environment that it belongs to")
         return
     for text in pools.resize_errors(pool):
-        mend = "ask for more quota, or try another region, zone or VM size"
-        yield Finding("resize-error", f"the pool cannot grow: {text}", mend)
+        hint = "ask for more quota, or try another region, zone or VM size"
+        yield Finding("resize-error", f"the pool cannot grow: {text}", hint)
     if not pool.get("enableInterNodeCommunication"):
         message = "inter-node communication is off: each job has one node"
         yield Finding("no-mpi", message, severity=Severity.WARNING)
     for node in account.nodes():
         if fault := pools.node_fault(account, node):
             name = str(node["id"])
-            mend = f"fairway nodes reimage {account.target.name} {name}"
-            yield Finding("unfit-node", f"{name}: {fault}", mend)
+            hint = f"fairway nodes reimage {account.target.name} {name}"
+            yield Finding("unfit-node", f"{name}: {fault}", hint)

@@ -72,8 +72,8 @@ def _any_node(account: Account) -> str:
         if str(node["state"]).lower() in pools.USABLE:
             return str(node["id"])
     message = f"the pool `{account.pool}` has no node now"
-    mend = f"let it have one: fairway pool resize {account.target.name} 1"
-    raise UserError.of("no-node", message, mend)
+    hint = f"let it have one: fairway pool resize {account.target.name} 1"
+    raise UserError.of("no-node", message, hint)
 
 
 def _address(account: Account, node: str) -> tuple[str, int]:
@@ -84,8 +84,8 @@ def _address(account: Account, node: str) -> tuple[str, int]:
         )
     except ServiceError as error:
         if error.is_missing:
-            mend = f"its nodes: fairway nodes {account.target.name}"
-            raise UserError.of("unknown-node", f"the pool has no node `{node}`", mend) from None
+            hint = f"its nodes: fairway nodes {account.target.name}"
+            raise UserError.of("unknown-node", f"the pool has no node `{node}`", hint) from None
         raise
     return str(settings["remoteLoginIPAddress"]), int(settings["remoteLoginPort"])
 

@@ -61,16 +61,16 @@ class NodeActions:
         except ServiceError as error:
             if not error.is_missing:
                 raise
-            mend = f"its nodes: fairway nodes {self.account.target.name}"
-            raise UserError.of("unknown-node", f"the pool has no node `{node}`", mend) from None
+            hint = f"its nodes: fairway nodes {self.account.target.name}"
+            raise UserError.of("unknown-node", f"the pool has no node `{node}`", hint) from None
 
     def resize(self, nodes: int) -> None:
         """Asks for so many nodes, Spot ones where the target is of these."""
         pool = self.account.pool_facts()
         if pool.get("enableAutoScale"):
             message = f"the pool `{self.account.pool}` scales by its formula"
-            mend = "change the limits in the environment file, and deploy it"
-            raise UserError.of("autoscaled-pool", message, mend)
+            hint = "change the limits in the environment file, and deploy it"
+            raise UserError.of("autoscaled-pool", message, hint)
         kind = "targetLowPriorityNodes" if self.account.target.spot else "targetDedicatedNodes"
         options = {kind: nodes, "nodeDeallocationOption": "taskcompletion"}
         path = f"/pools/{self.account.pool}/resize"

@@ -97,6 +97,6 @@ def _next(start: datetime, interval: int, now: datetime) -> datetime:
 
 
 def _refused(line: str, why: str) -> UserError:
-    mend = "write it so that it repeats each N minutes or hours, each day or each week, "
-    mend += "or give --every 6h"
-    return UserError.of("bad-schedule", f"`{line}`: {why}", mend)
+    hint = "write it so that it repeats each N minutes or hours, each day or each week, "
+    hint += "or give --every 6h"
+    return UserError.of("bad-schedule", f"`{line}`: {why}", hint)

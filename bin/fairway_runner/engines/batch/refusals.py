@@ -32,8 +32,8 @@ def require(account: Account, job: Job) -> None:
         if not error.is_missing:
             raise
         message = f"the account has no pool `{account.pool}`"
-        mend = "deploy the environment, or read its targets again: fairway targets sync"
-        raise UserError.of("no-pool", message, mend) from None
+        hint = "deploy the environment, or read its targets again: fairway targets sync"
+        raise UserError.of("no-pool", message, hint) from None
     findings = [*_of_pool(pool, job, account.target)] or [*_of_nodes(account, pool, job)]
     if findings:
         raise UserError(findings)
@@ -42,8 +42,8 @@ def require(account: Account, job: Job) -> None:
 def after() -> UserError:
     """What is said of a run that is to come after another."""
     message = "Azure Batch knows no order among jobs: `after` cannot be kept there"
-    mend = "wait for the other first: fairway wait RUN && fairway submit JOB"
-    return UserError.of("not-supported", message, mend)
+    hint = "wait for the other first: fairway wait RUN && fairway submit JOB"
+    return UserError.of("not-supported", message, hint)
 
 
 def _of_target(target: Target, job: Job) -> Iterator[Finding]:
@@ -73,12 +73,12 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
         yield Finding("pool-disabled", message)
     if job.nodes > 1 and not pool.get("enableInterNodeCommunication"):
         message = f"the pool `{name}` has inter-node communication switched off"
-        mend = "a pool gets it when it is made: `mpi: true` in the environment, and deploy again"
-        yield Finding("no-mpi", message, mend)
+        hint = "a pool gets it when it is made: `mpi: true` in the environment, and deploy again"
+        yield Finding("no-mpi", message, hint)
     if job.nodes > 1 and int(pool.get("taskSlotsPerNode") or 1) > 1:
         message = f"the pool `{name}` has {pool['taskSlotsPerNode']} slots a node"
-        mend = "tasks on several nodes run only where a node has one slot: make another pool"
-        yield Finding("too-many-slots", message, mend)
+        hint = "tasks on several nodes run only where a node has one slot: make another pool"
+        yield Finding("too-many-slots", message, hint)
     machine = pool.get("virtualMachineConfiguration") or {}
     if job.container is not None and not machine.get("containerConfiguration"):
         message = f"the pool `{name}` runs no containers"

@@ -85,8 +85,8 @@ def _require_one_task(prepared: Prepared) -> None:
     ):
         if wrong:
             message = f"a schedule of Azure Batch's starts one task on one node, and not {what}"
-            mend = "let a timer of your own run `fairway submit`, for example in a pipeline"
-            raise UserError.of("not-supported", message, mend)
+            hint = "let a timer of your own run `fairway submit`, for example in a pipeline"
+            raise UserError.of("not-supported", message, hint)
 
 
 def _spec(
@@ -153,9 +153,9 @@ def act(engine: BatchEngine, action: str, name: str) -> None:
     except ServiceError as error:
         if not error.is_missing:
             raise
-        mend = f"those that there are: fairway schedule list --target {engine.target.name}"
+        hint = f"those that there are: fairway schedule list --target {engine.target.name}"
         message = f"`{engine.target.name}` has no schedule `{name}`"
-        raise UserError.of("unknown-schedule", message, mend) from None
+        raise UserError.of("unknown-schedule", message, hint) from None
     if action == "delete":
         storage = engine.storage
         for container, prefix in ((CODE, names.private_folder(name)), (OUTPUTS, f"{name}/")):

@@ -50,8 +50,8 @@ class Storage:
                 return client
         if not url:
             message = f"nothing says where the storage account of `{self.target.name}` is"
-            mend = "set AZURE_STORAGE_CONNECTION_STRING, or write the target's `storage:`"
-            raise UserError.of("no-storage", message, mend)
+            hint = "set AZURE_STORAGE_CONNECTION_STRING, or write the target's `storage:`"
+            raise UserError.of("no-storage", message, hint)
         self.calls.has_token = True
         return BlobServiceClient(url, token_credential(), **options)
 
@@ -145,5 +145,5 @@ class Storage:
             if error.code != "ContainerNotFound":
                 raise
             message = f"the storage account has no container `{container}`"
-            mend = f"az storage container create --name {container} --auth-mode login"
-            raise UserError.of("no-container", message, mend) from None
+            hint = f"az storage container create --name {container} --auth-mode login"
+            raise UserError.of("no-container", message, hint) from None

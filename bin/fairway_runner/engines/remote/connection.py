@@ -139,8 +139,8 @@ def run_program(words: Sequence[str], data: bytes, timeout: float, name: str) ->
         done = subprocess.run(words, input=data, capture_output=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
         message = f"{name} did not answer within {timeout:g} s"
-        mend = "is a file system hanging there? try it by hand: ls the shared folder"
-        raise UserError.of("host-failed", message, mend, exit_code=5) from None
+        hint = "is a file system hanging there? try it by hand: ls the shared folder"
+        raise UserError.of("host-failed", message, hint, exit_code=5) from None
     except FileNotFoundError:
         message = f"`{words[0]}` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, f"install {words[0]}", exit_code=4) from None

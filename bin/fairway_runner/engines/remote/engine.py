@@ -70,8 +70,8 @@ class RemoteEngine:
             if (other.host, other.shared) == (mine.host, mine.shared):
                 return run.id
         message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this cluster"
-        mend = f"wait for it first: fairway wait {run.id}"
-        raise UserError.of("foreign-run", message, mend)
+        hint = f"wait for it first: fairway wait {run.id}"
+        raise UserError.of("foreign-run", message, hint)
 
     def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Copies the outputs from the shared folder."""
@@ -91,8 +91,8 @@ class RemoteEngine:
             name = run.task_status(index).get("node")
             if name:
                 return str(name).partition(",")[0]
-        mend = f"wait until it runs: fairway show {run.id}"
-        raise UserError.of("not-started", f"{run.id} has no node yet", mend)
+        hint = f"wait until it runs: fairway show {run.id}"
+        raise UserError.of("not-started", f"{run.id} has no node yet", hint)
 
     def ask(self, module: str, run: Run, *, timeout: float = COMMAND_TIMEOUT, **facts: Any) -> Any:
         """What a module of the host says about the run, of which a submission was begun."""

@@ -80,8 +80,8 @@ class Place:
         ended = self.connection.run(words, input=files, deadline=self.deadline)
         if ended.code:
             message = f"nothing can be written to {self.shared} on {self.connection.name}"
-            mend = f"{_last(ended.err)}\nit must be a folder that you may write to"
-            raise UserError.of("unwritable-folder", message, mend, exit_code=5)
+            hint = f"{_last(ended.err)}\nit must be a folder that you may write to"
+            raise UserError.of("unwritable-folder", message, hint, exit_code=5)
 
     def _answer(self, ended: Ended) -> Any:
         last = ended.out.rstrip(b"\n").rpartition(b"\n")[2].decode(errors="replace")
@@ -91,13 +91,13 @@ class Place:
                 return value["answer"]
             fault = dict(value["fault"])
             code = int(fault.pop("exit_code"))
-            raise UserError.of(fault["id"], fault["message"], fault["mend"], exit_code=code)
+            raise UserError.of(fault["id"], fault["message"], fault["hint"], exit_code=code)
         host = self.connection.name
         if ended.code in (_NO_PYTHON, OLD_PYTHON):
             oldest = ".".join(map(str, OLDEST))
             message = f"{host} has no python3 of at least {oldest}"
-            mend = "install it there, so that a shell without a terminal finds it on PATH"
-            raise UserError.of("missing-tool", message, mend, exit_code=4)
+            hint = "install it there, so that a shell without a terminal finds it on PATH"
+            raise UserError.of("missing-tool", message, hint, exit_code=4)
         message = f"{host} gave no answer: {_last(ended.err) or f'exit code {ended.code}'}"
         raise UserError.of("host-failed", message, exit_code=5)
 

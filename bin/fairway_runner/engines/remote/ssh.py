@@ -44,11 +44,11 @@ _OPTIONS = {
 _PREFIX = "fairway-ssh-"  # of the private folders, each with the number of its process
 _PERSIST = 60  # seconds that a master waits for another command before it ends
 
-# What no second try mends, by what OpenSSH says of it, and how it is mended.
+# What no second try fixes, by what OpenSSH says of it, and how it is fixed.
 _PERMANENT = {
     "Permission denied": "is the key loaded (ssh-add), and the user right? try: {ssh}",
     "Host key verification failed": "the host is not known yet, or not what it was; see: {ssh}",
-    "Bad configuration option": "mend the configuration of ssh, then try: {ssh}",
+    "Bad configuration option": "hint the configuration of ssh, then try: {ssh}",
     "Could not resolve hostname": "is the name right, and the network or tunnel up? try: {ssh}",
 }
 
@@ -210,10 +210,10 @@ class Ssh:
     def _unreachable(self, said: str) -> UserError:
         by_hand = shlex.join(["ssh", *self._configuration(), self.name])
         last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
-        mends = (mend for text, mend in _PERMANENT.items() if text in said)
-        mend = next(mends, "is it up, and the network or tunnel to it? try: {ssh}")
+        hints = (hint for text, hint in _PERMANENT.items() if text in said)
+        hint = next(hints, "is it up, and the network or tunnel to it? try: {ssh}")
         message = f"{self.name} cannot be reached: {last.strip() or 'the connection broke'}"
-        return UserError.of("no-connection", message, mend.format(ssh=by_hand), exit_code=5)
+        return UserError.of("no-connection", message, hint.format(ssh=by_hand), exit_code=5)
 
 
 def _options() -> list[str]:

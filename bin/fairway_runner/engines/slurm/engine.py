@@ -55,8 +55,8 @@ class SlurmEngine(RemoteEngine):
         """
         if job.container is not None and job.nodes > 1 and job.template not in _ONCE_A_NODE:
             message = f"`{job.template}` cannot start ranks in containers on several nodes here"
-            mend = f"take one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
-            raise UserError.of("no-containers", message, mend)
+            hint = f"take one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
+            raise UserError.of("no-containers", message, hint)
         self.require_nodes(job)
 
     def start(

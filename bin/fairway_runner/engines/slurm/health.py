@@ -36,8 +36,8 @@ def is_unfit(state: str) -> bool:
 def _of_shared_folder(found: Mapping[str, Any], access: SlurmAccess) -> Iterator[Finding]:
     if found["fault"]:
         message = f"the shared folder {access.shared} cannot be used: {found['fault']}"
-        mend = f"look at its mount on {access.host}: findmnt -T {access.shared}"
-        yield Finding("unwritable-folder", message, mend)
+        hint = f"look at its mount on {access.host}: findmnt -T {access.shared}"
+        yield Finding("unwritable-folder", message, hint)
     elif found["free"] < _LEAST_FREE:
         message = f"the shared folder {access.shared} has {found['free'] >> 20} MiB left"
         yield Finding("full-disk", message, "remove old runs: fairway clean")
@@ -47,20 +47,20 @@ def _of_clock(found: Mapping[str, Any], began: float, ended: float) -> Iterator[
     off = max(began - found["time"], found["time"] - ended, 0.0)
     if off > _MOST_SKEW:
         message = f"the login host's clock is {off:.0f} s away from this machine's"
-        mend = "compare the two with: timedatectl"
-        yield Finding("skewed-clock", message, mend, severity=Severity.WARNING)
+        hint = "compare the two with: timedatectl"
+        yield Finding("skewed-clock", message, hint, severity=Severity.WARNING)
 
 
 def _of_partition(found: Mapping[str, Any], access: SlurmAccess) -> Iterator[Finding]:
     state = found["available"]
     if state != "up":
         message = f"Slurm's partition `{access.partition}` is {state}"
-        mend = f"on the scheduler: scontrol update partitionname={access.partition} state=up"
-        yield Finding("no-partition", message, "" if state == "missing" else mend)
+        hint = f"on the scheduler: scontrol update partitionname={access.partition} state=up"
+        yield Finding("no-partition", message, "" if state == "missing" else hint)
     for job, name, reason in found["held"]:
         message = f"Slurm holds the job {job} ({name}): {reason}"
-        mend = f"once that is mended: scontrol release {job}"
-        yield Finding("held-job", message, mend, severity=Severity.WARNING)
+        hint = f"once that is fixed: scontrol release {job}"
+        yield Finding("held-job", message, hint, severity=Severity.WARNING)
 
 
 def _of_nodes(found: Mapping[str, Any]) -> Iterator[Finding]:
@@ -69,5 +69,5 @@ def _of_nodes(found: Mapping[str, Any]) -> Iterator[Finding]:
             why = f": {node['reason']}" if node["reason"] else ""
             message = f"the node {node['name']} is {node['state']}{why}"
             resume = f"scontrol update nodename={node['name']} state=resume"
-            mend = f"once that is mended, on the scheduler: {resume}"
-            yield Finding("unfit-node", message, mend, severity=Severity.WARNING)
+            hint = f"once that is fixed, on the scheduler: {resume}"
+            yield Finding("unfit-node", message, hint, severity=Severity.WARNING)

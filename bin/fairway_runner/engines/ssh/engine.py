@@ -37,9 +37,9 @@ class SshEngine(RemoteEngine):
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError for a container, and for more nodes than the cluster has."""
         if job.container is not None:
-            mend = "leave it out (-s container=null), or use a target with Slurm or Batch"
+            hint = "leave it out (-s container=null), or use a target with Slurm or Batch"
             message = f"`{self.target.name}` runs without containers: its engine is `ssh`"
-            raise UserError.of("no-containers", message, mend)
+            raise UserError.of("no-containers", message, hint)
         self.require_nodes(job)
 
     def start(

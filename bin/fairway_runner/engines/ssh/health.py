@@ -31,8 +31,8 @@ def _of_shared_folder(found: Mapping[str, Any], target: Target) -> Iterator[Find
     shared = target.ssh.shared
     if found["fault"]:
         message = f"the shared folder {shared} cannot be used: {found['fault']}"
-        mend = f"look at its mount on {target.ssh.host}: findmnt -T {shared}"
-        yield Finding("unwritable-folder", message, mend)
+        hint = f"look at its mount on {target.ssh.host}: findmnt -T {shared}"
+        yield Finding("unwritable-folder", message, hint)
     elif found["free"] < _LEAST_FREE:
         message = f"the shared folder {shared} has {found['free'] >> 20} MiB left"
         yield Finding("full-disk", message, "remove old runs: fairway clean")
@@ -42,8 +42,8 @@ def _of_clock(found: Mapping[str, Any], began: float, ended: float) -> Iterator[
     off = max(began - found["time"], found["time"] - ended, 0.0)
     if off > _MOST_SKEW:
         message = f"the main host's clock is {off:.0f} s away from this machine's"
-        mend = "compare the two with: timedatectl"
-        yield Finding("skewed-clock", message, mend, severity=Severity.WARNING)
+        hint = "compare the two with: timedatectl"
+        yield Finding("skewed-clock", message, hint, severity=Severity.WARNING)
 
 
 def _of_nodes(found: Mapping[str, Any], target: Target) -> Iterator[Finding]:
@@ -51,8 +51,8 @@ def _of_nodes(found: Mapping[str, Any], target: Target) -> Iterator[Finding]:
     for host in found["hosts"]:
         if not host["fresh"]:
             message = f"the node {host['name']} has been silent for {host['age'] / 60:.0f} min"
-            mend = f"is it up? on it: systemctl status fairway-node ({host['address']})"
-            yield Finding("silent-node", message, mend, severity=Severity.WARNING)
+            hint = f"is it up? on it: systemctl status fairway-node ({host['address']})"
+            yield Finding("silent-node", message, hint, severity=Severity.WARNING)
     if len(fresh) < target.nodes.min:
         message = f"{len(fresh)} of {target.nodes.min} nodes are there"
         yield Finding("missing-nodes", message, "see which: fairway nodes " + target.name)

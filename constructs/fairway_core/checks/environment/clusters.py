@@ -74,10 +74,10 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
           pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
     """
     if nodes > 1 and not size.rdma:
-        mend = "`fairway sizes --rdma` lists the sizes that have it"
+        hint = "`fairway sizes --rdma` lists the sizes that have it"
         if size.rdma_variant:
-            mend = f"`{size.rdma_variant}` has it"
-        yield Fault(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", mend)
+            hint = f"`{size.rdma_variant}` has it"
+        yield Fault(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", hint)
 
 
 @check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=places.clusters)

@@ -33,5 +33,5 @@ def unknown_region(location: str) -> Iterator[Fault]:
         from fairway_core.spelling import did_you_mean
 
         listed = "if Azure has it, ignore this: az account list-locations --output table"
-        mend = did_you_mean(location, regions())
-        yield Fault(f"no region `{location}` is known", f"{mend}\n{listed}" if mend else listed)
+        hint = did_you_mean(location, regions())
+        yield Fault(f"no region `{location}` is known", f"{hint}\n{listed}" if hint else listed)

@@ -54,8 +54,8 @@ def no_budget(gpus: int, has_budget: bool) -> Iterator[Fault]:
         budget: {monthly: 50000, emails: [team@example.com]}
     """
     if gpus and not has_budget:
-        mend = "add `budget: {monthly: 50000, emails: [you@example.com]}`"
-        yield Fault(f"{gpus} GPUs, and nobody is told what they cost", mend)
+        hint = "add `budget: {monthly: 50000, emails: [you@example.com]}`"
+        yield Fault(f"{gpus} GPUs, and nobody is told what they cost", hint)
 
 
 def _ways_in(subject: EnvironmentSubject) -> Iterator[Place]:

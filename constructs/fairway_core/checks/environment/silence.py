@@ -37,5 +37,5 @@ def unknown_check(id: str, known: Collection[str]) -> Iterator[Fault]:  # noqa: 
         checks: {ignore: [no-budget]}
     """
     if id not in known:
-        mend = did_you_mean(id, known) or "docs/checks.md lists them"
-        yield Fault(f"no check is called `{id}`", mend)
+        hint = did_you_mean(id, known) or "docs/checks.md lists them"
+        yield Fault(f"no check is called `{id}`", hint)

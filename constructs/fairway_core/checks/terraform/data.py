@@ -182,8 +182,8 @@ def plain_secret(text: str) -> Iterator[Fault]:
         output:
           url: {value: "${azurerm_storage_account.storage.primary_blob_endpoint}"}
     """
-    mend = "let the node's managed identity read it from the key vault"
+    hint = "let the node's managed identity read it from the key vault"
     for what in secrets_in(text):
-        yield Fault(f"{what} stands here in plain text", mend)
+        yield Fault(f"{what} stands here in plain text", hint)
     if match := _SECRET_ATTRIBUTE.search(text):
-        yield Fault(f"`{match[0]}` is a secret, and stands here for all to read", mend)
+        yield Fault(f"`{match[0]}` is a secret, and stands here for all to read", hint)

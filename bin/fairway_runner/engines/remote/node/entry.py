@@ -37,7 +37,7 @@ def answer(module: str, shared: str) -> None:
     except OSError as error:
         where = error.filename or shared
         message = f"{where}: {error.strerror or error}"
-        value = {"fault": {"id": "host-failed", "message": message, "mend": "", "exit_code": 5}}
+        value = {"fault": {"id": "host-failed", "message": message, "hint": "", "exit_code": 5}}
     sys.stdout.write(f"\n{MARK}{json.dumps(value)}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What goes wrong on a host and a person can mend. Standard library only."""
+"""What goes wrong on a host and a person can fix. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from __future__ import annotations
 class Fault(Exception):
     """Becomes an error message of the command that asked; see `fairway_core.findings`."""
 
-    def __init__(self, id: str, message: str, mend: str = "", exit_code: int = 5) -> None:  # noqa: A002
-        self.record = {"id": id, "message": message, "mend": mend, "exit_code": exit_code}
+    def __init__(self, id: str, message: str, hint: str = "", exit_code: int = 5) -> None:  # noqa: A002
+        self.record = {"id": id, "message": message, "hint": hint, "exit_code": exit_code}
         super().__init__(message)

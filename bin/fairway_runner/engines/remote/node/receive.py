@@ -27,8 +27,8 @@ def answer(shared: Path, request: dict[str, Any], payload: IO[bytes]) -> dict[st
         (shared / "code").mkdir(exist_ok=True)
     except OSError as error:
         message = f"nothing can be written to {shared}: {error.strerror}"
-        mend = "it must be a folder that you may write to and that all nodes see"
-        raise Fault("unwritable-folder", message, mend) from None
+        hint = "it must be a folder that you may write to and that all nodes see"
+        raise Fault("unwritable-folder", message, hint) from None
     return {
         "folder": str(folder),
         "draft": str(shared / "code" / f".{code}.{run}"),

@@ -34,7 +34,7 @@ _REASONS = {
     "JobHeldUser": "held: scontrol release {job}",
     "JobHeldAdmin": "held by an administrator",
     "launch_failed_requeued_held": "held: it could not be started on its node; once that is"
-    " mended: scontrol release {job}",
+    " fixed: scontrol release {job}",
     "PartitionDown": "the partition is down",
     "PartitionInactive": "the partition is inactive",
     "DependencyNeverSatisfied": "a job that it comes after did not succeed",

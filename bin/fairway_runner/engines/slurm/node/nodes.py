@@ -76,10 +76,10 @@ def _act(action: str, node: str) -> None:
         slurm.run(words)
     except slurm.Refused as refused:
         said = re.sub(r"^\S+: error: ", "", str(refused).strip().splitlines()[-1])
-        mend = "it is for Slurm's operators: try it with sudo on the scheduler"
+        hint = "it is for Slurm's operators: try it with sudo on the scheduler"
         if "permission" not in said.lower() and "denied" not in said.lower():
-            mend = ""
-        raise Fault("refused-action", f"Slurm does not {action} {node}: {said}", mend, 5) from None
+            hint = ""
+        raise Fault("refused-action", f"Slurm does not {action} {node}: {said}", hint, 5) from None
 
 
 def _health(shared: Path, partition: str) -> dict[str, Any]:

@@ -36,8 +36,8 @@ def _nodes(name: str) -> list[tuple[list[str], int, int]]:
     listed = slurm.run(["sinfo", "-h", "-p", name, "-o", "%f|%G|%c"]).split()
     if not listed:
         known = slurm.run(["sinfo", "-h", "-o", "%R"]).split()
-        mend = f"it has: {', '.join(sorted(set(known)))}" if known else ""
-        raise Fault("no-partition", f"Slurm has no partition `{name}`", mend, 2)
+        hint = f"it has: {', '.join(sorted(set(known)))}" if known else ""
+        raise Fault("no-partition", f"Slurm has no partition `{name}`", hint, 2)
     found = []
     for line in listed:
         features, gres, cpus = line.split("|")

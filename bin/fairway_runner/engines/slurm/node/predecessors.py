@@ -28,7 +28,7 @@ def dependency(runs: Path, after: Sequence[str]) -> str:
         known = orders.read(folder)
         if state not in ("queued", "running") or known is None:
             message = f"`after`: {folder.name} {state}"
-            mend = f"run it again first: fairway retry {folder.name}"
-            raise Fault("failed-predecessor", message, mend, 2)
+            hint = f"run it again first: fairway retry {folder.name}"
+            raise Fault("failed-predecessor", message, hint, 2)
         jobs += [part.job for part in known.parts if part.job]
     return f"afterok:{':'.join(jobs)}" if jobs else ""

@@ -167,5 +167,5 @@ def _withdraw(folder: Path, wanted: Orders) -> None:
 def _refusal(said: str) -> Fault:
     text = re.sub(r"^sbatch: (error: )?", "", said, flags=re.MULTILINE).strip()
     last = text.splitlines()[-1] if text else "it gave no reason"
-    mends = (mend for key, mend in _REFUSED.items() if key in text)
-    return Fault("refused-job", f"Slurm refuses the job: {last}", next(mends, ""), 2)
+    hints = (hint for key, hint in _REFUSED.items() if key in text)
+    return Fault("refused-job", f"Slurm refuses the job: {last}", next(hints, ""), 2)

@@ -62,10 +62,10 @@ def get(
             return found
         if number < _TRIES - 1:
             time.sleep(_FIRST_PAUSE * 2**number)
-    raise Fault("no-access", f"{what} cannot be read: {why}", _MENDS.get(why[:8], ""))
+    raise Fault("no-access", f"{what} cannot be read: {why}", _HINTS.get(why[:8], ""))
 
 
-_MENDS = {
+_HINTS = {
     "HTTP 401": "may the nodes' identity read it? look at its roles",
     "HTTP 403": "may the nodes' identity read it? look at its roles",
     "HTTP 404": "is it there, under this name?",
