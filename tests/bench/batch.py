@@ -98,13 +98,13 @@ def _service(folder: Path) -> Iterator[Service]:
 
 def _many(service: Service, count: int) -> Many:
     """A run of so many tasks that is recorded and packed, and that nobody has sent."""
-    from fairway_runner import code
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.storage import Storage
     from fairway_runner.engines.batch.submission import State, Submission
-    from fairway_runner.job_file import load_job
-    from fairway_runner.run_store import RunStore
-    from fairway_runner.submission import prepare
+    from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.runs.store import RunStore
+    from fairway_runner.submit import snapshot as code
+    from fairway_runner.submit.submission import prepare
 
     service.count += 1
     folder = service.folder / f"job{service.count}"
@@ -223,7 +223,7 @@ def _submit_memory(folder: Path) -> Pair:
 def _list(folder: Path) -> Pair:
     """500 jobs with their counts under 100 ms, against one call after another."""
     from fairway_runner.engines.batch.engine import BatchEngine
-    from fairway_runner.run_store import RunStore
+    from fairway_runner.runs.store import RunStore
 
     with _service(folder) as service:
         engine = BatchEngine(service.target())
@@ -295,9 +295,9 @@ def _one_at_a_time(run_id: str) -> None:
 
 def _run_one(service: Service, command: str, **fields: Any) -> Any:
     """A run of one task that has ended well."""
-    from fairway_runner.job_file import load_job
-    from fairway_runner.run_store import RunStore
-    from fairway_runner.submission import submit
+    from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.runs.store import RunStore
+    from fairway_runner.submit.submission import submit
 
     job = {"name": "one", "template": "plain", "command": command, **fields}
     (service.folder / "job.yaml").write_text(json.dumps(job))

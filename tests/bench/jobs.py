@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from measure import BIN, PYTHON, Benchmark, Command, Pair, peak_mebibytes, seconds, side_by_side
 
-from fairway_runner.run_records import RunRecord
-from fairway_runner.run_store import RunStore
+from fairway_runner.runs.records import RunRecord
+from fairway_runner.runs.store import RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

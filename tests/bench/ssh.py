@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from measure import BIN, Benchmark, Command, Pair, seconds
 
-from fairway_runner.run_records import RunRecord
-from fairway_runner.run_store import RunStore
+from fairway_runner.runs.records import RunRecord
+from fairway_runner.runs.store import RunStore
 from fairway_simulator.ssh.cluster import SshCluster
 
 if TYPE_CHECKING:

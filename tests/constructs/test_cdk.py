@@ -132,7 +132,7 @@ def test_the_fork_synthesizes_the_same_and_neither_prints_a_word(tmp_path: Path)
 
 
 def _sources(repository: Path) -> list[Path]:
-    roots = ("constructs", "stacks", "bin")
+    roots = ("constructs", "stacks", "runner", "simulators")
     return [file for root in roots for file in (repository / root).rglob("*.py")]
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_cli import main as cli
 from fairway_core.findings import UserError
-from fairway_runner import cli
 from fairway_runner.engines.local import processes
-from fairway_runner.run_store import Run
+from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

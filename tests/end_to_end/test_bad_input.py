@@ -277,7 +277,7 @@ def test_a_file_without_end_is_refused(fairway: Fairway) -> None:
 
 
 def test_a_job_file_may_be_a_pipe(fairway: Fairway) -> None:
-    script = f"exec {sys.executable} -m fairway_runner.cli render <(printf '{GOOD}')"
+    script = f"exec {sys.executable} -m fairway_cli.main render <(printf '{GOOD}')"
     run = subprocess.run(["bash", "-c", script], cwd=fairway.folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "echo hello" in run.stdout
@@ -365,7 +365,7 @@ def test_a_missing_mpirun_is_exit_code_4(fairway: Fairway) -> None:
     """In an environment that holds Fairway and no MPI."""
     bare = fairway.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    script = "import sys; sys.path[:0] = sys.argv.pop().split(':'); import fairway_runner.cli as c;"
+    script = "import sys; sys.path[:0] = sys.argv.pop().split(':'); import fairway_cli.main as c;"
     run = subprocess.run(
         [bare / "bin/python", "-c", f"{script} c.main()", "submit", "job.yaml", ":".join(sys.path)],
         cwd=fairway.job("echo").parent,
@@ -423,7 +423,7 @@ def test_a_removed_folder_is_one_message(fairway: Fairway) -> None:
     gone = fairway.folder / "gone"
     gone.mkdir()
     script = 'rmdir "$0" && exec "$@"'
-    command = ["sh", "-c", script, str(gone), sys.executable, "-m", "fairway_runner.cli", "list"]
+    command = ["sh", "-c", script, str(gone), sys.executable, "-m", "fairway_cli.main", "list"]
     run = subprocess.run(command, cwd=gone, capture_output=True, text=True, check=False)
     check_refused(run, fairway.folder, "the current folder was removed")
 

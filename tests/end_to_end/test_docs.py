@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_runner.cli import Commands
+from fairway_cli.main import Commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("command", [["--version"], ["--help"], ["submit", "--help"], ["list"]])
 def test_small_commands_import_little(fairway: Fairway, command: list[str]) -> None:
-    script = "import sys\nsys.argv = ['fairway', *sys.argv[1:]]\nfrom fairway_runner import cli\n"
+    script = "import sys\nsys.argv = ['fairway', *sys.argv[1:]]\n"
+    script += "from fairway_cli import main as cli\n"
     script += "try:\n    cli.main()\nfinally:\n    print('\\n'.join(sys.modules), file=sys.stderr)"
     run = subprocess.run(
         [sys.executable, "-c", script, *command],
@@ -26,7 +27,7 @@ def test_small_commands_import_little(fairway: Fairway, command: list[str]) -> N
         check=True,
     )
     imported = set(run.stderr.splitlines())
-    assert "fairway_runner.cli" in imported
+    assert "fairway_cli.main" in imported
     heavy = {"cdktf", "constructs", "jsii", "azure", "jinja2", "ruamel.yaml", "numpy"}
     assert not imported & heavy
 

@@ -416,7 +416,7 @@ def test_the_package_imports_nothing_by_itself(repository: Path) -> None:
         "tops = {name.partition('.')[0] for name in sys.modules}\n"
         "print(sorted(tops - set(sys.stdlib_module_names) - {'__main__', 'fairway_runner'}))"
     )
-    here = f"import sys; sys.path.insert(0, {str(repository / 'bin')!r})\n"
+    here = f"import sys; sys.path.insert(0, {str(repository / 'runner')!r})\n"
     command = [sys.executable, "-I", "-S", "-c", here + script]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr

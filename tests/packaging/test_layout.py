@@ -31,12 +31,12 @@ def test_nor_does_it_under_python_m_pytest(repository: Path, tmp_path: Path) -> 
     assert "1 passed" in printed
 
 
-@pytest.mark.parametrize("root", ["constructs", "stacks", "bin"])
+@pytest.mark.parametrize("root", ["constructs", "stacks", "runner", "simulators"])
 def test_source_roots_are_no_packages(repository: Path, root: str) -> None:
     assert not (repository / root / "__init__.py").exists()
 
 
-@pytest.mark.parametrize("module", ["fairway_core", "fairway_core.documents", "fairway_runner.cli"])
+@pytest.mark.parametrize("module", ["fairway_core", "fairway_core.documents", "fairway_cli.main"])
 def test_light_modules_load_neither_cdktf_nor_azure(repository: Path, module: str) -> None:
     code = f"import {module}, sys; sys.stdout.write(' '.join(sys.modules))"
     loaded = _run("-c", code, cwd=repository).split()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_runner import cli
-from fairway_runner.run_store import Run, RunRecord, RunStore
+from fairway_cli import main as cli
+from fairway_runner.runs.store import Run, RunRecord, RunStore
 
 if TYPE_CHECKING:
     from pathlib import Path

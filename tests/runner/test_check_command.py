@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from fairway_cli.main import app
 from fairway_core.catalog import vm_sizes
 from fairway_core.findings import UserError
-from fairway_runner.cli import app
 
 
 def _run(*arguments: object) -> Result:

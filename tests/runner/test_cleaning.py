@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.cleaning import removable, remove
-from fairway_runner.run_store import RunRecord, RunStore
+from fairway_runner.runs.clean import removable, remove
+from fairway_runner.runs.store import RunRecord, RunStore
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
 
-    from fairway_runner.run_store import Run
+    from fairway_runner.runs.store import Run
 
 
 def ids(runs: list[Run]) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from fairway_runner.cli import Commands, app
+from fairway_cli.main import Commands, app
 
 
 @pytest.mark.parametrize("name", Commands.COMMANDS)
@@ -35,10 +35,10 @@ def test_every_module_with_a_command_is_in_the_table() -> None:
 
 def test_help_lists_every_command_and_imports_none() -> None:
     code = (
-        "import sys; from fairway_runner.cli import app\n"
+        "import sys; from fairway_cli.main import app\n"
         "try: app(['--help'])\n"
         "except SystemExit: pass\n"
-        "loaded = [m for m in sys.modules if m.startswith('fairway_runner.commands.')]\n"
+        "loaded = [m for m in sys.modules if m.startswith('fairway_cli.commands.')]\n"
         "print('loaded:', loaded, 'pydantic' in sys.modules)"
     )
     done = subprocess.run(
@@ -73,7 +73,7 @@ def test_completion_knows_the_commands_and_their_options() -> None:
 def test_a_full_disk_is_said_and_not_traced() -> None:
     with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
         done = subprocess.run(
-            [sys.executable, "-m", "fairway_runner.cli", "sizes"],
+            [sys.executable, "-m", "fairway_cli.main", "sizes"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
+from fairway_cli.commands import doctor
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.commands import doctor
 from fairway_runner.doctor import programs
 from fairway_runner.engines import engine as engines
 from fairway_simulator.azure import ControlPlane

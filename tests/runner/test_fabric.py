@@ -12,10 +12,10 @@ import pytest
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.findings import UserError
 from fairway_core.target import NodeRange, SlurmAccess, Target
-from fairway_runner.fabric import FabricProfile, fabric_profile
-from fairway_runner.job import Job
-from fairway_runner.job_file import load_job
-from fairway_runner.launcher import render_launcher
+from fairway_runner.jobs.fabric import FabricProfile, fabric_profile
+from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.launcher import render_launcher
 
 if TYPE_CHECKING:
     from pathlib import Path

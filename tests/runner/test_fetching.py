@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner import fetching
-from fairway_runner.fetching import fetch
+from fairway_runner.runs import fetch as fetching
+from fairway_runner.runs.fetch import fetch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import MakeRun
 
-    from fairway_runner.run_store import Run
+    from fairway_runner.runs.store import Run
 
 
 @pytest.fixture

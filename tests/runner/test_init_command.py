@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from fairway_cli.main import Commands, app
 from fairway_core.documents import load
 from fairway_core.environment import load_environment
 from fairway_core.findings import UserError
-from fairway_runner.cli import Commands, app
 from fairway_runner.starter import Settings, write_project
 from fairway_runner.starter.project import name_from
-from fairway_runner.targets import Project
+from fairway_runner.targets.lookup import Project
 
 if TYPE_CHECKING:
     from typer.testing import Result

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from fairway_cli.main import app
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.cli import app
-from fairway_runner.job_file import load_job
-from fairway_runner.run_store import RunStore
-from fairway_runner.submission import prepare
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.submission import prepare
 
 if TYPE_CHECKING:
     from pathlib import Path

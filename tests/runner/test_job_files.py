@@ -9,7 +9,7 @@ import pytest
 
 from fairway_core.findings import UserError, format_finding
 from fairway_core.target import Target
-from fairway_runner.job_file import load_job
+from fairway_runner.jobs.job_file import load_job
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,9 +20,9 @@ import pytest
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.findings import UserError
 from fairway_core.target import NodeRange, SlurmAccess, Target
-from fairway_runner.job_file import load_job
-from fairway_runner.launcher import render_launcher
-from fairway_runner.templates import all_templates, front_matter
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.launcher import render_launcher
+from fairway_runner.jobs.templates import all_templates, front_matter
 
 GOLDEN = Path(__file__).with_name("golden")
 TEMPLATES = sorted(all_templates(Path(__file__).parent))
@@ -182,7 +182,7 @@ def test_no_template_switches_infiniband_off(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_example_of_a_template_is_a_job(tmp_path: Path, name: str) -> None:
-    from fairway_runner.ui.template_facts import template_facts
+    from fairway_cli.ui.template_facts import template_facts
 
     file = tmp_path / "job.yaml"
     file.write_text(template_facts(name, tmp_path)["job"])

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.target import NodeRange, SlurmAccess, Target
-from fairway_runner.job_file import load_job
-from fairway_runner.launcher import render_launcher
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.launcher import render_launcher
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,13 +9,13 @@ import pytest
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
-from fairway_runner.job_file import load_job
-from fairway_runner.launcher import render_launcher
-from fairway_runner.template_options import Option
-from fairway_runner.templates import front_matter
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.launcher import render_launcher
+from fairway_runner.jobs.template_options import Option
+from fairway_runner.jobs.templates import front_matter
 
 if TYPE_CHECKING:
-    from fairway_runner.params import Scalar
+    from fairway_runner.jobs.params import Scalar
 
 FRONT = """{#
 description: Mine.

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from fairway_core.target import NodeRange, SlurmAccess, Target
-from fairway_runner.job_file import load_job
-from fairway_runner.launcher import render_launcher
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.launcher import render_launcher
 
 # Text that a shell, a here-document or JSON could trip over.
 HOSTILE = "it's \"$HOME\" `id` \\n $(id)\nEOF\n  'x' é"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_cli.commands.check import command as check
 from fairway_core.checks.live import LIVE
 from fairway_core.environment import load_environment
 from fairway_core.findings import Severity, UserError
-from fairway_runner.commands.check import command as check
 from fairway_runner.live import rules
 from fairway_runner.live.asking import check_live
 from fairway_runner.live.cloud import chosen_cloud, credential_for

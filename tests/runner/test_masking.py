@@ -10,7 +10,7 @@ import pytest
 
 from fairway_core.findings import Location, UserError
 from fairway_runner.engines.local.masking import MASK, Mask, Pump
-from fairway_runner.secret_values import secret_values
+from fairway_runner.submit.secret_values import secret_values
 
 
 def masked(secrets: list[str], *pieces: bytes) -> bytes:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_runner import metrics
-from fairway_runner.metrics import MetricLog, Series, compile_patterns, last_values, series
+from fairway_runner.runs import metrics
+from fairway_runner.runs.metrics import MetricLog, Series, compile_patterns, last_values, series
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.target import NodeRange, SlurmAccess, Target
-from fairway_runner.job_file import load_job
-from fairway_runner.launcher import render_launcher
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.launcher import render_launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -409,7 +409,9 @@ def test_this_machine_has_its_directories_checked(tmp_path: Path, repository: Pa
     script = render_launcher(job_file, job_file.resolve(Target.local()), Target.local())
     environment = {
         "PATH": os.environ["PATH"],
-        "FAIRWAY_EACH_NODE": str(repository / "bin/fairway_runner/engines/local/fairway-each-node"),
+        "FAIRWAY_EACH_NODE": str(
+            repository / "runner/fairway_runner/engines/local/fairway-each-node"
+        ),
         "FAIRWAY_NODES": "1",
         "FAIRWAY_HOSTS": "localhost",
         "FAIRWAY_SCRATCH_DIR": str(tmp_path / "nowhere"),

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from fairway_cli.reference import PAGES
 from fairway_core.checks import all_checks
 from fairway_core.checks.live import LIVE
 from fairway_core.environment.model import Environment
 from fairway_core.schema import models_in
-from fairway_runner.reference import PAGES
 
 
 @pytest.mark.parametrize("name", PAGES)

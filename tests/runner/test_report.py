@@ -13,18 +13,18 @@ from xml.etree import ElementTree
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.report.data import MOST_CURVES, read
-from fairway_runner.report.page import page
-from fairway_runner.report.scales import label, scale_of
-from fairway_runner.report.scaling import points, throughput_metric
-from fairway_runner.report.svg import tag
+from fairway_runner.runs.report.data import MOST_CURVES, read
+from fairway_runner.runs.report.page import page
+from fairway_runner.runs.report.scales import label, scale_of
+from fairway_runner.runs.report.scaling import points, throughput_metric
+from fairway_runner.runs.report.svg import tag
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import MakeRun, RunFairway
 
-    from fairway_runner.run_store import Run, RunStore
+    from fairway_runner.runs.store import Run, RunStore
 
 EVIL = "<script>alert('x')</script>\"'&"
 METRICS = {

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.results import best, metric_name
-from fairway_runner.run_store import Run, RunStore
+from fairway_runner.runs.results import best, metric_name
+from fairway_runner.runs.store import Run, RunStore
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
@@ -191,7 +191,7 @@ def test_show_of_ten_thousand_tasks(
 def test_what_the_shell_completes(
     many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from fairway_runner.commands import completion
+    from fairway_cli.commands import completion
 
     monkeypatch.chdir(many)
     assert sorted(completion.runs("dig")) == ["digits-1", "digits-3", "digits-5"]

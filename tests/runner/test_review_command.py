@@ -147,7 +147,7 @@ def test_it_needs_neither_the_environment_model_nor_the_network(tmp_path: Path) 
     """A review starts at once: it may import nothing that is slow."""
     program = (
         "import sys; sys.argv = ['fairway', 'review', sys.argv[1], '--markdown']\n"
-        "from fairway_runner import cli\n"
+        "from fairway_cli import main as cli\n"
         "try: cli.main()\n"
         "finally: print(sorted({'urllib.request', 'ssl', 'rich.table', 'jinja2', 'cdktf',\n"
         "    'fairway_core.environment'} & set(sys.modules)), file=sys.stderr)\n"

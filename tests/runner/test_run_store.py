@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.run_store import Run, RunRecord, RunStore
+from fairway_runner.runs.store import Run, RunRecord, RunStore
 
 if TYPE_CHECKING:
     from pathlib import Path

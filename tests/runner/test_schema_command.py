@@ -11,10 +11,10 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
+from fairway_cli.main import app
 from fairway_core.environment.model import Environment
 from fairway_core.schema import field_words, models_in
-from fairway_runner.cli import app
-from fairway_runner.job import Job
+from fairway_runner.jobs.job import Job
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = sorted(ROOT.glob("examples/*/job*.yaml"))
@@ -138,6 +138,6 @@ def test_another_kind_is_refused() -> None:
 
 
 def test_it_goes_to_a_file_as_it_is() -> None:
-    program = [sys.executable, "-m", "fairway_runner.cli", "schema", "job"]
+    program = [sys.executable, "-m", "fairway_cli.main", "schema", "job"]
     done = subprocess.run(program, capture_output=True, timeout=60, check=True)
     assert json.loads(done.stdout)["title"] == "Fairway job"

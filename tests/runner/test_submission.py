@@ -9,18 +9,18 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.job_file import load_job
-from fairway_runner.mounts import input_directories, staged_inputs
-from fairway_runner.resuming import earlier
-from fairway_runner.secret_values import require_readable
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.mounts import input_directories, staged_inputs
+from fairway_runner.submit.resume import earlier
+from fairway_runner.submit.secret_values import require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fairway_runner.job import Job
-    from fairway_runner.job_file import JobFile
-    from fairway_runner.run_store import Run, RunStore
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.runs.store import Run, RunStore
 
 
 def _pool(**fields: Any) -> Target:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fairway_cli import main as cli
 from fairway_core.findings import UserError
-from fairway_runner import cli
-from fairway_runner.job_file import load_job
-from fairway_runner.sweep.job_sweep import read_sweep, require_sweep
-from fairway_runner.ui.varying import shown, varying
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.sweep.job_sweep import read_sweep, require_sweep
+from fairway_runner.runs.varying import shown, varying
 
 JOB = """\
 name: digits

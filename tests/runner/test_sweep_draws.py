@@ -14,11 +14,11 @@ import pytest
 
 from fairway_core.documents import Document, FieldError
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.sweep import points
-from fairway_runner.sweep.distributions import Distribution
-from fairway_runner.sweep.draws import below, draws, stream
-from fairway_runner.sweep.exact import exp, log
-from fairway_runner.sweep.models import Sweep
+from fairway_runner.jobs.sweep import points
+from fairway_runner.jobs.sweep.distributions import Distribution
+from fairway_runner.jobs.sweep.draws import below, draws, stream
+from fairway_runner.jobs.sweep.exact import exp, log
+from fairway_runner.jobs.sweep.models import Sweep
 
 HERE = Path("/nowhere")
 SAMPLE = 2000
@@ -172,7 +172,7 @@ def test_whole_numbers_have_no_bias() -> None:
 
 
 def test_the_extremes_of_a_stream_stay_in_range() -> None:
-    from fairway_runner.sweep import draws as module
+    from fairway_runner.jobs.sweep import draws as module
 
     for number in (0.0, 1 - 2**-53, 0.5):
         for distribution, _ in GOLDEN:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairway_core.documents import FieldError
-from fairway_runner.sweep.files import file_points, matching_files
+from fairway_runner.jobs.sweep.files import file_points, matching_files
 
 TREE = [
     "a.csv",
@@ -143,7 +143,7 @@ def test_a_name_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
 def test_more_files_than_points_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairway_runner.sweep.files.MOST_POINTS", 3)
+    monkeypatch.setattr("fairway_runner.jobs.sweep.files.MOST_POINTS", 3)
     for number in range(3):
         (tmp_path / f"{number}.csv").touch()
     assert len(matching_files("*.csv", tmp_path)) == 3

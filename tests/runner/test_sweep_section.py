@@ -7,8 +7,8 @@ import pytest
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.job import Job
-from fairway_runner.sweep.models import Sweep
+from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.sweep.models import Sweep
 
 
 def read(points: str) -> Sweep:

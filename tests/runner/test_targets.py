@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.syncing import read_targets
-from fairway_runner.targets import all_targets, find_target, processes_per_node
+from fairway_runner.targets.lookup import all_targets, find_target, processes_per_node
+from fairway_runner.targets.sync import read_targets
 
 if TYPE_CHECKING:
     from pathlib import Path

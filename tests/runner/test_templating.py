@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from fairway_runner.templating import (
+from fairway_runner.jobs.templating import (
     Names,
     TemplateFault,
     compile_text,

@@ -52,7 +52,7 @@ class Reviewer:
             options += ["--base", plan]
         for address in self.allow:
             options += ["--allow", address]
-        program = [sys.executable, "-P", "-m", "fairway_runner.cli", "review"]
+        program = [sys.executable, "-P", "-m", "fairway_cli.main", "review"]
         sys.stdout.flush()
         command = [*program, *(plan.argument for plan in plans), *options]
         return subprocess.run(command, check=False).returncode

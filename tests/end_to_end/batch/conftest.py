@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_runner.engines.batch.engine import BatchEngine
-from fairway_runner.run_store import Run
+from fairway_runner.runs.store import Run
 from fairway_simulator.batch import BatchSimulator, StorageAccess
 from fairway_simulator.batch.azurite import Azurite, program
 

@@ -11,7 +11,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.targets import find_target
+from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from fairway_runner.run_store import FINAL_STATES
+from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
     from conftest import Fairway, Gate, Pipe, Place

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_runner.run_records import RunRecord
-from fairway_runner.run_store import RunStore
+from fairway_runner.runs.records import RunRecord
+from fairway_runner.runs.store import RunStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from fairway_runner.engines.batch.refusals import _of_pool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fairway_runner.run_store import Run
+    from fairway_runner.runs.store import Run
 
 
 class Storage:

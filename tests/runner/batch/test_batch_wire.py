@@ -10,7 +10,7 @@ import pytest
 from fairway_core.target import Target
 from fairway_runner.engines.batch.storage import Storage
 from fairway_runner.engines.batch.tasks import Blobs, Wire
-from fairway_runner.job import Job
+from fairway_runner.jobs.job import Job
 
 IDENTITY = "/subscriptions/0/identities/pool"
 PLAN: dict[str, Any] = {

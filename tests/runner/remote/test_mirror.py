@@ -13,8 +13,8 @@ from fairway_runner.engines.remote import mirror as mirrors
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.place import Place
-from fairway_runner.run_records import RunRecord
-from fairway_runner.run_store import Run, RunStore
+from fairway_runner.runs.records import RunRecord
+from fairway_runner.runs.store import Run, RunStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,1 @@
+"""The program `fairway`: its commands, and what they print."""

@@ -1,0 +1,65 @@
+"""Arguments that several commands take, written once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands import completion
+
+_RUN_HELP = "A run's id, or as much of it as no other begins with."
+
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job file.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help=_RUN_HELP, autocompletion=completion.runs)
+]
+RunsArgument = Annotated[
+    list[str], typer.Argument(metavar="RUN…", help=_RUN_HELP, autocompletion=completion.runs)
+]
+TargetOption = Annotated[
+    str,
+    typer.Option("--target", "-t", help="Where to run.", autocompletion=completion.targets),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Set a field of the job by its dotted path, such as params.epochs=2. Repeatable.",
+    ),
+]
+StateOption = Annotated[
+    list[str] | None,
+    typer.Option("--state", metavar="STATE", help="Only runs in this state. Repeatable."),
+]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", help="Follow the run, and exit with the job's code.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def states(given: list[str] | None) -> list[str]:
+    """The states that were asked for; UserError for a word that is none."""
+    from fairway_core.findings import UserError
+    from fairway_core.spelling import did_you_mean
+
+    known = ("queued", "running", "succeeded", "failed", "cancelled", "lost")
+    for state in given or ():
+        if state not in known:
+            message = f"`{state}` is no state of a run"
+            raise UserError.of("unknown-state", message, did_you_mean(state, known))
+    return given or []
+
+
+def span(option: str, text: str) -> float:
+    """The seconds of a span such as 10m; UserError that names the option where it is none."""
+    from fairway_core.documents import FieldError
+    from fairway_core.findings import UserError
+    from fairway_core.spans import seconds_of
+
+    try:
+        return seconds_of(text)
+    except FieldError as error:
+        raise UserError.of("bad-value", f"{option}: {error}", error.hint) from None

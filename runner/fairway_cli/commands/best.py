@@ -1,0 +1,50 @@
+"""`fairway best`: which task of a sweep did best."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import JsonOption, RunArgument
+
+
+def command(
+    run: RunArgument,
+    lowest: Annotated[
+        bool, typer.Option("--min/--max", help="The lowest value is the best, or the highest.")
+    ],
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help="Which metric, where the job has several.",
+            autocompletion=completion.metrics,
+        ),
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Name the task with the lowest or highest last value of a metric, and its parameters.
+
+    Tasks that failed or were cancelled do not count; those that still run do.
+    """
+    from fairway_runner.runs.facts import task_facts
+    from fairway_runner.runs.results import best
+    from fairway_runner.runs.store import RunStore
+
+    found = RunStore.here().find(run)
+    found.refresh(logs=True)
+    task, name, value = best(found, metric, lowest=lowest)
+    if json_:
+        facts = {"run_id": found.id, "metric": name, "value": value, **task_facts([task])[0]}
+        print(json.dumps(facts, indent=1))
+        return
+    from fairway_runner.quantities import number
+    from fairway_runner.runs.varying import shown
+
+    print(f"task {task.index} of {found.id}: {name} {number(value)}")
+    for parameter, setting in task.params.items():
+        print(f"  {parameter}: {shown(setting)}")

@@ -1,0 +1,91 @@
+"""`fairway check`: what is wrong with an environment before anything is deployed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import JsonOption
+
+if TYPE_CHECKING:
+    from fairway_core.environment import LoadedEnvironment
+    from fairway_core.findings import Finding
+
+_FAILED = 2
+
+
+def command(
+    environment: Annotated[
+        str, typer.Argument(metavar="ENVIRONMENT", help="A file, or the name of one of ours: demo.")
+    ],
+    json_: JsonOption = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Leave this check out. Repeatable.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask Azure too: sizes, quota, images, providers.")
+    ] = False,
+) -> None:
+    """Look for mistakes in an environment file.
+
+    Prints each with its line and how to fix it; docs/checks.md explains them all. Exits
+    with 2 for an error, and with --strict with 1 for a warning. With --live the subscription
+    is asked whether it has what the environment needs; that takes `az login`, changes
+    nothing, and warns of what you may not see.
+    """
+    from fairway_cli.ui.findings import finding_facts, print_findings
+    from fairway_core.checks import check_environment, require_known
+    from fairway_core.environment import read_environment
+    from fairway_core.environment.selection import environment_file
+    from fairway_core.findings import Severity, UserError
+
+    require_known(ignore or ())
+    failed = 0
+    try:
+        loaded = read_environment(environment_file(environment))
+        ignored = {*loaded.environment.checks.ignore, *(ignore or ())}
+        findings = check_environment(loaded.environment, loaded.document, ignore=ignored)
+    except UserError as error:
+        findings = [*error.findings]
+    else:
+        if live:
+            found, failed = _ask(loaded)
+            findings += [finding for finding in found if finding.id not in ignored]
+    if json_:
+        print(json.dumps([finding_facts(finding) for finding in findings], indent=1))
+    else:
+        print_findings(findings, environment)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        raise typer.Exit(failed or _FAILED)
+    raise typer.Exit(1 if findings and strict else 0)
+
+
+def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], int]:
+    """What Azure says against the environment, each at its line, and 0.
+
+    Where Azure cannot be asked: why, and the exit code of that.
+    """
+    from fairway_core.findings import UserError
+    from fairway_runner.doctor.subscription import open_subscription
+    from fairway_runner.live.asking import check_live
+
+    try:
+        azure = open_subscription()
+        try:
+            found = check_live(loaded.environment, azure)
+        finally:
+            azure.close()
+    except UserError as error:
+        return [*error.findings], error.exit_code
+    return [_at_its_line(finding, loaded) for finding in found], 0
+
+
+def _at_its_line(finding: Finding, loaded: LoadedEnvironment) -> Finding:
+    if not finding.path:
+        return finding
+    place = loaded.document.location(tuple(finding.path.split(".")), of_key=True)
+    return replace(finding, location=place)

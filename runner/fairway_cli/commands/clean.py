@@ -1,0 +1,68 @@
+"""`fairway clean`: remove runs that have ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import JsonOption, StateOption, span, states
+
+
+def command(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN…]",
+            help="Only these runs; by default all that have ended.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="SPAN", help="Only runs that ended so long ago: 30d."),
+    ] = None,
+    state: StateOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Remove runs that have ended, with their logs, outputs and checkpoints.
+
+    Code that no run is left to use goes with them.
+    """
+    from fairway_runner.runs.clean import removable, remove
+    from fairway_runner.runs.store import RunStore
+
+    store = RunStore.here()
+    chosen = removable(
+        store,
+        runs or (),
+        None if older_than is None else span("--older-than", older_than),
+        states(state),
+    )
+    if chosen and not yes:
+        _ask([run.id for run in chosen])
+    removed = remove(store, chosen)
+    if json_:
+        facts = {"runs": removed.runs, "snapshots": removed.snapshots, "bytes": removed.size}
+        print(json.dumps(facts, indent=1))
+        return
+    from fairway_runner.quantities import size
+
+    many = f"{len(removed.runs):,} run{'' if len(removed.runs) == 1 else 's'}"
+    print(f"removed {many}, {removed.snapshots:,} unused copies of code, {size(removed.size)}")
+
+
+def _ask(ids: list[str]) -> None:
+    """Goes on only where a person at the terminal says so."""
+    shown = ", ".join(ids[:5]) + (f" and {len(ids) - 5:,} more" if len(ids) > 5 else "")
+    if not sys.stdin.isatty():
+        from fairway_core.findings import UserError
+
+        message = f"this would remove {len(ids):,} runs: {shown}"
+        raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
+    if not typer.confirm(f"Remove {shown}, with all outputs and checkpoints?"):
+        raise typer.Exit(130)

@@ -1,0 +1,54 @@
+"""What the shell completes: run ids, templates, targets. It is quick, and never fails."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def runs(incomplete: str) -> list[str]:
+    """The ids of this folder's runs, the newest first."""
+    folder = Path(".fairway", "runs")
+    try:
+        with os.scandir(folder) as entries:
+            found = [
+                (entry.stat().st_mtime, entry.name)
+                for entry in entries
+                if entry.name.startswith(incomplete) and not entry.name.startswith(".")
+            ]
+    except OSError:
+        return []
+    return [name for _, name in sorted(found, reverse=True)]
+
+
+def templates(incomplete: str) -> list[str]:
+    """The templates that a job in this folder can name."""
+    try:
+        from fairway_runner.jobs.templates import all_templates
+
+        known = all_templates(Path.cwd())
+    except Exception:  # noqa: BLE001 - a shell has no place for an error
+        return []
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def targets(incomplete: str) -> list[str]:
+    """`local`, and the targets of the project."""
+    try:
+        from fairway_runner.targets.lookup import all_targets
+
+        known = list(all_targets())
+    except Exception:  # noqa: BLE001 - as above
+        known = ["local"]
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def metrics(ctx: object, incomplete: str) -> list[str]:
+    """The metrics of the run that the command line names."""
+    try:
+        from fairway_runner.runs.store import RunStore
+
+        known = RunStore.here().find(getattr(ctx, "params")["run"]).record.metrics  # noqa: B009
+    except Exception:  # noqa: BLE001 - as above
+        return []
+    return [name for name in known if name.startswith(incomplete)]

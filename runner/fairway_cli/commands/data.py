@@ -1,0 +1,141 @@
+"""`fairway data`: files between this machine, storage and the cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import JsonOption, WatchOption
+
+if TYPE_CHECKING:
+    from fairway_runner.data.places import BlobPlace
+    from fairway_runner.data.transfer import Transferred
+    from fairway_runner.engines.batch.storage import Storage
+
+_DEADLINE = 600.0  # seconds
+_PLACE = "TARGET:CONTAINER/PATH"
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Copy files to and from the storage of a target, and from there to its nodes.",
+)
+
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is there and differs.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Draw no progress.")]
+
+
+@app.command()
+def put(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="A file or a folder.")],
+    place: Annotated[str, typer.Argument(metavar=_PLACE)],
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Copy a file or a folder to storage; again, it goes on where it was cut off."""
+    from fairway_cli.ui.transfer import shown
+    from fairway_runner.data.places import blob_place
+    from fairway_runner.data.upload import Upload
+
+    where = blob_place(place)
+    upload = Upload(source, where, _storage(where), force=force)
+    with shown(str(where), upload.size, quiet=quiet or json_) as report:
+        _say(upload.run(report), str(where), json_=json_)
+
+
+@app.command()
+def get(
+    place: Annotated[str, typer.Argument(metavar=_PLACE)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="By default this one.")
+    ] = Path(),
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Copy blobs from storage to a folder; again, it goes on where it was cut off."""
+    from fairway_cli.ui.transfer import shown
+    from fairway_runner.data.download import Download
+    from fairway_runner.data.places import blob_place
+
+    where = blob_place(place)
+    download = Download(where, folder, _storage(where), force=force)
+    with shown(str(where), download.size, quiet=quiet or json_) as report:
+        _say(download.run(report), str(folder), json_=json_)
+
+
+@app.command()
+def stage(
+    target: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)],
+    source: Annotated[str, typer.Argument(metavar="CONTAINER:PATH", help="What is copied.")],
+    destination: Annotated[str, typer.Argument(metavar="MOUNT:PATH", help="Where to.")],
+    watch: WatchOption = False,
+    quiet: QuietOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Copy blobs to a file system of the cluster, as a job there and by the nodes' identity."""
+    from tempfile import TemporaryDirectory
+
+    from fairway_cli.ui.started import print_started, watch_to_the_end
+    from fairway_hpc import submit
+    from fairway_runner.data.staging import staging_job
+    from fairway_runner.targets.lookup import find_target
+
+    job = staging_job(find_target(target), source, destination)
+    with TemporaryDirectory() as nothing:
+        run = submit(job, target, folder=nothing)
+    if not watch:
+        print_started(run, json_=json_, quiet=quiet)
+        return
+    raise typer.Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
+
+
+@app.command("ls")
+def list_(
+    place: Annotated[str, typer.Argument(metavar=f"TARGET|{_PLACE}")],
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="Every blob, and not folders as a whole.")
+    ] = False,
+    json_: JsonOption = False,
+) -> None:
+    """List the containers of a target, or what is at a place in one."""
+    from fairway_runner.data.places import blob_place, storage_of
+    from fairway_runner.targets.lookup import find_target
+
+    if ":" not in place:
+        containers = storage_of(find_target(place))
+        print(json.dumps(containers) if json_ else "\n".join(containers))
+        return
+    from fairway_cli.ui.blobs import entry_facts, print_entries
+    from fairway_runner.data.listing import entries
+
+    where = blob_place(place)
+    found = entries(where, _storage(where), recursive=recursive)
+    if json_:
+        print(json.dumps([entry_facts(entry) for entry in found], indent=1))
+    elif found:
+        print_entries(found)
+    else:
+        print(f"nothing is at {where}")
+
+
+def _storage(place: BlobPlace) -> Storage:
+    from fairway_runner.engines.batch.storage import Storage
+
+    return Storage(place.target, _DEADLINE)
+
+
+def _say(done: Transferred, where: str, *, json_: bool) -> None:
+    if json_:
+        facts: dict[str, Any] = {"files": done.files, "bytes": done.size}
+        print(json.dumps({**facts, "unchanged": done.unchanged}, indent=1))
+        return
+    from fairway_runner.quantities import size
+
+    same = f"; {done.unchanged:,} were there already" if done.unchanged else ""
+    print(f"{len(done.files):,} files, {size(done.size)}, to {where}{same}")

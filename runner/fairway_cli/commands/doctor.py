@@ -1,0 +1,113 @@
+"""`fairway doctor`: what is missing before anything can be deployed, or a job can run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import JsonOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_core.environment import Environment
+    from fairway_runner.doctor.examined import Examined
+
+_MISSING = 4
+
+
+def command(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="Look at this target instead.",
+            show_default=False,
+            autocompletion=completion.targets,
+        ),
+    ] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENVIRONMENT",
+            help="By default FAIRWAY_ENVIRONMENT, or the only one of the project.",
+        ),
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Say what is missing for a deployment, with the command that fixes each.
+
+    Looks at Node.js, Terraform, the cdktf command line, the sign-in to Azure, the
+    subscription, and there at what the environment needs: resource providers, sizes, quota
+    and images. With TARGET it looks at that target. Exits with 4 where something is missing.
+    """
+    examined = []
+    for each in _of_target(target) if target else _of_environment(environment):
+        examined.append(each)
+        if not json_:
+            _print(each)
+    if json_:
+        print(json.dumps([_facts(each) for each in examined], indent=1))
+    if any(each.missing for each in examined):
+        raise typer.Exit(_MISSING)
+
+
+def _of_environment(choice: str | None) -> Iterator[Examined]:
+    from fairway_core.findings import UserError
+    from fairway_runner.doctor.examined import Examined
+    from fairway_runner.doctor.programs import examine_programs
+    from fairway_runner.doctor.subscription import examine_subscription
+
+    loaded: Environment | None = None
+    try:
+        loaded = _load(choice)
+        yield Examined("environment", loaded.name)
+    except UserError as error:
+        yield Examined("environment", "not right", error.findings)
+    yield from examine_programs()
+    yield from examine_subscription(loaded)
+
+
+def _load(choice: str | None) -> Environment:
+    from fairway_core.environment import load_environment
+    from fairway_core.environment.selection import environment_file
+
+    return load_environment(environment_file(choice))
+
+
+def _of_target(name: str) -> Iterator[Examined]:
+    from fairway_core.environment.selection import known_environments
+    from fairway_core.findings import UserError
+    from fairway_runner.doctor.examined import Examined
+    from fairway_runner.engines.engine import engine_for
+    from fairway_runner.targets.lookup import all_targets, find_target
+
+    if name not in all_targets() and name in known_environments():
+        message = f"`{name}` is an environment, and no target"
+        raise UserError.of("unknown-target", message, f"fairway doctor --environment {name}")
+    findings = tuple(engine_for(find_target(name)).doctor())
+    yield Examined(f"target {name}", "not all well" if findings else "all well", findings)
+
+
+def _print(examined: Examined) -> None:
+    from fairway_core.findings import format_finding
+
+    mark = "MISSING" if examined.missing else "ok"
+    print(f"{mark:<8} {examined.what}: {examined.found}")
+    for finding in examined.findings:
+        text = format_finding(finding)
+        print("\n".join(f"         {line}" for line in text.splitlines()))
+
+
+def _facts(examined: Examined) -> dict[str, object]:
+    from fairway_cli.ui.findings import finding_facts
+
+    return {
+        "what": examined.what,
+        "found": examined.found,
+        "ok": not examined.missing,
+        "findings": [finding_facts(finding) for finding in examined.findings],
+    }

@@ -1,0 +1,49 @@
+"""`fairway fetch`: a run's outputs and logs, copied out of its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import JsonOption, RunArgument
+
+_SHOWN = 20
+
+
+def command(
+    run: RunArgument,
+    task: Annotated[int | None, typer.Option("--task", help="Only this task, from 0.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FOLDER", help="Where to; by default the run's id, here."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that differ.")] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Copy what a run's tasks kept, and their logs, to FOLDER/TASK/.
+
+    Files that are there and differ are left alone, and nothing is copied, unless with --force.
+    """
+    from fairway_cli.ui.transfer import shown_files
+    from fairway_runner.runs.fetch import fetch
+    from fairway_runner.runs.store import RunStore
+
+    found = RunStore.here().find(run)
+    found.refresh(logs=True)
+    with shown_files(found.id, quiet=json_) as arrived:
+        fetched = fetch(found, to or Path(found.id), task, force=force, arrived=arrived)
+    if json_:
+        facts = {"folder": str(fetched.folder), "files": fetched.files, "bytes": fetched.size}
+        print(json.dumps({**facts, "unchanged": fetched.unchanged}, indent=1))
+        return
+    from fairway_runner.quantities import size
+
+    for name in fetched.files[:_SHOWN]:
+        print(fetched.folder / name)
+    if len(fetched.files) > _SHOWN:
+        print(f"… and {len(fetched.files) - _SHOWN:,} more")
+    same = f"; {fetched.unchanged:,} were there already" if fetched.unchanged else ""
+    print(f"{len(fetched.files):,} files, {size(fetched.size)}, in {fetched.folder}{same}")

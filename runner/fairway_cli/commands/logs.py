@@ -1,0 +1,66 @@
+"""`fairway logs`: what a run printed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import RunArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from fairway_runner.runs.store import Run
+
+
+def command(
+    run: RunArgument,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")
+    ] = False,
+    task: Annotated[int | None, typer.Option("--task", help="Only this task, from 0.")] = None,
+    rank: Annotated[
+        int | None, typer.Option("--rank", min=0, help="Only this rank, where the log names ranks.")
+    ] = None,
+    node: Annotated[
+        int | None, typer.Option("--node", min=0, help="Only the ranks of this node, from 0.")
+    ] = None,
+) -> None:
+    """Print what a run printed; lines of several tasks begin with the task, as [3].
+
+    A log names its ranks where the job sets `options: {label_ranks: true}`.
+    """
+    from fairway_cli.ui.follow import Selection, copy_logs
+    from fairway_runner.runs.store import RunStore
+
+    found = RunStore.here().find(run)
+    found.refresh(logs=True)
+    selection = Selection.of(found, task, _ranks(found, task, rank, node))
+    try:
+        copy_logs(found, selection, sys.stdout.buffer, follow=follow)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _ranks(
+    run: Run, task: int | None, rank: int | None, node: int | None
+) -> Collection[int] | None:
+    """The ranks that are asked for; None is all of them."""
+    if rank is None and node is None:
+        return None
+    from fairway_core.findings import UserError
+    from fairway_runner.jobs.ranks import ranks_of_node
+
+    spec = run.tasks[task or 0]
+    if rank is not None and rank >= spec.world_size:
+        message = f"{run.id} has no rank {rank}"
+        raise UserError.of("unknown-rank", message, f"its ranks are 0 to {spec.world_size - 1}")
+    if node is None:
+        return {rank for rank in [rank] if rank is not None}
+    if node >= spec.nodes:
+        message = f"{run.id} has no node {node}"
+        raise UserError.of("unknown-node", message, f"its nodes are 0 to {spec.nodes - 1}")
+    ranks = set(ranks_of_node(node, spec.processes_per_node))
+    return ranks if rank is None else ranks & {rank}

@@ -1,0 +1,39 @@
+"""`fairway pool`: the size of a target."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands import completion
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Ask a target for another number of nodes.",
+)
+
+
+@app.callback()
+def pool() -> None:
+    """A group, though it has one command."""
+
+
+@app.command()
+def resize(
+    target: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)],
+    nodes: Annotated[int, typer.Argument(metavar="NODES", min=0, help="How many it is to have.")],
+) -> None:
+    """Ask for so many nodes; within what the environment allows, and at once."""
+    from fairway_core.findings import UserError
+    from fairway_runner.engines.engine import engine_for
+    from fairway_runner.targets.lookup import find_target
+
+    found = find_target(target)
+    if found.engine != "local" and nodes > found.nodes.max:
+        message = f"`{target}` has {found.nodes.max} nodes at most"
+        hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
+        raise UserError.of("too-many-nodes", message, hint)
+    engine_for(found).resize(nodes)
+    print(f"{target} is asked for {nodes} nodes; look at them with: fairway nodes {target}")

@@ -1,0 +1,15 @@
+"""`fairway render`: the script that a job would run."""
+
+from __future__ import annotations
+
+from fairway_cli.commands.arguments import JobArgument, SetOption, TargetOption
+
+
+def command(job: JobArgument, target: TargetOption = "local", set_: SetOption = None) -> None:
+    """Print the script that the job would run on the target's main host; nothing is started."""
+    from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.jobs.launcher import render_launcher
+    from fairway_runner.targets.lookup import find_target
+
+    job_file, place = load_job(job, set_ or ()), find_target(target)
+    print(render_launcher(job_file, job_file.resolve(place), place), end="")

@@ -1,0 +1,39 @@
+"""`fairway report`: a page about a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import RunArgument
+
+
+def command(
+    run: RunArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="By default report-RUN.html, here."),
+    ] = None,
+    throughput: Annotated[
+        str | None,
+        typer.Option(
+            "--throughput",
+            metavar="METRIC",
+            help="What scaling is measured by; by default the first metric named per_second.",
+            autocompletion=completion.metrics,
+        ),
+    ] = None,
+) -> None:
+    """Write a page about a run: its tasks, metrics, sweep and scaling.
+
+    It is one file that needs neither a network nor scripts; an earlier one is replaced.
+    """
+    from fairway_runner.runs.report.file import write_page
+    from fairway_runner.runs.store import RunStore
+
+    found = RunStore.here().find(run)
+    found.refresh(logs=True)
+    print(write_page(found, output or Path(f"report-{found.id}.html"), throughput))

@@ -1,0 +1,29 @@
+"""`fairway retry`: the tasks that did not succeed, again in place."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import RunArgument
+
+
+def command(
+    run: RunArgument,
+    failed: Annotated[
+        bool,
+        typer.Option("--failed", help="Leave out tasks that were cancelled or lost."),
+    ] = False,
+) -> None:
+    """Run the tasks of an ended run again that did not succeed.
+
+    They go on from their checkpoints; their logs are continued and their attempts count on.
+    """
+    from fairway_runner.runs.store import RunStore
+    from fairway_runner.submit.retry import retry
+
+    found = RunStore.here().find(run)
+    count = len(retry(found, failed_only=failed))
+    print(f"{found.id} runs again: {count:,} task{'' if count == 1 else 's'}")
+    print(f"  follow it:  fairway logs {found.id} -f")

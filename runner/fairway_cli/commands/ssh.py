@@ -1,0 +1,37 @@
+"""`fairway ssh`: a shell on a node."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands import completion
+
+
+def command(
+    target: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NODE] [-- COMMAND…]",
+            help="By default the target's main host, or any node, and a shell.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Open a shell on a node of a target, or run a command there."""
+    from fairway_core.findings import UserError
+    from fairway_runner.engines.engine import engine_for
+    from fairway_runner.targets.lookup import find_target
+
+    words = words or []
+    # Click takes the `--` away, which alone says where the command begins.
+    wanted = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+    nodes = words[: len(words) - len(wanted)]
+    if len(nodes) > 1:
+        hint = f"fairway ssh {target} {nodes[0]} -- {' '.join(nodes[1:])}"
+        raise UserError.of("many-nodes", "a shell is on one node", hint)
+    node = nodes[0] if nodes else None
+    raise typer.Exit(engine_for(find_target(target)).shell(node, wanted))

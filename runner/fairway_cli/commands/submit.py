@@ -1,0 +1,100 @@
+"""`fairway submit`: start a job on a target."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import JsonOption, SetOption, TargetOption, WatchOption, span
+from fairway_core.findings import UserError, format_finding
+
+_MANY = 1_000
+
+
+def command(
+    job: Annotated[
+        str | None, typer.Argument(metavar="JOB", help="The job file.", show_default=False)
+    ] = None,
+    target: TargetOption = "local",
+    set_: SetOption = None,
+    watch: WatchOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Look at everything, but start and write nothing.")
+    ] = False,
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            "--run-id",
+            metavar="ID",
+            help="The run's id; the same command again goes on where this one was cut off.",
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Go on with a submission that was cut off, in place of JOB.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    deadline: Annotated[
+        str,
+        typer.Option(
+            "--deadline", metavar="SPAN", help="How long a failing service is asked again."
+        ),
+    ] = "10m",
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before a sweep of over 1,000 tasks.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say no more than the run's id or its end.")
+    ] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Start a job; prints the run's id once it has started.
+
+    With --watch its log, or the progress of a sweep, is followed, and its exit code is this
+    command's; with --json that goes to standard error. The run goes on when this command or
+    its terminal ends.
+    """
+    from fairway_cli.ui.started import print_prepared, print_started, watch_to_the_end
+    from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.runs.store import RunStore
+    from fairway_runner.submit.resume import resume as go_on
+    from fairway_runner.submit.submission import prepare, start
+    from fairway_runner.targets.lookup import find_target
+
+    store, seconds = RunStore.here(), span("--deadline", deadline)
+    if resume is not None:
+        run = go_on(store.find(resume), seconds)
+    elif job is None:
+        raise UserError.of("no-job", "say which job", "fairway submit JOB, or --resume RUN")
+    else:
+        prepared = prepare(
+            load_job(job, set_ or ()), find_target(target), store, run_id=run_id, deadline=seconds
+        )
+        for finding in prepared.warnings:
+            print(format_finding(finding), file=sys.stderr)
+        if dry_run:
+            print_prepared(prepared.record, json_=json_)
+            return
+        _ask(prepared.record.tasks, yes=yes)
+        run = start(prepared, store)
+    if not watch:
+        print_started(run, json_=json_, quiet=quiet)
+        return
+    raise typer.Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
+
+
+def _ask(tasks: int, *, yes: bool) -> None:
+    """Asks before very many tasks; UserError where nobody can be asked."""
+    if yes or tasks <= _MANY:
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm(f"Start {tasks:,} tasks?", abort=True, err=True)
+        return
+    raise UserError.of("many-tasks", f"this starts {tasks:,} tasks", "say --yes if that is meant")

@@ -1,0 +1,70 @@
+"""`fairway targets`: where jobs can be sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import JsonOption
+
+app = typer.Typer(
+    add_completion=False,
+    invoke_without_command=True,
+    help="List where jobs can be sent, or read it from what was deployed.",
+)
+
+
+@app.callback()
+def targets(
+    context: typer.Context,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not ask how many nodes there are now.")
+    ] = False,
+    json_: JsonOption = False,
+) -> None:
+    """List where jobs can be sent, or read it from what was deployed.
+
+    `local` is this machine. Others come from fairway.yaml, and from what `fairway targets
+    sync` has read of an environment.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from fairway_cli.ui.targets import print_targets, target_facts
+    from fairway_runner.targets.lookup import all_targets
+
+    facts = target_facts(list(all_targets().values()), ask=not offline)
+    if json_:
+        print(json.dumps(facts, indent=1))
+    else:
+        print_targets(facts)
+
+
+@app.command()
+def sync(
+    from_: Annotated[
+        Path,
+        typer.Option(
+            "--from",
+            metavar="DIR|FILE",
+            help="The synthesized stacks, or the file of cdktf deploy --outputs-file.",
+        ),
+    ] = Path("cdktf.out"),
+    json_: JsonOption = False,
+) -> None:
+    """Read the targets of what was deployed, in place of those read before."""
+    from fairway_cli.ui.targets import print_targets, target_facts
+    from fairway_runner.targets.lookup import SYNCED, project_folder
+    from fairway_runner.targets.sync import read_targets, write_targets
+
+    found = read_targets(from_)
+    file = project_folder() / SYNCED
+    write_targets(found, file)
+    if json_:
+        print(json.dumps([target.record() for target in found], indent=1))
+    else:
+        from fairway_runner.targets.lookup import KnownTarget
+
+        print_targets(target_facts([KnownTarget(target, str(file)) for target in found], ask=False))

@@ -1,0 +1,41 @@
+"""`fairway templates`: the launchers that a job can name, and what each takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import JsonOption
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Explain this template.")
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """List the launchers' templates, or explain one: what it needs, its options, how to use it.
+
+    Your own go into a folder job_templates/, as NAME.sh.j2; they win over those of Fairway.
+    """
+    from fairway_cli.ui.template_facts import template_facts, template_list
+
+    if name is None:
+        listed = template_list(Path.cwd())
+        if json_:
+            print(json.dumps(listed, indent=1))
+            return
+        from fairway_cli.ui.templates import print_list
+
+        print_list(listed)
+        return
+    facts = template_facts(name, Path.cwd())
+    if json_:
+        print(json.dumps(facts, indent=1))
+        return
+    from fairway_cli.ui.templates import print_explanation
+
+    print_explanation(facts)

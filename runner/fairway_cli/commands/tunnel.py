@@ -1,0 +1,40 @@
+"""`fairway tunnel`: a port of a run's main host, here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import RunArgument
+
+
+def command(
+    run: RunArgument,
+    port: Annotated[
+        int,
+        typer.Argument(metavar="PORT", min=1, max=65535, help="Where the program listens there."),
+    ],
+    local_port: Annotated[
+        int | None,
+        typer.Option("--local-port", min=1, max=65535, help="By default the same number."),
+    ] = None,
+) -> None:
+    """Bring a port of a run's main host to this machine, such as TensorBoard's 6006.
+
+    It stays until interrupted.
+    """
+    from fairway_core.findings import UserError
+    from fairway_runner.runs.store import FINAL_STATES, RunStore
+
+    found = RunStore.here().find(run)
+    found.refresh()
+    if found.state in FINAL_STATES:
+        message = f"{found.id} has ended: nothing of it listens any more"
+        raise UserError.of("ended-run", message, f"look at its files: fairway fetch {found.id}")
+    node, here = found.engine.main_host(found), local_port or port
+    print(f"http://localhost:{here} is port {port} of {node}; it ends with Ctrl-C", flush=True)
+    try:
+        raise typer.Exit(found.engine.shell(node, forward=f"{here}:localhost:{port}"))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None

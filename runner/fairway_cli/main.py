@@ -1,0 +1,135 @@
+"""The `fairway` program: the commands put together, and the one place that catches errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import Annotated, ClassVar
+
+import typer
+
+import fairway_core
+from fairway_cli.lazy import LazyGroup
+from fairway_core.findings import UserError, format_finding
+
+# Why a disk takes nothing more.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Commands(LazyGroup):
+    """Every command with the first line of its docstring, in the order of the help.
+
+    Its function is `command` in the module of its name in `fairway_cli.commands`.
+    """
+
+    PACKAGE = "fairway_cli.commands"
+    COMMANDS: ClassVar = {
+        "submit": "Start a job; prints the run's id once it has started.",
+        "render": (
+            "Print the script that the job would run on the target's main host; nothing is started."
+        ),
+        "sweep": (
+            "List the points of a job's sweep with the parameters of each; nothing is started."
+        ),
+        "templates": (
+            "List the launchers' templates, or explain one: what it needs, its options, "
+            "how to use it."
+        ),
+        "list": "List the runs submitted from this folder, the newest last.",
+        "show": "Show a run: where it stands, its tasks, where its files are.",
+        "logs": "Print what a run printed; lines of several tasks begin with the task, as [3].",
+        "wait": (
+            "Wait until runs have ended, print their states, and exit with the first failing code."
+        ),
+        "cancel": (
+            "End runs early: their programs are told to, and killed when their grace is over."
+        ),
+        "retry": "Run the tasks of an ended run again that did not succeed.",
+        "rerun": (
+            "Start a new run of what a run was: its resolved job and its code, whatever "
+            "changed since."
+        ),
+        "best": (
+            "Name the task with the lowest or highest last value of a metric, and its parameters."
+        ),
+        "report": "Write a page about a run: its tasks, metrics, sweep and scaling.",
+        "fetch": "Copy what a run's tasks kept, and their logs, to FOLDER/TASK/.",
+        "targets": "List where jobs can be sent, or read it from what was deployed.",
+        "nodes": "List the nodes of a target, or drain, resume, reboot or reimage some of them.",
+        "pool": "Ask a target for another number of nodes.",
+        "ssh": "Open a shell on a node of a target, or run a command there.",
+        "tunnel": "Bring a port of a run's main host to this machine, such as TensorBoard's 6006.",
+        "schedule": (
+            "Start a job again and again without this machine, or list, disable, enable, "
+            "delete that."
+        ),
+        "data": "Copy files to and from the storage of a target, and from there to its nodes.",
+        "clean": "Remove runs that have ended, with their logs, outputs and checkpoints.",
+        "init": "Begin a project: an environment, a job, and what deploys and checks them.",
+        "check": "Look for mistakes in an environment file.",
+        "doctor": "Say what is missing for a deployment, with the command that fixes each.",
+        "cost": ("Say what an environment costs an hour and a month, as far as prices are known."),
+        "review": (
+            "Say what Terraform plans would change, what that costs and what it would destroy."
+        ),
+        "synth": "Write the Terraform of an environment: a folder a stack, below cdktf.out.",
+        "diagram": (
+            "Draw an environment: its networks, clusters, file systems, and who reaches whom."
+        ),
+        "sizes": "List the VM sizes that Fairway knows.",
+        "schema": "Print the JSON schema of environment files or job files, for editors.",
+    }
+
+
+app = typer.Typer(
+    name="fairway",
+    cls=Commands,
+    help="Submit training jobs to what was provisioned, and follow them to their end.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fairway {fairway_core.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Submit training jobs to what was provisioned, and follow them to their end."""
+
+
+def main() -> None:
+    """Runs the program; a user's error is printed as its findings and sets the exit code."""
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except UserError as error:
+        for finding in error.findings:
+            print(format_finding(finding), file=sys.stderr)  # noqa: T201
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader went away (`fairway logs RUN | head`): nothing is left to say.
+        sys.stderr.close()
+        sys.exit(141)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+        os.close(sys.stdout.fileno())  # or Python would try once more, and fail again
+        sys.exit(5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The pages that list everything an environment file and a job file may hold."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.environment.model import Environment
+from fairway_core.schema import models_in, schema_of
+from fairway_runner.jobs.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+
+_ENVIRONMENT = """# The environment file
+
+<!-- Made by bin/docs from constructs/fairway_core/environment: change it there. -->
+
+`fairway schema environment` prints the same for editors. Beyond the fields below:
+
+- `${env:NAME}` in a value is replaced by the variable NAME of whoever reads the file, and
+  `${env:NAME:-default}` by the default where it is not set. Keys are never replaced. Within
+  `{…}` and `[…]` YAML wants quotes around it: `tags: {owner: "${env:USER}"}`.
+- Under `defaults:` stand fields that several clusters or file systems have in common.
+- A top-level key that begins with `x-` is not read: a place for YAML anchors.
+"""
+
+_JOB = """# The job file
+
+<!-- Made by bin/docs from runner/fairway_runner/jobs/job.py: change it there. -->
+
+`fairway schema job` prints the same for editors. Any field can be set for one run with
+`-s dotted.path=value`, typed as the field is. Beyond the fields below:
+
+- Every text but those under `params` and `sweep` may use `{{ params.NAME }}`,
+  `{{ sweep.index }}`, `{{ target.name }}`, `{{ target.vm_size }}`, `{{ nodes }}` and
+  `{{ name }}`. A name that is not known is an error at its line.
+- What is substituted into `command`, `setup` and `finally.command` reaches the program as
+  that very text, whatever is in it; so put no quotes around it. `{{ params.x | raw }}` is
+  shell text instead.
+- `processes_per_node: gpus` is one process a GPU, and a core each where there is none.
+- The command runs in a copy of the job's code, with the variables FAIRWAY_RUN,
+  FAIRWAY_TASK, FAIRWAY_ATTEMPT, FAIRWAY_NODES, FAIRWAY_PROCESSES_PER_NODE,
+  FAIRWAY_WORLD_SIZE, FAIRWAY_HOSTS, FAIRWAY_MAIN_HOST, FAIRWAY_MAIN_PORT, and the
+  directories FAIRWAY_SHARED_DIR, FAIRWAY_CHECKPOINT_DIR, FAIRWAY_SCRATCH_DIR,
+  FAIRWAY_INPUT_<ID> and FAIRWAY_OUTPUT_<ID>.
+- `fairway templates` lists the launchers, and `fairway templates NAME` the options of one.
+"""
+
+
+def environment_page() -> str:
+    """docs/environment.md."""
+    return _page(_ENVIRONMENT, Environment)
+
+
+def job_page() -> str:
+    """docs/job.md."""
+    return _page(_JOB, Job)
+
+
+def _page(head: str, root: type[BaseModel]) -> str:
+    schema = schema_of(root, title="")
+    models = models_in(root)
+    parts = [head]
+    for name, model in models.items():
+        own = schema if name == root.__name__ else schema["$defs"].get(name)
+        if own is not None:
+            parts.append(_section(name, model, own, models))
+    return "\n".join(parts)
+
+
+def _section(
+    name: str, model: type[BaseModel], schema: Mapping[str, Any], models: Mapping[str, Any]
+) -> str:
+    required = schema.get("required", ())
+    lines = [f"## {name}\n", (inspect.getdoc(model) or "") + "\n"]
+    if schema.get("properties"):
+        lines += ["| field | takes | default | |", "|---|---|---|---|"]
+    for field, value in schema.get("properties", {}).items():
+        default = "required" if field in required else _default(value)
+        words = re.sub(r"\s+", " ", value.get("description", ""))
+        cells = (f"`{field}`", _type(value, models), default, words)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _default(schema: Mapping[str, Any]) -> str:
+    value = schema.get("default")
+    return "" if value in (None, "", [], {}) else f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def _type(schema: Any, models: Mapping[str, Any]) -> str:
+    """A schema in a few words."""
+    if not isinstance(schema, dict):
+        return "anything"
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            branches = [_type(each, models) for each in schema[key] if each.get("type") != "null"]
+            return " or ".join(dict.fromkeys(branches))
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return " or ".join(f"`{choice}`" for choice in schema["enum"])
+    return _plain_type(schema, models)
+
+
+def _plain_type(schema: Mapping[str, Any], models: Mapping[str, Any]) -> str:
+    match schema.get("type"):
+        case "array":
+            return f"list of {_type(schema.get('items'), models)}"
+        case "object" if isinstance(schema.get("additionalProperties"), dict):
+            return f"name: {_type(schema['additionalProperties'], models)}"
+        case "object":
+            return "mapping"
+        case "string" if "examples" in schema:
+            return "text such as " + ", ".join(f"`{each}`" for each in schema["examples"])
+        case "integer" | "number" as kind:
+            bounds = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤"}
+            said = [f"{sign} {schema[key]}" for key, sign in bounds.items() if key in schema]
+            noun = "whole number" if kind == "integer" else "number"
+            return " ".join([noun, ", ".join(said)]).strip()
+        case "boolean":
+            return "`true` or `false`"
+        case "string":
+            return "text"
+    return "anything"

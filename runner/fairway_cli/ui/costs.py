@@ -1,0 +1,185 @@
+"""What an environment costs, as plain data and as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.cost.estimate import Amounts, Estimate, Line, Offer
+
+_UNKNOWN = "unknown"
+_STATES = ("minimum", "maximum", "rest")
+
+
+def cost_facts(
+    estimate: Estimate, offers: Sequence[Offer], *, name: str, hours_per_day: float | None
+) -> dict[str, Any]:
+    """Everything about it: money in `currency`, null where a price is not known.
+
+    Sums are of what is known, and `complete` says whether that is everything but what is paid
+    for as it is used.
+    """
+    known, parts = estimate.known
+    lines = [_line_facts(line) for line in estimate.lines]
+    return {
+        "environment": name,
+        "currency": estimate.currency,
+        "hourly": _amounts(estimate.hourly),
+        "monthly": _amounts(estimate.monthly),
+        "hours_per_day": hours_per_day,
+        "monthly_at_hours_per_day": None
+        if hours_per_day is None
+        else _rounded(estimate.month_of_days(hours_per_day)),
+        "complete": known == parts,
+        "known": {"parts": known, "of": parts, "share": round(known / parts, 4) if parts else 1.0},
+        "prices": _sources(estimate),
+        "resources": lines,
+        "dedicated_against_spot": [
+            {
+                "resource": offer.resource,
+                "size": offer.size,
+                "spot": offer.spot,
+                "dedicated_hourly": _rounded(offer.dedicated),
+                "spot_hourly": _rounded(offer.spare),
+            }
+            for offer in offers
+        ],
+    }
+
+
+def money(amount: float | None) -> str:
+    """An amount as people read it; small ones keep their first digits.
+
+    >>> money(196.64), money(0.0052), money(0.0), money(None)
+    ('196.64', '0.0052', '0.00', 'unknown')
+    """
+    if amount is None:
+        return _UNKNOWN
+    small = 0 < abs(amount) < 0.1
+    return f"{amount:.2g}" if small else f"{amount:,.2f}"
+
+
+def print_costs(
+    facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None = None
+) -> None:
+    """What each part costs, the sums, Spot, where the prices are from, and what is unknown.
+
+    `asked` says that the price service was. `elsewhere` is a region in which the price of more
+    parts is known, and of how many.
+    """
+    from fairway_cli.ui.columns import columns
+
+    currency, least = facts["currency"], "" if facts["complete"] else "at least "
+    rows = [_row(line) for line in facts["resources"]]
+    for label, key in (("an hour", "hourly"), ("a month", "monthly")):
+        sums = (_sum(facts[key][which], least) for which in _STATES)
+        rows.append((label, currency, *sums, ""))
+    print(columns(("RESOURCE", "WHAT", "MINIMUM", "MAXIMUM", "AT REST", ""), rows), end="\n\n")
+    if facts["hours_per_day"] is not None:
+        month = _sum(facts["monthly_at_hours_per_day"], least)
+        print(f"a month of {facts['hours_per_day']:g} hours a day at maximum: {month} {currency}")
+    _print_offers(facts)
+    _print_sources(facts)
+    if not facts["complete"]:
+        _print_unknown(facts, asked=asked, elsewhere=elsewhere)
+
+
+def _row(line: dict[str, Any]) -> tuple[str, ...]:
+    amounts = ("" if line["by_use"] else money(line["hourly"][state]) for state in _STATES)
+    return (line["resource"], line["what"], *amounts, line["reason"])
+
+
+def _print_offers(facts: dict[str, Any]) -> None:
+    for offer in facts["dedicated_against_spot"]:
+        dedicated, spot = offer["dedicated_hourly"], offer["spot_hourly"]
+        saved = f", {1 - spot / dedicated:.0%} less" if dedicated and spot else ""
+        chosen = "Spot" if offer["spot"] else "dedicated"
+        print(
+            f"{offer['resource']} at maximum an hour: dedicated {money(dedicated)}, "
+            f"Spot {money(spot)}{saved}; it is {chosen}"
+        )
+
+
+def _print_sources(facts: dict[str, Any]) -> None:
+    known = facts["known"]
+    print(f"prices are known of {known['parts']} of {known['of']} parts ({known['share']:.0%})")
+    for source in facts["prices"]:
+        print(f"prices from {source['source']}, of {_span(source)}")
+
+
+def _print_unknown(
+    facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None
+) -> None:
+    """Which prices are missing, by region, and how to come by them."""
+    missing: dict[str, dict[str, None]] = {}
+    for line in facts["resources"]:
+        if line["unit_price"] is None and line["meter"] is not None:
+            missing.setdefault(line["region"], {})[line["meter"]] = None
+    print("\nwhat is unknown is in no sum")
+    for region, meters in missing.items():
+        print(f"no price in {region}: {', '.join(meters)}")
+    if missing and not asked:
+        print("without --offline and --prices Azure's price service is asked, without credentials")
+    if missing and elsewhere is not None:
+        region, number = elsewhere
+        print(
+            f"with --region {region} prices are known of {number} of {facts['known']['of']} parts"
+        )
+    print("prices of your own: --prices FILE, see docs/cost.md")
+
+
+def _span(source: dict[str, Any]) -> str:
+    oldest, newest = source["oldest"], source["newest"]
+    return oldest if oldest == newest else f"{oldest} to {newest}"
+
+
+def _sum(amount: float | None, least: str) -> str:
+    return _UNKNOWN if amount is None else f"{least}{money(amount)}"
+
+
+def _line_facts(line: Line) -> dict[str, Any]:
+    part, price = line.part, line.price
+    unknown = price is None and not part.by_use
+    region = part.region
+    return {
+        "resource": part.resource,
+        "what": part.what,
+        "region": region,
+        "meter": part.meter,
+        "units": {
+            "minimum": part.counts.minimum,
+            "maximum": part.counts.maximum,
+            "rest": part.counts.rest,
+        },
+        "spot": part.spot,
+        "by_use": part.by_use,
+        "unit_price": None if price is None else price.hourly,
+        "hourly": _amounts(line.hourly),
+        "reason": part.reason or (f"no price of it in {region} is known" if unknown else ""),
+    }
+
+
+def _amounts(amounts: Amounts) -> dict[str, float | None]:
+    return {
+        "minimum": _rounded(amounts.minimum),
+        "maximum": _rounded(amounts.maximum),
+        "rest": _rounded(amounts.rest),
+    }
+
+
+def _rounded(amount: float | None) -> float | None:
+    return None if amount is None else round(amount, 6)
+
+
+def _sources(estimate: Estimate) -> list[dict[str, str]]:
+    """Who said the prices, and of which days."""
+    dates: dict[str, list[str]] = {}
+    for line in estimate.lines:
+        if line.price is not None:
+            dates.setdefault(line.price.source, []).append(line.price.date.isoformat())
+    return [
+        {"source": source, "oldest": min(days), "newest": max(days)}
+        for source, days in dates.items()
+    ]

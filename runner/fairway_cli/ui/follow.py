@@ -1,0 +1,153 @@
+"""Copies logs to a stream as they grow: one as it stands, several line by line with labels."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO
+
+from fairway_core.findings import UserError
+from fairway_runner.jobs.ranks import split_label
+from fairway_runner.runs.store import FINAL_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from fairway_runner.runs.store import Run
+
+_CHUNK = 1 << 20
+_LONGEST_LINE = 1 << 20  # what is longer is shown as several lines
+
+
+@dataclass
+class Log:
+    """One log of a run: its label, and what of it was read."""
+
+    label: str
+    path: Path
+    offset: int = 0
+    part: bytes = b""
+
+    def grown(self) -> bool:
+        """Whether there is more than what was read."""
+        try:
+            return self.path.stat().st_size > self.offset
+        except FileNotFoundError:
+            return False
+
+    def chunks(self) -> Iterator[bytes]:
+        """What was written since the last call."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self.offset)
+            while chunk := file.read(_CHUNK):
+                self.offset += len(chunk)
+                yield chunk
+
+    def lines(self, *, ended: bool) -> Iterator[bytes]:
+        """The whole lines written since the last call, without their ends; a last line without
+        one comes when the log has ended."""
+        for chunk in self.chunks():
+            *lines, self.part = (self.part + chunk).split(b"\n")
+            yield from lines
+            if len(self.part) > _LONGEST_LINE:
+                yield self.part
+                self.part = b""
+        if ended and self.part:
+            yield self.part
+            self.part = b""
+
+
+@dataclass
+class Selection:
+    """What is wanted of a run's logs: one task or all, and some ranks or all."""
+
+    task: int | None = None
+    ranks: Collection[int] | None = None
+    logs: list[Log] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, run: Run, task: int | None = None, ranks: Collection[int] | None = None
+    ) -> Selection:
+        """UserError where the run has no such task, or its ranks cannot be told apart."""
+        count = run.record.tasks
+        if task is not None and not 0 <= task < count:
+            message = f"{run.id} has no task {task}"
+            raise UserError.of("unknown-task", message, f"its tasks are 0 to {count - 1}")
+        indices: Sequence[int] = range(count) if task is None else [task]
+        logs = [Log(str(index), run.log(index)) for index in indices]
+        if task is None and (run.folder / "finally.jsonl").exists():
+            logs[-1].label = "finally"
+        if task is None and (run.folder / "setup.jsonl").exists():
+            logs.insert(0, Log("setup", run.folder / "setup" / "log.txt"))
+        if ranks is not None:
+            _require_labels(run, logs)
+        return cls(task, ranks, logs)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether there is one log, to be shown as it stands."""
+        return len(self.logs) == 1 and self.ranks is None
+
+
+def copy_logs(run: Run, selection: Selection, out: BinaryIO, *, follow: bool) -> None:
+    """Writes what the tasks have printed, and with `follow` what they print until the run ends.
+
+    One log is copied byte by byte; lines of several are labelled with their task, `[3] `.
+    """
+    while True:
+        # Asked before reading: what was printed by then is read below.
+        run.refresh(logs=True)
+        ended = not follow or run.state in FINAL_STATES
+        began = time.monotonic()
+        for log in selection.logs:
+            if ended or log.grown():
+                _copy(log, selection, out, ended=ended)
+        out.flush()
+        if ended:
+            return
+        # Looking at very many files takes a tenth of the time at most.
+        time.sleep(max(run.engine.pause, 9 * (time.monotonic() - began)))
+
+
+def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool) -> None:
+    if selection.is_raw:
+        for chunk in log.chunks():
+            out.write(chunk)
+        return
+    label = f"[{log.label}] ".encode() if len(selection.logs) > 1 else b""
+    for line in log.lines(ended=ended):
+        shown = line
+        if selection.ranks is not None:
+            rank, shown = split_label(line)
+            if rank not in selection.ranks:
+                continue
+        out.write(label + shown.removesuffix(b"\r") + b"\n")
+
+
+def _require_labels(run: Run, logs: Sequence[Log]) -> None:
+    """UserError where neither the job asked for labels nor any line has one."""
+    try:
+        job = json.loads((run.folder / "job.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        job = {}
+    if job.get("options", {}).get("label_ranks") is True or any(map(_is_labelled, logs)):
+        return
+    message = f"the log of {run.id} does not say which rank printed a line"
+    hint = "submit the job with -s options.label_ranks=true"
+    raise UserError.of("unlabelled-ranks", message, hint)
+
+
+def _is_labelled(log: Log) -> bool:
+    try:
+        with log.path.open("rb") as file:
+            beginning = file.read(_CHUNK)
+    except FileNotFoundError:
+        return False
+    return any(split_label(line)[0] is not None for line in beginning.split(b"\n"))

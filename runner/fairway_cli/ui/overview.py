@@ -1,0 +1,52 @@
+"""One run as people read it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_cli.ui.columns import state as coloured
+from fairway_cli.ui.tables import task_table
+from fairway_runner.quantities import duration
+from fairway_runner.runs.facts import task_facts
+from fairway_runner.runs.varying import shown, varying
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_runner.runs.results import TaskResult
+    from fairway_runner.runs.store import Run
+
+
+def print_overview(
+    run: Run,
+    facts: dict[str, Any],
+    setup: dict[str, Any] | None,
+    tasks: Sequence[TaskResult],
+    limit: int,
+) -> None:
+    """The run, and a line for each of the first `limit` tasks; 0 is all of them."""
+    spent = duration(facts["seconds"])
+    print(f"{run.id}  {coloured(facts['state'])}  on {facts['target']}  {spent}".rstrip())
+    if facts["reason"]:
+        print(f"reason  {facts['reason']}")
+    print(f"job     {run.record.job_file}")
+    print(f"folder  {run.folder}")
+    if facts["tasks"] > 1:
+        counts = [f"{count:,} {state}" for state, count in facts["task_states"].items()]
+        print(f"tasks   {', '.join(counts) or facts['tasks']}")
+    if setup is not None:
+        code = f", exit code {setup['exit_code']}" if setup["exit_code"] else ""
+        print(f"setup   {coloured(setup['state'])}{code}  {duration(setup['seconds'])}".rstrip())
+    params = [task.params for task in tasks if not task.is_last]
+    names = varying(params) if params else []
+    fixed = [f"{name}={shown(v)}" for name, v in (params or [{}])[0].items() if name not in names]
+    if fixed:
+        print(f"params  {' '.join(fixed)}")
+    print()
+    if not tasks:
+        print("no such task")
+        return
+    some = tasks[:limit] if limit else tasks
+    print(task_table(task_facts(some), names, list(run.record.metrics)))
+    if len(some) < len(tasks):
+        print(f"… and {len(tasks) - len(some):,} more; all of them: --limit 0")

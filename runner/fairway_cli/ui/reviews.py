@@ -1,0 +1,85 @@
+"""A review on a terminal: what is dangerous first, then stack by stack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_cli.ui.columns import has_colours
+from fairway_core.findings import format_finding, printable
+from fairway_core.review import lines
+from fairway_core.review.changes import Action
+from fairway_core.review.lines import DONE, Given
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.review.changes import Change
+    from fairway_core.review.lines import Line
+    from fairway_core.review.review import Review, StackReview
+
+# SGR parameters of ECMA-48.
+_COLOURS = {
+    Action.DESTROY: "31",
+    Action.REPLACE: "31",
+    Action.CHANGE: "33",
+    Action.CREATE: "32",
+    Action.FORGET: "33",
+    Action.MOVE: "36",
+    Action.IMPORT: "36",
+}
+_BOLD = "1"
+
+
+def print_review(review: Review) -> None:
+    """The whole review; text from plans cannot move the cursor."""
+    for stack in review.stacks:
+        for finding in stack.findings:
+            print(format_finding(finding), end="\n\n")
+    for change in review.losses:
+        if change.address in review.allowed:
+            print(f"allowed: {printable(change.address)} would be {DONE[change.action]}\n")
+    for stack in review.stacks:
+        _print_stack(stack)
+    if review.cost is not None:
+        print(_styled("cost", _BOLD))
+        for number, line in enumerate(lines.cost_lines(review.cost)):
+            print(f"  {'  ' if number else ''}{_written(line)}")
+        print()
+    print(f"{lines.summary(review)}\ndigest {review.digest}")
+
+
+def _print_stack(stack: StackReview) -> None:
+    print(_styled(printable(stack.stack), _BOLD))
+    if stack.state == "waiting":
+        print(f"  {_written(lines.waiting_line(stack))}")
+    for action, word in DONE.items():
+        chosen = [each for each in stack.changes if each.action is action]
+        _print_changes(chosen, word, _COLOURS[action])
+    for output in stack.outputs:
+        print(f"  output {_written(lines.output_line(output))}")
+    _print_changes(stack.pending, "what the base would do already", "2")
+    _print_changes(stack.dropped, "what only the base would do", "2")
+    _print_changes(stack.drift, "changed outside of Terraform (drift)", "36")
+    if stack.reread:
+        print(f"  {_written(lines.reread_line(stack))}")
+    if not (stack.changes or stack.pending or stack.drift or stack.outputs or stack.waits_for):
+        print("  nothing would change")
+    print()
+
+
+def _print_changes(changes: Sequence[Change], title: str, colour: str) -> None:
+    if not changes:
+        return
+    print(f"  {_styled(title, colour)}")
+    for change in changes:
+        print(f"    {_written(lines.change_line(change))}")
+        for line in lines.attribute_lines(change):
+            print(f"      {_written(line)}")
+
+
+def _written(line: Line) -> str:
+    return "".join(printable(one.text) if isinstance(one, Given) else one for one in line)
+
+
+def _styled(text: str, style: str) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if has_colours() else text

@@ -1,0 +1,78 @@
+"""What is said of a run that has just been started, and while it is watched to its end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from fairway_runner.runs.facts import run_facts
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.records import RunRecord
+    from fairway_runner.runs.store import Run
+
+_DETACHED = 130
+_IN_JSON = ("run_id", "target", "tasks", "state")
+
+
+def print_prepared(record: RunRecord, *, json_: bool = False) -> None:
+    """What a submission would start."""
+    if json_:
+        print(json.dumps({"target": record.target, "tasks": record.tasks, "dry_run": True}))
+        return
+    tasks = "1 task" if record.tasks == 1 else f"{record.tasks:,} tasks"
+    print(f"{record.name} is right: it would start {tasks} on {record.target}")
+
+
+def print_started(run: Run, *, json_: bool = False, quiet: bool = False) -> None:
+    """The run's id and how to go on; `quiet` is the id alone."""
+    facts = run_facts(run)
+    if json_:
+        print(json.dumps({name: facts[name] for name in _IN_JSON}))
+    elif quiet:
+        print(run.id)
+    else:
+        print(f"{run.id} runs on {facts['target']}")
+        print(f"  follow it:  fairway logs {run.id} -f")
+        print(f"  end it:     fairway cancel {run.id}")
+
+
+def print_ended(run: Run, *, json_: bool = False) -> None:
+    """How a run that was watched has ended."""
+    facts = run_facts(run)
+    if json_:
+        more = {"exit_code": run.exit_code, "reason": facts["reason"]}
+        print(json.dumps({**{name: facts[name] for name in _IN_JSON}, **more}))
+        return
+    from fairway_runner.quantities import duration
+
+    spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
+    why = f" ({facts['reason']})" if facts["reason"] else ""
+    print(f"{run.id} {facts['state']}{spent}{why}; its files are in {run.folder}")
+
+
+def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> int:
+    """Follows a run until it has ended; returns its exit code, or 130 where a person stopped
+    watching. With `json_` all but the last line goes to standard error."""
+    if not json_ and not quiet:
+        print(f"{run.id} runs on {run.record.target}", flush=True)
+    try:
+        _follow(run, sys.stderr if json_ else sys.stdout, quiet=quiet)
+    except KeyboardInterrupt:
+        print(f"\n{run.id} goes on; to end it: fairway cancel {run.id}", file=sys.stderr)
+        return _DETACHED
+    print_ended(run, json_=json_)
+    return run.exit_code
+
+
+def _follow(run: Run, out: TextIO, *, quiet: bool) -> None:
+    if not quiet and run.is_sweep:
+        from fairway_cli.ui.progress import watch_tasks
+
+        watch_tasks(run, out)
+    elif not quiet:
+        from fairway_cli.ui.follow import Selection, copy_logs
+
+        copy_logs(run, Selection.of(run), out.buffer, follow=True)
+    run.wait()

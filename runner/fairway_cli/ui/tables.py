@@ -1,0 +1,100 @@
+"""Runs, tasks and points as columns of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_cli.ui.columns import columns
+from fairway_runner.quantities import duration, number
+from fairway_runner.runs.varying import shown, varying
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+# More lines than this nobody reads.
+_MOST_POINTS = 1000
+
+
+def run_table(runs: Sequence[dict[str, Any]]) -> str:
+    """A line a run."""
+    return columns(
+        ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME"),
+        [
+            (
+                run["run_id"],
+                run["state"],
+                run["target"],
+                str(run["tasks"]),
+                _moment(run["created"]),
+                duration(run["seconds"]),
+            )
+            for run in runs
+        ],
+    )
+
+
+def task_table(
+    tasks: Sequence[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]
+) -> str:
+    """A line a task, with a column for each of these parameters and metrics."""
+    more = [name for name in ("node", "reason") if any(task[name] for task in tasks)]
+    titles = [name.upper() for name in more]
+    header = ("TASK", *params, "STATE", "EXIT", "TRIES", "TIME", *metrics, *titles)
+    rows = []
+    for task in tasks:
+        code, tries = task["exit_code"], task["attempts"]
+        rows.append(
+            (
+                "finally" if task["last"] else str(task["task"]),
+                *(shown(None if task["last"] else task["params"].get(name)) for name in params),
+                task["state"],
+                "" if code is None else f"{code} (timeout)" if task["timed_out"] else str(code),
+                str(tries) if tries > 1 else "",
+                duration(task["seconds"]),
+                *(number(task["metrics"].get(name)) for name in metrics),
+                *(task[name] or "" for name in more),
+            )
+        )
+    return columns(header, rows)
+
+
+def print_points(points: list[dict[str, Any]]) -> None:
+    """A line a point of a sweep, up to a thousand, and a column a parameter that varies."""
+    names = varying([point["params"] for point in points])
+    print(
+        columns(
+            ("TASK", *names),
+            [
+                (str(point["index"]), *(shown(point["params"].get(name)) for name in names))
+                for point in points[:_MOST_POINTS]
+            ],
+        )
+    )
+    if len(points) > _MOST_POINTS:
+        print(f"… and {len(points) - _MOST_POINTS:,} more; all of them: --json")
+
+
+def new_table(*columns: str) -> Table:
+    """An empty table of rich, for cells that are more than text."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Prints it; nothing is cut off in a file or a pipe."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    console.print(table)
+
+
+def _moment(iso: str | None) -> str:
+    return (iso or "").replace("T", " ").removesuffix("Z")

@@ -1,0 +1,54 @@
+"""What the commands do, for Python programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.documents import Document
+from fairway_core.yaml_text import parse_yaml
+from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.job_file import JobFile, load_job
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.submission import submit as _submit
+from fairway_runner.targets.lookup import find_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_runner.runs.store import Run
+
+
+def submit(
+    job: Job | str | Path,
+    target: str = "local",
+    *,
+    set: Sequence[str] = (),  # noqa: A002 - the option's own name
+    folder: str | Path = ".",
+    run_id: str | None = None,
+) -> Run:
+    """Starts a job and returns its run, which is recorded in the current folder.
+
+    `job` is a job file, or a job made here, whose code lies in `folder`. Its strings are
+    templates, as in a file. `run_id` is one of your choice: called again with it, this goes on
+    where it was cut off. `set` holds `KEY=VALUE` as the option `--set` does. Raises
+    UserError as soon as anything is wrong with the job.
+
+    >>> run = submit("examples/digits/job.yaml", set=["params.epochs=2"])  # doctest: +SKIP
+    """
+    job_file = _job_file(job, Path(folder), set) if isinstance(job, Job) else load_job(job, set)
+    return _submit(job_file, find_target(target), RunStore.here(), run_id=run_id)
+
+
+def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:
+    # JSON is YAML: what is wrong with the job is shown at its lines.
+    text = json.dumps(job.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=1)
+    parsed = parse_yaml(text, f"<{job.name}>")
+    document = Document(parsed, parsed.data).override(overrides, Job)
+    return JobFile(document, folder.resolve())
+
+
+def runs(folder: str | Path = ".") -> list[Run]:
+    """The runs that were submitted from a folder, the newest last."""
+    return RunStore(Path(folder).resolve() / ".fairway").all()

@@ -1,0 +1,93 @@
+"""Runs that were submitted from elsewhere, read from nothing but the account."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.engines.batch.states import seconds
+from fairway_runner.engines.batch.storage import OUTPUTS
+from fairway_runner.engines.batch.submission import RECORD, metadata_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.runs.store import RunStore
+
+
+def adopt(store: RunStore, account: Account, storage: Storage) -> None:
+    """Makes a folder for each run of the account's pool that the store does not know."""
+    known = {run.id for run in store.unsorted()}
+    latest: dict[str, Mapping[str, Any]] = {}
+    for job in account.jobs():
+        facts = metadata_of(job)
+        run = (
+            names.scheduled_run(str(job["id"])) if names.SCHEDULE in facts else facts.get(names.RUN)
+        )
+        if not run or run in known or (job.get("poolInfo") or {}).get("poolId") != account.pool:
+            continue
+        before = latest.get(run)
+        if before is None or _generation(job) > _generation(before):
+            latest[run] = job
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        each = [pool.submit(_adopt, run, job, store, storage) for run, job in latest.items()]
+        for done in each:
+            done.result()
+
+
+def _generation(job: Mapping[str, Any]) -> int:
+    return int(metadata_of(job).get(names.GENERATION) or 0)
+
+
+def _adopt(run: str, job: Mapping[str, Any], store: RunStore, storage: Storage) -> None:
+    submitted = metadata_of(job)[names.RUN]
+    try:
+        record = storage.read(OUTPUTS, names.record_blob(submitted))
+    except ServiceError as error:
+        if error.is_missing:  # it was cleaned, or is being submitted just now
+            return
+        raise
+    store.folder.mkdir(parents=True, exist_ok=True)
+    draft = store.folder / f".{run}.{os.getpid()}"
+    draft.mkdir()
+    try:
+        with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:
+            for entry in archive:
+                # A record holds these plain files and nothing else, whoever wrote it.
+                source = archive.extractfile(entry) if entry.name in RECORD else None
+                if source is not None:
+                    (draft / entry.name).write_bytes(source.read())
+        if run != submitted:
+            _rename(draft, run, job)
+        generation = _generation(job)
+        facts = {"job": str(job["id"]), "generation": generation, "complete": True}
+        tasks = int(json.loads((draft / "run.json").read_bytes())["tasks"])
+        engine = {**facts, "tasks": tasks, "first": {}, "only": None}
+        (draft / "engine.json").write_text(json.dumps(engine), encoding="utf-8")
+        (draft / "state.json").write_text(json.dumps({"state": "queued"}), encoding="ascii")
+        (draft / "lock").write_text("", encoding="ascii")
+        with contextlib.suppress(OSError):  # somebody else has adopted it meanwhile
+            draft.rename(store.folder / run)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _rename(folder: Path, run: str, job: Mapping[str, Any]) -> None:
+    """Makes the record of a schedule that of one of its runs."""
+    facts = json.loads((folder / "run.json").read_bytes())
+    facts |= {"id": run, "created": seconds(job.get("creationTime")) or facts["created"]}
+    (folder / "run.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    plan = json.loads((folder / "plan.json").read_bytes())
+    (folder / "plan.json").write_text(json.dumps({**plan, "run": run}), encoding="utf-8")

@@ -1,0 +1,56 @@
+"""How a task runs in a container on a node of Batch's."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog import vm_size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_core.target import Target
+    from fairway_runner.jobs.job import Container
+
+# Docker's own 64 MB make MPI and data loaders crash.
+_SHARED_MEMORY = "8g"
+
+
+def container_settings(
+    container: Container, target: Target, identity: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """The settings in their wire form; `identity` is who pulls the image from a registry of
+    Azure's."""
+    settings: dict[str, Any] = {
+        "imageName": container.image,
+        "workingDirectory": "taskWorkingDirectory",
+        "containerRunOptions": shlex.join(_options(container, target)),
+    }
+    server = container.image.split("/")[0]
+    if server.endswith(".azurecr.io") and identity:
+        settings["registry"] = {"registryServer": server, "identityReference": dict(identity)}
+    return settings
+
+
+def _options(container: Container, target: Target) -> list[str]:
+    size = vm_size(target.vm_size) if target.vm_size else None
+    options = [
+        # Ranks find each other by the nodes' own addresses.
+        "--net=host",
+        *("--ulimit", "memlock=-1", "--ulimit", "stack=-1"),
+        f"--shm-size={container.shm_size or _SHARED_MEMORY}",
+    ]
+    if size is not None and size.gpu:
+        if size.gpu.vendor == "nvidia":
+            options.append("--gpus=all")
+        else:
+            options += ["--device=/dev/kfd", "--device=/dev/dri"]
+    if size is not None and size.rdma:
+        options.append("--device=/dev/infiniband")
+        # The image's settings for NCCL, and the topology files that they name.
+        options += ["--volume=/etc/nccl.conf:/etc/nccl.conf:ro"]
+        options += ["--volume=/opt/microsoft:/opt/microsoft:ro"]
+    for path in target.mounts.values():
+        options.append(f"--volume={path}:{path}")
+    return [*options, *container.options]

@@ -1,0 +1,233 @@
+"""Runs on an Azure Batch pool; see `engines.engine.Engine` for what each method is to do."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.batch import names, refusals
+from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.batch.cancelling import end_early
+from fairway_runner.engines.batch.client import Account
+from fairway_runner.engines.batch.node_actions import NodeActions
+from fairway_runner.engines.batch.storage import CODE, OUTPUTS, Storage
+from fairway_runner.engines.batch.submission import State, Submission
+from fairway_runner.engines.batch.watching import Watcher
+from fairway_runner.engines.engine import DEADLINE, nobody
+from fairway_runner.engines.local.records import read_json, write_json
+from fairway_runner.runs.records import FINAL_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_core.findings import Finding
+    from fairway_core.target import Target
+    from fairway_runner.engines.engine import Arrived, Node
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.runs.store import Run, RunStore
+
+
+@dataclass
+class BatchEngine:
+    """One pool."""
+
+    target: Target
+    deadline: float = DEADLINE
+    pause: ClassVar[float] = 1.0
+
+    @cached_property
+    def account(self) -> Account:
+        """The Batch account, connected when it is first asked."""
+        return Account(self.target, self.deadline)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage account."""
+        return Storage(self.target, self.deadline)
+
+    @cached_property
+    def _watcher(self) -> Watcher:
+        return Watcher(self.account, self.storage)
+
+    @cached_property
+    def _nodes(self) -> NodeActions:
+        return NodeActions(self.account)
+
+    def require(self, job: Job, needs: Sequence[str]) -> None:
+        """What the launcher needs is looked for on the node: this machine is not one."""
+        if job.after:
+            raise refusals.after()
+        refusals.require(self.account, job)
+
+    def environment(self) -> dict[str, str]:
+        """Nothing: the nodes set what they need."""
+        return {}
+
+    def task_environment(self, ranks: int) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def predecessor(self, run: Run) -> str:
+        """Batch has no order among jobs."""
+        raise refusals.after()
+
+    def start(
+        self,
+        run: Run,
+        lock: int,
+        snapshot: Path,
+        secrets: Mapping[str, str],
+        *,
+        retry: bool = False,
+    ) -> None:
+        """Sends the run, or what an earlier call did not send of it."""
+        try:
+            state = State.read(run)
+            if retry:
+                state = _again(run, state)
+            if state is None:
+                state = State(names.job_id(run.id), 0, complete=False, tasks=0, first={}, only=None)
+            if state.complete:
+                return
+            state.write(run)
+            _queue(run)
+            Submission(run, self.account, self.storage, state).complete(snapshot)
+        finally:
+            os.close(lock)
+
+    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+        """Asks Batch; with `logs` reads the tasks' files from nodes and storage, and as one who
+        follows a run is patient with a service that is away."""
+        self._watcher.refresh(runs, logs=logs, patient=logs)
+
+    def wait(self, run: Run) -> None:
+        """Asks again and again until the run has ended."""
+        while True:
+            self._watcher.refresh([run], logs=False)
+            if run.state in FINAL_STATES:
+                return
+            if State.read(run) is None or str(run.status.get("reason")).startswith(
+                "submission was"
+            ):
+                reason = str(run.status.get("reason"))
+                raise UserError.of("cut-off-submission", f"{run.id} was not submitted: {reason}")
+            time.sleep(self.pause)
+
+    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+        """Copies what is new in storage, and what is left of the logs."""
+        from fairway_runner.engines.batch.outputs import collect
+
+        self.refresh([run], logs=True)
+        collect(run, self.storage, tasks, arrived)
+
+    def cancel(self, run: Run) -> None:
+        """Terminates the run's job; a submission that was cut off has nothing more coming."""
+        self.refresh([run])
+        if run.state in FINAL_STATES:
+            return
+        state = State.read(run)
+        plan = read_json(run.folder / "plan.json")
+        job_id = state.job if state else names.job_id(run.id)
+        if not end_early(self.account, job_id, float(plan["grace"])):
+            _say_cancelled(run)
+            return
+        if state is not None and not state.complete:
+            state.complete = True
+            state.write(run)
+        self.wait(run)
+
+    def remove(self, run: Run) -> None:
+        """Deletes the run's jobs, its key, and what it kept in storage."""
+        state = State.read(run)
+        jobs = {names.job_id(run.id, i) for i in range((state.generation if state else 0) + 1)}
+        for job in sorted(jobs | ({state.job} if state else set())):
+            try:
+                self.account.delete_job(job)
+            except ServiceError as error:
+                if not error.is_missing and not error.exists_already:
+                    raise
+        for container, prefix in ((CODE, names.private_folder(run.id)), (OUTPUTS, f"{run.id}/")):
+            blobs = [blob.name for blob in self.storage.blobs(container, prefix)]
+            self.storage.delete(container, blobs)
+
+    def adopt(self, store: RunStore) -> None:
+        """Reads the account's jobs and the records that lie beside their outputs."""
+        from fairway_runner.engines.batch.adoption import adopt
+
+        adopt(store, self.account, self.storage)
+
+    def nodes(self) -> list[Node]:
+        """The pool's nodes."""
+        return self._nodes.all()
+
+    def act_on_node(self, action: str, node: str) -> None:
+        """All four are the service's own."""
+        self._nodes.act(action, node)
+
+    def resize(self, nodes: int) -> None:
+        """Of a pool that does not scale by itself."""
+        self._nodes.resize(nodes)
+
+    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
+        """Through the pool's remote login settings, as a user who is there for a while."""
+        from fairway_runner.engines.batch.login import shell
+
+        return shell(self.account, node, command, forward=forward)
+
+    def main_host(self, run: Run) -> str:
+        """The node of its first task; UserError where that has not begun."""
+        self.refresh([run])
+        node = str(read_json(run.task_folder(0) / "state.json").get("node") or "")
+        if not node:
+            hint = f"see what it waits for: fairway show {run.id}"
+            raise UserError.of("not-started", f"no task of {run.id} has begun", hint)
+        return node
+
+    def doctor(self) -> list[Finding]:
+        """Looks at account, storage, pool and nodes."""
+        from fairway_runner.engines.batch.examination import examine
+
+        return examine(self.account, self.storage)
+
+
+ENGINE = BatchEngine
+
+
+def _again(run: Run, before: State | None) -> State:
+    """The next time that a run runs: a job that has ended takes no tasks, so it gets another."""
+    plan = read_json(run.folder / "retry.json")
+    only = sorted(int(number) for number in plan["only"])
+    numbers = list(only)
+    if (run.folder / "finally.jsonl").exists():
+        numbers.append(run.record.tasks - 1)
+    first = {}
+    for number in numbers:
+        status = read_json(run.task_folder(number) / "state.json")
+        attempt = int(status.get("attempt", -1))
+        first[str(number)] = attempt + 1
+        if status:
+            waiting = {"state": "queued", "attempt": attempt, "started": status.get("started")}
+            write_json(run.task_folder(number) / "state.json", waiting)
+    generation = (before.generation if before else 0) + 1
+    job = names.job_id(run.id, generation)
+    return State(job, generation, complete=False, tasks=0, first=first, only=only)
+
+
+def _queue(run: Run) -> None:
+    """Says that the run is on its way, whatever was said of it before."""
+    write_json(run.folder / "state.json", {"state": "queued", "reason": None})
+    setup = run.folder / "setup" / "state.json"
+    setup.unlink(missing_ok=True)
+
+
+def _say_cancelled(run: Run) -> None:
+    counts = {"cancelled": run.record.tasks}
+    write_json(
+        run.folder / "state.json",
+        {"state": "cancelled", "reason": None, "ended": time.time(), "tasks": counts},
+    )

@@ -1,0 +1,73 @@
+"""What tasks have kept in storage, brought into the run's folder: many files at a time."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.engines.batch.storage import OUTPUTS
+from fairway_runner.engines.engine import nobody
+from fairway_runner.engines.local.records import read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.engine import Arrived
+    from fairway_runner.runs.store import Run
+
+_FACTS = "outputs.json"
+_FOLDER = "outputs/"
+
+
+def collect(run: Run, storage: Storage, tasks: Sequence[int], arrived: Arrived = nobody) -> int:
+    """Copies what is new or has changed; returns how many files that were."""
+    known = read_json(run.folder / _FACTS)
+    wanted: list[tuple[str, str, Path]] = []
+    for name, etag, number in _kept(run, storage, tasks):
+        prefix = names.task_folder(run.id, number)
+        target = run.task_folder(number) / Path(name.removeprefix(prefix))
+        if not target.resolve().is_relative_to((run.task_folder(number) / _FOLDER).resolve()):
+            continue  # no task of ours names a file so
+        if known.get(name) != etag or not target.exists():
+            wanted.append((name, etag, target))
+
+    def bring(name: str, etag: str, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name[:200]}.part")
+        with draft.open("wb") as file:
+            storage.write_to(OUTPUTS, name, file)
+        draft.replace(target)
+        known[name] = etag
+
+    try:
+        with ThreadPoolExecutor(CONCURRENCY) as pool:
+            started = [pool.submit(bring, *each) for each in wanted]
+            for count, done in enumerate(as_completed(started), start=1):
+                done.result()
+                arrived(count, len(wanted))
+    finally:
+        if wanted:
+            write_json(run.folder / _FACTS, dict(known))
+    return len(wanted)
+
+
+def _kept(run: Run, storage: Storage, tasks: Sequence[int]) -> list[tuple[str, str, int]]:
+    """Name, version and task of each file that these tasks have kept."""
+    found = []
+    wanted = set(tasks)
+    # One list of all is quicker than one for each of many.
+    prefixes = (
+        [f"{names.task_folder(run.id, number)}{_FOLDER}" for number in tasks]
+        if len(tasks) == 1
+        else [f"{run.id}/"]
+    )
+    for prefix in prefixes:
+        for blob in storage.blobs(OUTPUTS, prefix):
+            number, _, rest = blob.name.removeprefix(f"{run.id}/").partition("/")
+            if number.isdecimal() and int(number) in wanted and rest.startswith(_FOLDER):
+                found.append((blob.name, str(blob.etag), int(number)))
+    return found

@@ -1,0 +1,128 @@
+"""What could never run on a pool, said before anything is sent.
+
+Batch accepts all of this, and leaves the tasks waiting for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import Finding, UserError
+from fairway_runner.engines.batch import pools
+from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.batch.storage import CODE, OUTPUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_core.target import Target
+    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.jobs.job import Job
+
+
+def require(account: Account, job: Job) -> None:
+    """UserError with every reason why the job can never run on the account's pool."""
+    findings = [*_of_target(account.target, job)]
+    if findings:
+        raise UserError(findings)
+    try:
+        pool = account.pool_facts()
+    except ServiceError as error:
+        if not error.is_missing:
+            raise
+        message = f"the account has no pool `{account.pool}`"
+        hint = "deploy the environment, or read its targets again: fairway targets sync"
+        raise UserError.of("no-pool", message, hint) from None
+    findings = [*_of_pool(pool, job, account.target)] or [*_of_nodes(account, pool, job)]
+    if findings:
+        raise UserError(findings)
+
+
+def after() -> UserError:
+    """What is said of a run that is to come after another."""
+    message = "Azure Batch knows no order among jobs: `after` cannot be kept there"
+    hint = "wait for the other first: fairway wait RUN && fairway submit JOB"
+    return UserError.of("not-supported", message, hint)
+
+
+def _of_target(target: Target, job: Job) -> Iterator[Finding]:
+    assert target.batch is not None, "a target of this engine has its section"
+    containers = target.storage.containers if target.storage else ()
+    for name in (OUTPUTS, CODE):
+        if name not in containers:
+            message = f"the target `{target.name}` has no storage container `{name}`"
+            yield Finding("no-container", message, "add it under the environment's `storage:`")
+    if not target.batch.identity:
+        message = f"the target `{target.name}` has no `identity`: its nodes cannot read storage"
+        yield Finding("no-identity", message, "write the resource id of the pool's own identity")
+    if job.nodes > target.nodes.max:
+        message = (
+            f"the job takes {job.nodes} nodes, and `{target.name}` has {target.nodes.max} at most"
+        )
+        yield Finding("too-many-nodes", message, f"-s nodes={target.nodes.max}, or a larger pool")
+    if job.nodes > 1 and not target.batch.mpi:
+        message = f"the nodes of `{target.name}` do not talk to each other: its pool is not for MPI"
+        yield Finding("no-mpi", message, "-s nodes=1, or another target")
+
+
+def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
+    name = str(pool["id"])
+    if str(pool["state"]).lower() != "active":
+        message = f"the pool `{name}` takes no jobs: it is {str(pool['state']).lower()}"
+        yield Finding("pool-disabled", message)
+    if job.nodes > 1 and not pool.get("enableInterNodeCommunication"):
+        message = f"the pool `{name}` has inter-node communication switched off"
+        hint = "a pool gets it when it is made: `mpi: true` in the environment, and deploy again"
+        yield Finding("no-mpi", message, hint)
+    if job.nodes > 1 and int(pool.get("taskSlotsPerNode") or 1) > 1:
+        message = f"the pool `{name}` has {pool['taskSlotsPerNode']} slots a node"
+        hint = "tasks on several nodes run only where a node has one slot: make another pool"
+        yield Finding("too-many-slots", message, hint)
+    machine = pool.get("virtualMachineConfiguration") or {}
+    if job.container is not None and not machine.get("containerConfiguration"):
+        message = f"the pool `{name}` runs no containers"
+        yield Finding("no-containers", message, "-s container=null, or a pool with containers")
+    yield from _of_size(pool, job, target)
+
+
+def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
+    name = str(pool["id"])
+    if pool.get("enableAutoScale"):
+        most = _autoscale_maximum(str(pool.get("autoScaleFormula") or ""))
+        if most is not None and most < job.nodes:
+            message = f"the autoscale formula of the pool `{name}` stops at {most} nodes"
+            yield Finding("too-many-nodes", message, f"-s nodes={most}, or raise its maximum")
+        return
+    if pools.wanted_nodes(pool) >= job.nodes:
+        errors = pools.resize_errors(pool)
+        if errors and pools.current_nodes(pool) < job.nodes:
+            message = f"the pool `{name}` could not grow to {pools.wanted_nodes(pool)} nodes"
+            yield Finding("resize-error", f"{message}: {errors[0]}", _QUOTA)
+        return
+    count = pools.wanted_nodes(pool)
+    message = f"the pool `{name}` is fixed at {count} nodes, and the job takes {job.nodes}"
+    yield Finding("too-few-nodes", message, f"fairway pool resize {target.name} {job.nodes}")
+
+
+_QUOTA = "ask for more quota, or try another region, zone or VM size"
+
+
+def _of_nodes(account: Account, pool: Mapping[str, Any], job: Job) -> Iterator[Finding]:
+    """Where no more nodes are coming: whether enough of those that are there can work."""
+    if pool.get("enableAutoScale") or str(pool.get("allocationState")).lower() != "steady":
+        return
+    nodes = list(account.nodes())
+    faults = {str(node["id"]): pools.node_fault(account, node) for node in nodes}
+    fit = [name for name, fault in faults.items() if not fault]
+    if not nodes or len(fit) >= job.nodes:
+        return
+    name, fault = next((name, fault) for name, fault in faults.items() if fault)
+    message = f"{len(fit)} of the pool's {len(nodes)} nodes can work; {name}: {fault}"
+    yield Finding("unfit-nodes", message, f"look at all: fairway nodes {account.target.name}")
+
+
+def _autoscale_maximum(formula: str) -> int | None:
+    """The number that the formula calls its maximum; None where it does not say."""
+    found = re.search(r"\bmax\w*\s*=\s*(\d+)\s*;", formula, re.IGNORECASE)
+    return int(found[1]) if found else None

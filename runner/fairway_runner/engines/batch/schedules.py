@@ -1,0 +1,162 @@
+"""Runs that come back: a job schedule of Batch's, whose jobs are runs of their own.
+
+A schedule can start one task by itself (Batch calls it the job's manager), on one node, and
+it starts the next job when the one before has ended.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.batch.storage import CODE, OUTPUTS
+from fairway_runner.engines.batch.submission import State, Submission, metadata_of
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit import snapshot as code
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_runner.engines.batch.engine import BatchEngine
+    from fairway_runner.engines.batch.recurrence import Recurrence
+    from fairway_runner.submit.submission import Prepared
+
+# What a job's manager task may have of an ordinary task's properties.
+_OF_A_MANAGER = (
+    *("id", "commandLine", "environmentSettings", "constraints", "userIdentity"),
+    "containerSettings",
+)
+_OF_A_JOB = (
+    *("displayName", "priority", "poolInfo", "jobPreparationTask", "jobReleaseTask", "metadata"),
+    "commonEnvironmentSettings",
+)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One schedule: its id, `active`, `disabled` or `completed`, when it runs next, and the id
+    of its last run."""
+
+    name: str
+    state: str
+    interval: str
+    next_run: str
+    last_run: str
+
+
+def create(engine: BatchEngine, prepared: Prepared, recurrence: Recurrence) -> str:
+    """Makes the schedule, named as the run that was prepared; returns that name.
+
+    UserError where Batch cannot start such a job by itself, or has such a schedule.
+    """
+    _require_one_task(prepared)
+    with tempfile.TemporaryDirectory() as folder:
+        store = RunStore(Path(folder))
+        snapshot = code.snapshot(prepared.code, store.base / "code")
+        files = {**prepared.files, **prepared.plan.files(prepared.job)}
+        run, _ = store.create(prepared.record, files)
+        state = State(names.job_id(run.id), 0, complete=False, tasks=0, first={}, only=None)
+        submission = Submission(run, engine.account, engine.storage, state)
+        parcel = submission.pack(snapshot)
+        submission.upload(parcel, snapshot)
+    spec = _spec(run.id, parcel.job, parcel.tasks[0], recurrence)
+    client = engine.account.client
+    try:
+        engine.account.calls.call("a new schedule", lambda: client.create_job_schedule(spec))  # type: ignore[arg-type]
+    except ServiceError as error:
+        if not error.exists_already:
+            raise
+        message = f"the account has a schedule `{run.id}` already"
+        raise UserError.of("taken-run-id", message, "choose another with --name") from None
+    return run.id
+
+
+def _require_one_task(prepared: Prepared) -> None:
+    job = prepared.job
+    for wrong, what in (
+        (len(prepared.plan.tasks) > 1, "a sweep"),
+        (job.nodes > 1, f"{job.nodes} nodes"),
+        (job.finally_ is not None, "a `finally:`"),
+    ):
+        if wrong:
+            message = f"a schedule of Azure Batch's starts one task on one node, and not {what}"
+            hint = "let a timer of your own run `fairway submit`, for example in a pipeline"
+            raise UserError.of("not-supported", message, hint)
+
+
+def _spec(
+    name: str, job: Mapping[str, Any], task: Mapping[str, Any], recurrence: Recurrence
+) -> dict[str, Any]:
+    specification = {key: job[key] for key in _OF_A_JOB}
+    specification["metadata"] = [*job["metadata"], {"name": names.SCHEDULE, "value": name}]
+    specification["commonEnvironmentSettings"] = [
+        *job["commonEnvironmentSettings"],
+        {"name": "FAIRWAY_SCHEDULE", "value": name},
+    ]
+    manager = {key: task[key] for key in _OF_A_MANAGER if key in task}
+    # The task itself lays what is kept below `kept/<its run>/`: each of its runs has another.
+    destination = {**task["outputFiles"][0]["destination"]["container"]}
+    destination.pop("path")
+    manager["outputFiles"] = [
+        {
+            "filePattern": "kept/**/*",
+            "destination": {"container": destination},
+            "uploadOptions": {"uploadCondition": "taskcompletion"},
+        }
+    ]
+    specification["jobManagerTask"] = {**manager, "killJobOnCompletion": True}
+    return {
+        "id": name,
+        "displayName": job["displayName"],
+        "schedule": recurrence.wire(),
+        "jobSpecification": specification,
+        "metadata": specification["metadata"],
+    }
+
+
+def all_schedules(engine: BatchEngine) -> list[Schedule]:
+    """Those of the target's pool, in the order of their names."""
+    account = engine.account
+    found = []
+    for each in account.calls.pages("schedules", account.client.list_job_schedules()):
+        pool = (each["jobSpecification"].get("poolInfo") or {}).get("poolId")
+        if names.SCHEDULE not in metadata_of(each) or pool != account.pool:
+            continue
+        info = each.get("executionInfo") or {}
+        last = str((info.get("recentJob") or {}).get("id") or "")
+        found.append(
+            Schedule(
+                name=str(each["id"]),
+                state=str(each["state"]).lower(),
+                interval=str((each.get("schedule") or {}).get("recurrenceInterval") or ""),
+                next_run=str(info.get("nextRunTime") or ""),
+                last_run=names.scheduled_run(last) if last else "",
+            )
+        )
+    return sorted(found, key=lambda schedule: schedule.name)
+
+
+def act(engine: BatchEngine, action: str, name: str) -> None:
+    """`disable`, `enable` or `delete`, which removes its key and record too, but no outputs of
+    its runs. UserError where there is no such schedule."""
+    account = engine.account
+    try:
+        if action == "delete":
+            account.order("to delete it", "DELETE", f"/jobschedules/{name}")
+        else:
+            account.order(f"to {action} it", "POST", f"/jobschedules/{name}/{action}")
+    except ServiceError as error:
+        if not error.is_missing:
+            raise
+        hint = f"those that there are: fairway schedule list --target {engine.target.name}"
+        message = f"`{engine.target.name}` has no schedule `{name}`"
+        raise UserError.of("unknown-schedule", message, hint) from None
+    if action == "delete":
+        storage = engine.storage
+        for container, prefix in ((CODE, names.private_folder(name)), (OUTPUTS, f"{name}/")):
+            storage.delete(container, [blob.name for blob in storage.blobs(container, prefix)])

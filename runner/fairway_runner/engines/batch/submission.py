@@ -1,0 +1,277 @@
+"""Sends a run to Batch so that a crash at any point loses nothing and doubles nothing.
+
+First what the nodes begin with goes into storage; then a job is made that takes no action when
+it is empty; then its tasks are added, whose ids are their numbers; then the job is told to end
+when all are done. Each step that was done before is found and left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import Finding, UserError
+from fairway_runner.engines.batch import archives, keys, names
+from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.batch.storage import CODE, OUTPUTS
+from fairway_runner.engines.batch.tasks import Blobs, Wire, lines
+from fairway_runner.engines.local.records import read_json, write_json
+from fairway_runner.jobs.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.runs.store import Run
+
+_THREADS = 16
+_AT_ONCE = 100  # tasks in one request, which is the most that Batch takes
+
+RECORD = (
+    *("run.json", "job.yaml", "job.json", "target.json", "plan.json", "provenance.json"),
+    *("code.diff", "tasks.jsonl", "setup.jsonl", "finally.jsonl"),
+)
+"""The files of a run's folder that make up its record."""
+
+
+@dataclass
+class State:
+    """What the folder says of the submission: which time the run runs, and whether the job has
+    all its tasks."""
+
+    job: str
+    generation: int
+    complete: bool
+    tasks: int
+    first: dict[str, int]
+    only: list[int] | None
+
+    @classmethod
+    def read(cls, run: Run) -> State | None:
+        """None where no submission has begun."""
+        facts = read_json(run.folder / "engine.json")
+        return cls(**facts) if facts else None
+
+    def write(self, run: Run) -> None:
+        """Replaces the file as a whole."""
+        write_json(run.folder / "engine.json", self.__dict__)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A run ready to be sent: its job and tasks in their wire form, the blobs that its nodes
+    begin with, the archive of its record, and a key for it where it has none yet."""
+
+    job: Mapping[str, Any]
+    tasks: Sequence[Mapping[str, Any]]
+    blobs: Blobs
+    record: bytes
+    key: bytes
+
+
+@dataclass
+class Submission:
+    """One run on its way."""
+
+    run: Run
+    account: Account
+    storage: Storage
+    state: State
+    accepted: int = 0
+
+    def complete(self, snapshot: Path) -> None:
+        """Does what is not done yet; UserError, with what was accepted, where that fails."""
+        self.send(self.pack(snapshot), snapshot)
+
+    def pack(self, snapshot: Path) -> Parcel:
+        """The run in Batch's terms; nothing is asked of anybody."""
+        folder, run = self.run.folder, self.run.id
+        # First, while this process is small: starting another doubles it for a moment.
+        key = keys.new_key(f"fairway {run}")[0]
+        plan = json.loads((folder / "plan.json").read_bytes())
+        job = Job.model_validate_json((folder / "job.json").read_bytes())
+        record = archives.pack(
+            (name, (folder / name).read_bytes(), False)
+            for name in RECORD
+            if (folder / name).exists()
+        )
+        blobs = Blobs(
+            code=names.code_blob(snapshot.name),
+            node=names.node_blob(archives.node_programs()[0]),
+            record=names.record_blob(run),
+            key=f"{names.private_folder(run)}key",
+        )
+        wire = Wire(
+            *(run, plan, job, self.account.target, self.storage, blobs),
+            generation=self.state.generation,
+            first={int(index): number for index, number in self.state.first.items()},
+        )
+        metadata = {
+            names.RUN: run,
+            names.GENERATION: str(self.state.generation),
+            names.PLAN: hashlib.sha256(record).hexdigest()[:32],
+        }
+        spec = wire.job_spec(self.run.record.name, metadata)
+        return Parcel(spec, self._tasks(wire), blobs, record, key)
+
+    def send(self, parcel: Parcel, snapshot: Path) -> None:
+        """Sends what is not there yet."""
+        self.state.tasks = len(parcel.tasks)
+        job_id = str(parcel.job["id"])
+        try:
+            self.upload(parcel, snapshot)
+            known = set() if self._create_job(parcel.job) else self._known(job_id)
+            self.accepted = len(known)
+            self._add([task for task in parcel.tasks if task["id"] not in known], job_id)
+            self._end_when_done(job_id)
+        except ServiceError as error:
+            raise self._cut_off(error) from None
+        self.state.complete = True
+        self.state.write(self.run)
+
+    def _tasks(self, wire: Wire) -> list[dict[str, Any]]:
+        """Every task that is to be there, ready to be sent."""
+        folder = self.run.folder
+        chosen = None if self.state.only is None else set(self.state.only)
+        specs, numbers = [], []
+        for spec in lines(folder / "tasks.jsonl"):
+            if chosen is None or spec["index"] in chosen:
+                specs.append(wire.task(spec))
+                numbers.append(spec["index"])
+        specs += [wire.last_task(spec, numbers) for spec in lines(folder / "finally.jsonl")]
+        return specs
+
+    def upload(self, parcel: Parcel, snapshot: Path) -> None:
+        """What the nodes begin with, as far as it is not there."""
+        blobs, storage = parcel.blobs, self.storage
+
+        def code() -> None:
+            if not storage.exists(CODE, blobs.code):
+                storage.upload(CODE, blobs.code, archives.pack_folder(snapshot))
+
+        def programs() -> None:
+            if not storage.exists(CODE, blobs.node):
+                storage.upload(CODE, blobs.node, archives.node_programs()[1])
+
+        def key() -> None:
+            if not storage.exists(CODE, blobs.key):
+                storage.upload(CODE, blobs.key, parcel.key)
+
+        def record() -> None:
+            storage.upload(OUTPUTS, blobs.record, parcel.record)
+
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(each) for each in (code, programs, key, record)]:
+                done.result()
+
+    def _create_job(self, job: Mapping[str, Any]) -> bool:
+        """Whether the job is new; UserError where another has its id."""
+        try:
+            self.account.create_job(job)
+        except ServiceError as error:
+            if not error.exists_already:
+                raise
+            found = metadata_of(self.account.job(str(job["id"])))
+            if found.get(names.PLAN) != metadata_of(job)[names.PLAN]:
+                message = f"the account has another job with the id `{job['id']}`"
+                hint = "choose another with --run-id"
+                raise UserError.of("taken-run-id", message, hint) from None
+            return False
+        return True
+
+    def _known(self, job_id: str) -> set[str]:
+        return {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}
+
+    def _add(self, specs: Sequence[Mapping[str, Any]], job_id: str) -> None:
+        """Adds tasks, many requests at a time."""
+        chunks = _chunks(specs)
+        stopped = self.account.calls.stopped
+        stopped.clear()
+        with ThreadPoolExecutor(_THREADS) as pool:
+            waiting = [pool.submit(self._add_chunk, job_id, chunk) for chunk in chunks]
+            try:
+                for done in waiting:
+                    done.result()
+            except BaseException:
+                stopped.set()
+                for each in waiting:
+                    each.cancel()
+                raise
+
+    def _add_chunk(self, job_id: str, chunk: Sequence[Mapping[str, Any]]) -> None:
+        """Adds up to 100 tasks, those that the service could not take now again and again."""
+        calls, wait = self.account.calls, 0.1
+        end = time.monotonic() + calls.deadline
+        while chunk:
+            try:
+                answers = self.account.add_tasks(job_id, chunk)
+            except ServiceError as error:
+                if error.status != 413 or len(chunk) == 1:
+                    raise
+                middle = len(chunk) // 2
+                self._add_chunk(job_id, chunk[:middle])
+                chunk = chunk[middle:]
+                continue
+            again = _refused(answers)
+            self.accepted += len(chunk) - len(again)
+            chunk = [spec for spec in chunk if spec["id"] in again]
+            if chunk and (time.monotonic() + wait > end or calls.stopped.wait(wait)):
+                message = f"Azure Batch could not take {len(chunk)} tasks: {again[chunk[0]['id']]}"
+                raise ServiceError(Finding("service-away", message), status=503, code="")
+            wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
+
+    def _end_when_done(self, job_id: str) -> None:
+        try:
+            self.account.end_when_done(job_id)
+        except ServiceError as error:
+            if not error.exists_already or not _has_ended(self.account.job(job_id)):
+                raise  # otherwise it was told before, and has ended since
+
+    def _cut_off(self, error: ServiceError) -> UserError:
+        message = (
+            f"{self.accepted:,} of {self.state.tasks:,} tasks were accepted, and nothing is lost"
+        )
+        hint = f"go on with: fairway submit --resume {self.run.id}"
+        more = Finding("cut-off-submission", message, hint)
+        return UserError([*error.findings, more], exit_code=error.exit_code)
+
+
+def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The tasks that are to be sent again, with the service's reasons; UserError for one that
+    it never takes."""
+    again = {}
+    for answer in answers:
+        status = str(answer["status"]).lower()
+        error = answer.get("error") or {}
+        code = str(error.get("code", ""))
+        if status == "success" or code == "TaskExists":
+            continue
+        text = str((error.get("message") or {}).get("value", code))
+        if status != "servererror":
+            message = f"Azure Batch refuses task {answer['taskId']}: {code}: {text}"
+            raise ServiceError(Finding("refused", message), status=400, code=code)
+        again[str(answer["taskId"])] = f"{code}: {text}"
+    return again
+
+
+def _chunks(specs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    rest = iter(specs)
+    while chunk := list(islice(rest, _AT_ONCE)):
+        yield chunk
+
+
+def _has_ended(job: Mapping[str, Any]) -> bool:
+    return str(job["state"]).lower() in ("completed", "terminating")
+
+
+def metadata_of(job: Mapping[str, Any]) -> dict[str, str]:
+    """A job's metadata by name."""
+    return {str(each["name"]): str(each["value"]) for each in job.get("metadata") or ()}

@@ -1,0 +1,270 @@
+"""A run as Batch gets it: its job and its tasks, as plain dicts in their wire form.
+
+The SDK's model objects say the same, and take longer to build than tasks take to be sent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch.containers import container_settings
+from fairway_runner.engines.batch.storage import CODE, OUTPUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_core.target import Target
+    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.jobs.job import Job
+
+_RETENTION = "P7D"  # of a task's folder on its node; its logs and outputs are in storage
+_MARGIN = 300.0  # seconds after which Batch itself ends a task that is over its time
+_SHORTEST_LIMIT = 60.0
+
+# One user for everything on a node: the nodes of a task trust each other by it.
+_USER = {"autoUser": {"scope": "pool", "elevationLevel": "nonadmin"}}
+
+_UNPACK = (
+    "mkdir -p fairway code record inputs && tar -xzf fairway.tar.gz -C fairway && "
+    "tar -xzf code.tar.gz -C code && tar -xzf record.tar.gz -C record"
+)
+_PROGRAM = '"$AZ_BATCH_JOB_PREP_WORKING_DIR/fairway/fairway-node"'
+PREPARATION = "prepare"
+
+
+@dataclass(frozen=True)
+class Blobs:
+    """The blobs that a run's nodes begin with, by their names."""
+
+    code: str
+    node: str
+    record: str
+    key: str
+
+
+@dataclass
+class Wire:
+    """Turns one run into a job and tasks. `first` has for a retry the number that the next
+    attempt of each task has; `only` are the tasks that run, in a retry."""
+
+    run: str
+    plan: Mapping[str, Any]
+    job: Job
+    target: Target
+    storage: Storage
+    blobs: Blobs
+    generation: int = 0
+    first: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def job_id(self) -> str:
+        """The Batch job's id."""
+        return names.job_id(self.run, self.generation)
+
+    def job_spec(self, display_name: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+        """The job. It takes no action when it is empty: its tasks come after it."""
+        return {
+            "id": self.job_id,
+            "displayName": display_name,
+            "priority": self.job.priority_number,
+            "poolInfo": {"poolId": self.target.batch.pool if self.target.batch else ""},
+            "onAllTasksComplete": "noaction",
+            "onTaskFailure": "noaction",
+            "usesTaskDependencies": True,
+            **({"maxParallelTasks": self.plan["max_parallel"]} if self._is_limited else {}),
+            "commonEnvironmentSettings": [{"name": "FAIRWAY_RUN", "value": self.run}],
+            "jobPreparationTask": self._preparation(),
+            "jobReleaseTask": self._release(),
+            "metadata": [{"name": name, "value": value} for name, value in metadata.items()],
+        }
+
+    @property
+    def _is_limited(self) -> bool:
+        return self.plan["max_parallel"] is not None
+
+    def _preparation(self) -> dict[str, Any]:
+        task: dict[str, Any] = {
+            "id": PREPARATION,
+            "commandLine": f"/bin/bash -c '{_UNPACK} && exec fairway/fairway-node prepare'",
+            "resourceFiles": [
+                self._file(CODE, self.blobs.node, "fairway.tar.gz"),
+                self._file(CODE, self.blobs.code, "code.tar.gz"),
+                self._file(OUTPUTS, self.blobs.record, "record.tar.gz"),
+                *self._staged(),
+            ],
+            "userIdentity": _USER,
+            "waitForSuccess": True,
+            "constraints": {"maxTaskRetryCount": 2},
+        }
+        return {**task, **self._container}
+
+    def _release(self) -> dict[str, Any]:
+        scratch = f"/mnt/resource_nvme/fairway/{self.run}"
+        return {
+            "id": "release",
+            "commandLine": f"/bin/bash -c 'rm -rf {scratch}'",
+            "userIdentity": _USER,
+        }
+
+    def _staged(self) -> Iterator[dict[str, Any]]:
+        """Inputs from storage; a node moves those for a shared folder on."""
+        for each in self.plan["staged"]:
+            yield {
+                "storageContainerUrl": self.storage.container_url(each["container"]),
+                "blobPrefix": each["path"],
+                "filePath": f"inputs/{each['name']}",
+                **self._identity,
+            }
+
+    def task(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """One task of `tasks.jsonl`."""
+        index = str(spec["index"])
+        task = {
+            "id": index,
+            "commandLine": f"/bin/bash -c 'exec {_PROGRAM} task'",
+            "environmentSettings": self._variables(index, spec["index"]),
+            "constraints": self._constraints,
+            "outputFiles": self._outputs(index, spec["outputs"]),
+            "userIdentity": _USER,
+            # Whatever becomes of it, `finally` comes after it.
+            "exitConditions": _SATISFY,
+            **self._container,
+        }
+        if int(spec["nodes"]) > 1:
+            task["multiInstanceSettings"] = {
+                "numberOfInstances": int(spec["nodes"]),
+                "coordinationCommandLine": f"/bin/bash -c 'exec {_PROGRAM} coordinate'",
+                "commonResourceFiles": [self._key_file],
+            }
+        return task
+
+    def last_task(self, spec: Mapping[str, Any], others: Sequence[int]) -> dict[str, Any]:
+        """The job's `finally:`, which comes after the others."""
+        task = self.task(spec)
+        task["environmentSettings"].append({"name": "FAIRWAY_LAST", "value": "1"})
+        task["dependsOn"] = {"taskIdRanges": _ranges(others)}
+        return task
+
+    def _variables(self, index: str, number: int) -> list[dict[str, str]]:
+        variables = [{"name": "FAIRWAY_TASK", "value": index}]
+        if first := self.first.get(number):
+            variables.append({"name": "FAIRWAY_FIRST", "value": str(first)})
+        return variables
+
+    @cached_property
+    def _constraints(self) -> dict[str, Any]:
+        retries = int(self.plan["retries"])
+        constraints: dict[str, Any] = {"maxTaskRetryCount": retries, "retentionTime": _RETENTION}
+        if self.plan["timeout"] is not None:
+            # The node's own program keeps the time, with the job's signal and grace.
+            once = float(self.plan["timeout"]) + float(self.plan["grace"]) + _MARGIN
+            limit = max(_SHORTEST_LIMIT, once) * (retries + 1)
+            constraints["maxWallClockTime"] = f"PT{limit:.0f}S"
+        return constraints
+
+    @cached_property
+    def _container(self) -> dict[str, Any]:
+        if self.job.container is None:
+            return {}
+        identity = self._identity.get("identityReference")
+        return {"containerSettings": container_settings(self.job.container, self.target, identity)}
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        identity = self.target.batch.identity if self.target.batch else ""
+        return {"identityReference": {"resourceId": identity}} if identity else {}
+
+    @cached_property
+    def _key_file(self) -> dict[str, Any]:
+        return {**self._file(CODE, self.blobs.key, "fairway_key"), "fileMode": "0600"}
+
+    def _file(self, container: str, blob: str, path: str) -> dict[str, Any]:
+        return {
+            "httpUrl": self.storage.blob_url(container, blob),
+            "filePath": path,
+            **self._identity,
+        }
+
+    @cached_property
+    def _outputs_url(self) -> str:
+        return self.storage.container_url(OUTPUTS)
+
+    def _outputs(
+        self, index: str, outputs: Mapping[str, Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        folder = names.task_folder(self.run, index)
+        place = folder.rstrip("/")
+        # What the task printed; earlier attempts and other nodes of it are below `logs`.
+        files = [
+            self._kept(each, place, "taskcompletion") for each in ("../std*.txt", "logs/*.txt")
+        ]
+        for name, output in outputs.items():
+            pattern, path = _output_pattern(name, str(output["pattern"]))
+            files.append(
+                self._kept(pattern, f"{folder}outputs/{path}", _CONDITIONS[str(output["when"])])
+            )
+        return files
+
+    def _kept(self, pattern: str, path: str, condition: str) -> dict[str, Any]:
+        place = {"containerUrl": self._outputs_url, "path": path, **self._identity}
+        return {
+            "filePattern": pattern,
+            "destination": {"container": place},
+            "uploadOptions": {"uploadCondition": condition},
+        }
+
+
+_CONDITIONS = {"always": "taskcompletion", "success": "tasksuccess", "failure": "taskfailure"}
+
+_SATISFY = {
+    name: {"dependencyAction": "satisfy"}
+    for name in ("default", "preProcessingError", "fileUploadError")
+}
+
+
+def _output_pattern(name: str, pattern: str) -> tuple[str, str]:
+    """Batch's pattern for an output, and where below the task's outputs its files go.
+
+    Batch names a blob by what follows the folders before the first wildcard.
+
+    >>> _output_pattern("model", "model/**"), _output_pattern("logs", "runs/*/log.txt")
+    (('outputs/model/**/*', 'model'), ('outputs/runs/*/log.txt', 'logs/runs'))
+    """
+    whole = f"{pattern}/*" if pattern.endswith("**") else pattern
+    parts = PurePosixPath(whole).parts
+    plain = next((i for i, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts))
+    fixed = PurePosixPath(*parts[:plain])
+    below = fixed.relative_to(name) if fixed.parts[:1] == (name,) else fixed
+    return f"outputs/{whole}", (PurePosixPath(name) / below).as_posix()
+
+
+def _ranges(numbers: Sequence[int]) -> list[dict[str, int]]:
+    """Numbers in their order as ranges, both ends included.
+
+    >>> _ranges([0, 1, 2, 5])
+    [{'start': 0, 'end': 2}, {'start': 5, 'end': 5}]
+    """
+    ranges: list[dict[str, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1]["end"] == number - 1:
+            ranges[-1]["end"] = number
+        else:
+            ranges.append({"start": number, "end": number})
+    return ranges
+
+
+def lines(file: Path) -> Iterator[dict[str, Any]]:
+    """What of each line of a run's tasks this module needs; empty where there is no such file."""
+    if not file.exists():
+        return
+    with file.open("rb") as text:
+        for line in text:
+            spec = json.loads(line)
+            yield {"index": spec["index"], "nodes": spec["nodes"], "outputs": spec["outputs"]}

@@ -1,0 +1,155 @@
+"""What every kind of target can do with runs; a module each implements it.
+
+A run's folder under `.fairway/runs/` has the same files whatever its engine is. Where the
+run happens elsewhere the folder is a mirror, which `refresh` brings up to date: whoever
+reads states, logs and outputs reads files, and need not know of engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_core.findings import Finding
+    from fairway_core.target import Target
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.runs.store import Run, RunStore
+
+# How long a service may fail before a command gives up, in seconds.
+DEADLINE = 600.0
+
+
+Arrived = Callable[[int, int], None]
+
+
+def nobody(done: int, of: int) -> None:
+    """Tells nobody how many files have arrived."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a target: its name, its state in the engine's own word, and what runs on it.
+
+    `reason` says why it is not fit for work; `facts` are more columns, by their title.
+    """
+
+    name: str
+    state: str
+    address: str = ""
+    run: str = ""
+    reason: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """One target and what is done there. Methods raise UserError for what a person can fix,
+    with exit code 5 where a service failed until the deadline passed."""
+
+    target: Target
+    deadline: float
+    """Seconds for which a failing service is asked again."""
+    pause: ClassVar[float]
+    """Seconds between two looks at a run that goes on."""
+
+    def require(self, job: Job, needs: Sequence[str]) -> None:
+        """Refuses what can never run there; nothing has been written yet.
+
+        `needs` are the programs that the launchers want on the main host's PATH.
+        """
+
+    def environment(self) -> dict[str, str]:
+        """Variables that every task has, set before those of the contract."""
+
+    def task_environment(self, ranks: int) -> dict[str, str]:
+        """Variables of a task of so many ranks beyond that."""
+
+    def predecessor(self, run: Run) -> str:
+        """How the plan of a later run names this one, under `after`."""
+
+    def start(
+        self,
+        run: Run,
+        lock: int,
+        snapshot: Path,
+        secrets: Mapping[str, str],
+        *,
+        retry: bool = False,
+    ) -> None:
+        """Starts the recorded run on the code of `snapshot`, or goes on where an earlier call
+        was cut off: everything is started exactly once.
+
+        `lock` is the descriptor that holds the run's lock, which is closed here. `retry` says
+        that tasks run again, as the run's `retry.json` has it.
+        """
+
+    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+        """Brings the states of these runs into their folders, and with `logs` what their tasks
+        have printed since the last call. Runs that have ended are left as they are once their
+        last state, and their logs where these are asked for, are there."""
+
+    def wait(self, run: Run) -> None:
+        """Returns when the run has ended, or is lost."""
+
+    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+        """Brings the outputs that these tasks have kept into the run's folder.
+
+        `arrived` is told how many files of how many are there, where they come one by one.
+        """
+
+    def cancel(self, run: Run) -> None:
+        """Ends a run early and waits until it has; one that has ended stays as it is."""
+
+    def remove(self, run: Run) -> None:
+        """Removes what lies elsewhere of a run that has ended."""
+
+    def adopt(self, store: RunStore) -> None:
+        """Makes a folder for each run on the target that was submitted from elsewhere."""
+
+    def nodes(self) -> list[Node]:
+        """The nodes of the target, in the order of their names."""
+
+    def act_on_node(self, action: str, node: str) -> None:
+        """`reboot`, `reimage`, `drain` or `resume`; UserError for what the engine has not."""
+
+    def resize(self, nodes: int) -> None:
+        """Asks for so many nodes."""
+
+    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
+        """Opens a shell on a node, or runs a command there, and returns its exit code.
+
+        `forward` is `LOCAL_PORT:HOST:PORT`, and no shell: it returns when interrupted.
+        """
+
+    def main_host(self, run: Run) -> str:
+        """The node on which the run's first task has its main process."""
+
+    def doctor(self) -> list[Finding]:
+        """What is wrong with the target, each with the way to hint it."""
+
+
+def engine_for(target: Target, deadline: float = DEADLINE) -> Engine:
+    """The engine of a target; what it needs is imported now."""
+    module = import_module(f"fairway_runner.engines.{target.engine}.engine")
+    return cast("Engine", module.ENGINE(target, deadline))
+
+
+def unsupported(engine: Engine, what: str) -> UserError:
+    """What is said where a kind of target has no such thing."""
+    target = engine.target
+    message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
+    return UserError.of("not-supported", message)
+
+
+def target_of(record: Mapping[str, Any]) -> Target:
+    """The target that a run was submitted to, from its `target.json`."""
+    from fairway_core.target import Target
+
+    return Target.model_validate(record)

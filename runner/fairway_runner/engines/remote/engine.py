@@ -1,0 +1,113 @@
+"""What the engines share whose runs lie in a folder that is reached by ssh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from fairway_core.findings import UserError
+from fairway_core.spelling import did_you_mean
+from fairway_runner.engines.engine import DEADLINE, nobody
+from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
+from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.remote.place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fairway_core.target import SlurmAccess, SshAccess, Target
+    from fairway_runner.engines.engine import Arrived
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.runs.store import Run, RunStore
+
+
+@dataclass
+class RemoteEngine:
+    """See `engines.engine.Engine` for what each method does. NODE is the package of modules that
+    answer on the host."""
+
+    target: Target
+    deadline: float = DEADLINE
+    NODE: ClassVar[str]
+
+    @property
+    def place(self) -> Place:
+        """The host that is reached, and the shared folder."""
+        access = _access(self.target)
+        return Place.of(
+            host=access.host, user=access.user, shared=access.shared, deadline=self.deadline
+        )
+
+    @property
+    def mirror(self) -> Mirror:
+        """The runs there."""
+        return Mirror(self.place, states=f"{self.NODE}.states")
+
+    def require_nodes(self, job: Job) -> None:
+        """UserError for more nodes than there can be."""
+        most = self.target.nodes.max
+        if job.nodes > most:
+            message = f"the job wants {job.nodes} nodes, and `{self.target.name}` has {most}"
+            raise UserError.of("too-many-nodes", message, f"set nodes to at most {most}")
+
+    def environment(self) -> dict[str, str]:
+        """Nothing: the node side knows what its launchers need."""
+        return {}
+
+    def task_environment(self, ranks: int) -> dict[str, str]:
+        """Nothing beyond that."""
+        return {}
+
+    def predecessor(self, run: Run) -> str:
+        """Its id; UserError where it does not run in the same shared folder."""
+        from fairway_runner.engines.engine import target_of
+        from fairway_runner.runs.records import read_json
+
+        if run.record.engine == self.target.engine:
+            other = _access(target_of(read_json(run.folder / "target.json")))
+            mine = _access(self.target)
+            if (other.host, other.shared) == (mine.host, mine.shared):
+                return run.id
+        message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this cluster"
+        hint = f"wait for it first: fairway wait {run.id}"
+        raise UserError.of("foreign-run", message, hint)
+
+    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+        """Copies the outputs from the shared folder."""
+        self.mirror.collect(run, tasks)
+
+    def remove(self, run: Run) -> None:
+        """Removes its folder from the shared one."""
+        self.mirror.remove(run)
+
+    def adopt(self, store: RunStore) -> None:
+        """Makes a folder for each run of the shared folder that is of this target."""
+        self.mirror.adopt(store, self.target)
+
+    def main_host(self, run: Run) -> str:
+        """The first node of the first task that has one; UserError before it has started."""
+        for index in range(run.record.tasks):
+            name = run.task_status(index).get("node")
+            if name:
+                return str(name).partition(",")[0]
+        hint = f"wait until it runs: fairway show {run.id}"
+        raise UserError.of("not-started", f"{run.id} has no node yet", hint)
+
+    def ask(self, module: str, run: Run, *, timeout: float = COMMAND_TIMEOUT, **facts: Any) -> Any:
+        """What a module of the host says about the run, of which a submission was begun."""
+        last = submissions.read(run)
+        assert last is not None, "a submission was begun"
+        request = {"run": run.id, "submission": last.number, **facts}
+        return self.place.call(f"{self.NODE}.{module}", request, timeout=timeout)
+
+    def unknown_node(self, name: str, known: Iterable[str]) -> NoReturn:
+        """UserError for a node that the target does not have."""
+        message = f"`{self.target.name}` has no node `{name}`"
+        raise UserError.of("unknown-node", message, did_you_mean(name, known))
+
+
+def _access(target: Target) -> SshAccess | SlurmAccess:
+    access = target.ssh or target.slurm
+    assert access is not None, "a target with such an engine has its section"
+    return access

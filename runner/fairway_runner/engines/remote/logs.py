@@ -1,0 +1,48 @@
+"""The logs of a run's tasks, copied as they grow; a piece is added where the last one ended."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from fairway_runner.engines.local import records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from fairway_runner.runs.store import Run
+
+
+def known_logs(run: Run, *, final: bool) -> dict[str, int]:
+    """For each log of which more may come, how many bytes of it are here."""
+    known = {}
+    for name, folder in _folders(run):
+        log = folder / "log.txt"
+        size = log.stat().st_size if log.exists() else 0
+        whole = records.read_json(folder / "state.json").get("log_size")
+        if (whole is None and not final) or (whole is not None and size < whole):
+            known[name] = size
+    return known
+
+
+def add_logs(run: Run, pieces: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes pieces to the ends of the logs; one that another command has written is left out.
+
+    The caller sees to it that nobody else adds anything meanwhile.
+    """
+    folders = dict(_folders(run))
+    for name, piece in pieces.items():
+        folder = folders[name]
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "log.txt").open("ab") as log:
+            if log.tell() == piece["offset"]:
+                log.write(zlib.decompress(base64.b64decode(piece["data"])))
+
+
+def _folders(run: Run) -> Iterator[tuple[str, Path]]:
+    if (run.folder / "setup.jsonl").exists():
+        yield "setup", run.folder / "setup"
+    for index in range(run.record.tasks):
+        yield str(index), run.task_folder(index)

@@ -1,0 +1,207 @@
+"""The folders of runs that go on at a cluster, and how they follow what is there."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import tarfile
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.local import records
+from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote.logs import add_logs, known_logs
+from fairway_runner.runs.store import FINAL_STATES, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from fairway_core.target import Target
+    from fairway_runner.engines.remote.place import Place
+    from fairway_runner.runs.store import RunStore
+
+_NODE = "fairway_runner.engines.remote.node"
+
+_SHORTEST_PAUSE = 0.2  # seconds; many a run has almost ended when somebody waits for it
+
+# Of this machine alone: what it knows of the run, and files that nobody there reads.
+_OWN = ("state.json", "engine.json", "lock", "mirror.lock")
+
+
+@dataclass
+class Mirror:
+    """The runs at a place; `states` is the module there that says where they stand."""
+
+    place: Place
+    states: str = f"{_NODE}.states"
+
+    def publish(self, run: Run, snapshot: Path) -> PurePosixPath:
+        """Brings the run's files and its code there, unless they are; the run's folder there.
+
+        The code is left at the snapshot's name under `code/`; see `node.receive.adopt_code`.
+        """
+        code = snapshot.name
+        request = {"run": run.id, "code": code}
+        found = self.place.call(f"{_NODE}.receive", request, _packed(run))
+        if not found["has_code"]:
+            if not snapshot.is_dir():
+                message = f"the code of {run.id} is neither here nor at {self.place.shared}"
+                raise UserError.of("no-code", message, "submit the job again from its file")
+            self.place.connection.upload(snapshot, found["draft"], deadline=self.place.deadline)
+        return PurePosixPath(found["folder"])
+
+    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+        """See `Engine.refresh`; one command on the host, or more where logs are very long."""
+        wanted = {run.id: run for run in runs}
+        while wanted:
+            asked = {}
+            for run in wanted.values():
+                if (request := self._request(run, logs=logs)) is not None:
+                    asked[run.id] = request
+            if not asked:
+                return
+            found = self.place.call(self.states, {"runs": asked})["runs"]
+            more = {}
+            for run_id in asked:
+                run = wanted[run_id]
+                _apply(run, found[run_id])
+                if found[run_id] is not None and found[run_id]["more"]:
+                    more[run_id] = run
+            wanted = more
+
+    def wait(self, run: Run, pause: float) -> None:
+        """Until the run has ended; it is looked at every `pause` seconds, at first more often."""
+        shorter = _SHORTEST_PAUSE
+        while True:
+            self.refresh([run])
+            if submissions.is_final(run):
+                return
+            time.sleep(min(pause, shorter))
+            shorter *= 1.5
+
+    def cancel_unknown(self, run: Run) -> None:
+        """Writes the end of a run that the cluster has never seen and is not to see."""
+        if self.place.call(self.states, {"runs": {run.id: {}}})["runs"][run.id] is None:
+            state = records.read_json(run.folder / "state.json")
+            facts = {"state": "cancelled", "reason": None, "ended": time.time()}
+            records.write_json(run.folder / "state.json", {**state, **facts})
+
+    def collect(self, run: Run, tasks: Sequence[int]) -> None:
+        """See `Engine.collect`."""
+        names = [f"tasks/{index}/outputs" for index in tasks]
+        there = f"{self._folder(run)}"
+        self.place.connection.download(there, names, run.folder, deadline=self.place.deadline)
+
+    def remove(self, run: Run) -> None:
+        """See `Engine.remove`."""
+        self.place.call(f"{_NODE}.kept", {"remove": run.id})
+
+    def adopt(self, store: RunStore, target: Target) -> None:
+        """See `Engine.adopt`."""
+        known = [run.id for run in store.unsorted()]
+        request = {"target": target.name, "known": known}
+        for run_id, files in self.place.call(f"{_NODE}.kept", request)["runs"].items():
+            _adopt(store, run_id, files)
+
+    def _folder(self, run: Run) -> str:
+        # rsync expands a `~` no more once its arguments are protected: it begins at home.
+        return f"{self.place.shared.removeprefix('~/')}/runs/{run.id}"
+
+    def _request(self, run: Run, *, logs: bool) -> dict[str, Any] | None:
+        """What to ask about a run; None where all is known."""
+        last = submissions.read(run)
+        if last is None:
+            _say_cut_off(run)
+            return None
+        final = submissions.is_final(run)
+        done = [index for index in range(run.record.tasks) if _is_done(run, index)]
+        request: dict[str, Any] = {"done": done, "submission": last.number}
+        if logs:
+            request["logs"] = known_logs(run, final=final)
+        return None if final and not request.get("logs") else request
+
+
+def _is_done(run: Run, index: int) -> bool:
+    state = records.read_json(run.task_folder(index) / "state.json").get("state")
+    return state in FINAL_STATES
+
+
+def _say_cut_off(run: Run) -> None:
+    reason = submissions.cut_off(run)
+    state = records.read_json(run.folder / "state.json")
+    if reason and state.get("reason") != reason:
+        records.write_json(run.folder / "state.json", {**state, "reason": reason})
+
+
+def _apply(run: Run, found: dict[str, Any] | None) -> None:
+    """Writes what was found into the run's folder: its own state last."""
+    last = submissions.read(run)
+    if found is None or last is None:
+        _apply_missing(run)
+        return
+    if found["state"] is None or found["state"].get("submission", 0) < last.number:
+        _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
+        return
+    with _alone(run):
+        if submissions.is_final(run):
+            add_logs(run, found["logs"])
+            return
+        for name, status in found["tasks"].items():
+            folder = run.folder / ("setup" if name == "setup" else f"tasks/{name}")
+            folder.mkdir(parents=True, exist_ok=True)
+            if records.read_json(folder / "state.json") != status:
+                records.write_json(folder / "state.json", status)
+        add_logs(run, found["logs"])
+        if records.read_json(run.folder / "state.json") != found["state"]:
+            records.write_json(run.folder / "state.json", found["state"])
+
+
+def _apply_missing(run: Run) -> None:
+    last = submissions.read(run)
+    if last is None or not last.complete:
+        _say_cut_off(run)
+        return
+    state = records.read_json(run.folder / "state.json")
+    facts = {"state": "lost", "reason": "its folder is gone", "ended": time.time()}
+    records.write_json(run.folder / "state.json", {**state, **facts})
+
+
+@contextmanager
+def _alone(run: Run) -> Iterator[None]:
+    """No other command writes into the run's folder meanwhile."""
+    lock = os.open(run.folder / "mirror.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _packed(run: Run) -> bytes:
+    """The files at the top of the run's folder, as a compressed tar file."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
+        for path in sorted(run.folder.iterdir()):
+            if path.is_file() and path.name not in _OWN and not path.name.startswith("."):
+                files.add(path, arcname=path.name)
+    return buffer.getvalue()
+
+
+def _adopt(store: RunStore, run_id: str, files: dict[str, str]) -> None:
+    from fairway_runner.runs.store import RunRecord
+
+    record = RunRecord(**json.loads(files["run.json"]))
+    if record.id != run_id:
+        return  # a folder that somebody has copied
+    kept = {name: text for name, text in files.items() if name != "run.json"}
+    kept["engine.json"] = json.dumps({"submission": 0, "complete": True})
+    with suppress(FileExistsError):
+        _, lock = store.create(record, kept)
+        os.close(lock)

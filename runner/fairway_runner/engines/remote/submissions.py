@@ -1,0 +1,110 @@
+"""What this machine knows of a run's submission to a cluster: the run's file `engine.json`.
+
+`submission` counts the times that the run was started, from 0: each retry is another.
+`complete` says that the cluster has taken it over. An engine may note more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.local import records
+from fairway_runner.runs.store import FINAL_STATES
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.store import Run
+
+_FILE = "engine.json"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The last submission of a run; `retry` says that it runs some of its tasks again."""
+
+    number: int
+    complete: bool
+
+    @property
+    def retry(self) -> bool:
+        """Whether it runs tasks again that an earlier one began."""
+        return self.number > 0
+
+
+def read(run: Run) -> Submission | None:
+    """The last submission; None before the first has begun."""
+    facts = notes(run)
+    if not facts:
+        return None
+    return Submission(int(facts["submission"]), bool(facts["complete"]))
+
+
+def notes(run: Run) -> dict[str, Any]:
+    """All that was noted."""
+    return records.read_json(run.folder / _FILE)
+
+
+def note(run: Run, **facts: object) -> None:
+    """Adds to what was noted."""
+    records.write_json(run.folder / _FILE, {**notes(run), **facts})
+
+
+def begin(run: Run, *, retry: bool) -> Submission:
+    """Begins a submission, or goes on with one that was cut off.
+
+    The caller holds the run's lock. From now on the run is queued, and so are the tasks of a
+    retry, as `retry.json` has them.
+    """
+    last = read(run)
+    if last is not None and not (retry and last.complete):
+        return last
+    number = 0 if last is None else last.number + 1
+    if retry:
+        _queue_again(run, number)
+    note(run, submission=number, complete=False)
+    return Submission(number, complete=False)
+
+
+def complete(run: Run) -> None:
+    """The cluster has taken the run over."""
+    note(run, complete=True)
+
+
+def cut_off(run: Run) -> str:
+    """Why the submission of a run is not complete; "" where it is, or goes on right now."""
+    last = read(run)
+    if last is not None and last.complete:
+        return ""
+    try:
+        os.close(run.take_lock())
+    except UserError:
+        return ""  # somebody is submitting it
+    return f"submission was cut off; go on with: fairway submit --resume {run.id}"
+
+
+def _queue_again(run: Run, number: int) -> None:
+    orders = json.loads((run.folder / "retry.json").read_text(encoding="utf-8"))
+    records.write_json(run.folder / "retry.json", {**orders, "submission": number})
+    again = [run.task_folder(index) for index in orders["only"]]
+    if (run.folder / "finally.jsonl").exists():
+        again.append(run.task_folder(run.record.tasks - 1))
+    for folder in again:
+        status = records.read_json(folder / "state.json")
+        if status:
+            kept: dict[str, Any] = {
+                name: status[name] for name in ("attempt", "started") if name in status
+            }
+            records.write_json(folder / "state.json", {"state": "queued", **kept})
+    done: dict[str, int] = {each: n for each, n in orders["done"].items() if n}
+    queued = run.record.tasks - sum(done.values())
+    tasks = {**done, "queued": queued}
+    state: dict[str, Any] = {"state": "queued", "reason": None, "started": None, "ended": None}
+    records.write_json(run.folder / "state.json", {**state, "tasks": tasks})
+
+
+def is_final(run: Run) -> bool:
+    """Whether the run's last state is here."""
+    return records.read_json(run.folder / "state.json").get("state") in FINAL_STATES

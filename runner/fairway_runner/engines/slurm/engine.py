@@ -1,0 +1,236 @@
+"""Runs on a cluster that Slurm schedules, over OpenSSH and a folder that its nodes share."""
+
+from __future__ import annotations
+
+import os
+import secrets as random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.engine import Node, unsupported
+from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote.engine import RemoteEngine
+from fairway_runner.engines.remote.shipping import bundle
+from fairway_runner.engines.slurm.health import findings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_core.findings import Finding
+    from fairway_core.target import SlurmAccess
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.runs.store import Run
+
+_NODE = "fairway_runner.engines.slurm.node"
+_MOST_PRIORITY = 1000
+# Launchers that start all their processes from one command on each node.
+_ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
+# Seconds beyond a job's grace after which a cancelled one is ended by Slurm.
+_CANCEL_SLACK = 20.0
+
+
+@dataclass
+class SlurmEngine(RemoteEngine):
+    """A cluster with a scheduler; see `engines.engine.Engine` for what each method does."""
+
+    pause: ClassVar[float] = 0.5
+    NODE: ClassVar[str] = _NODE
+    answered: float | None = None
+    """When Slurm last said where runs stand, on the monotonic clock; None before it has."""
+
+    @property
+    def access(self) -> SlurmAccess:
+        """How the cluster is reached."""
+        assert self.target.slurm is not None, "a target with this engine has the section"
+        return self.target.slurm
+
+    def require(self, job: Job, needs: Sequence[str]) -> None:
+        """UserError for more nodes than the partition has, and for containers over MPI.
+
+        Whether the nodes have a launcher's programs, or run containers, is seen when a task
+        starts: a program may be a module that the job loads.
+        """
+        if job.container is not None and job.nodes > 1 and job.template not in _ONCE_A_NODE:
+            message = f"`{job.template}` cannot start ranks in containers on several nodes here"
+            hint = f"take one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
+            raise UserError.of("no-containers", message, hint)
+        self.require_nodes(job)
+
+    def start(
+        self,
+        run: Run,
+        lock: int,
+        snapshot: Path,
+        secrets: Mapping[str, str],
+        *,
+        retry: bool = False,
+    ) -> None:
+        """Brings the run to the shared folder and hands it to Slurm.
+
+        UserError where Slurm refuses it; nothing of a run that never began is left then.
+        """
+        try:
+            submission = submissions.begin(run, retry=retry)
+            if submission.complete:
+                return
+            self.mirror.publish(run, snapshot)
+            try:
+                found = self.ask("submit", run, code=snapshot.name, **self._resources(run))
+            except UserError as error:
+                if error.findings[0].id in _REFUSALS and not submission.number:
+                    _forget(run)
+                raise
+            submissions.note(run, jobs=found["jobs"])
+            submissions.complete(run)
+        finally:
+            os.close(lock)
+
+    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+        """One command on the login host for all of them, and there one squeue.
+
+        Whoever follows a run bears a slurmctld that restarts, until the deadline: what runs
+        goes on meanwhile.
+        """
+        try:
+            self.mirror.refresh(runs, logs=logs)
+        except UserError as error:
+            silent = time.monotonic() - (self.answered or -self.deadline)
+            if error.findings[0].id != "no-slurm" or silent > self.deadline:
+                raise
+            return
+        self.answered = time.monotonic()
+
+    def wait(self, run: Run) -> None:
+        """Looks at it until it has ended."""
+        self.refresh([run])
+        while not submissions.is_final(run):
+            time.sleep(self.pause)
+            self.refresh([run])
+
+    def cancel(self, run: Run) -> None:
+        """Tells Slurm, and what runs gets the job's signal and its grace."""
+        self.refresh([run])
+        if submissions.is_final(run):
+            return
+        if submissions.read(run) is None:
+            submissions.begin(run, retry=False)
+        self.ask("cancel", run)
+        self.mirror.cancel_unknown(run)
+        deadline = time.monotonic() + float(_plan(run)["grace"]) + _CANCEL_SLACK
+        while not submissions.is_final(run):
+            self.refresh([run])
+            if time.monotonic() > deadline:
+                self.ask("cancel", run, kill=True)
+                break
+            time.sleep(_pause_of(deadline, self.pause))
+        self.wait(run)
+
+    def nodes(self) -> list[Node]:
+        """As sinfo lists them, those that are not there yet included."""
+        return [
+            Node(
+                name=node["name"],
+                state=node["state"],
+                address=node["address"],
+                run=node["run"],
+                reason=node["reason"],
+                facts={"cores": node["cores"], "features": node["features"]},
+            )
+            for node in self._look()["nodes"]
+        ]
+
+    def act_on_node(self, action: str, node: str) -> None:
+        """Drains, resumes or reboots it by scontrol."""
+        if action not in ("drain", "resume", "reboot"):
+            raise unsupported(self, f"{action} a node")
+        self._look(action=action, node=self._require_node(node))
+
+    def resize(self, nodes: int) -> None:
+        """Slurm itself starts nodes for jobs that wait, and deletes idle ones."""
+        what = "be resized: it has as many nodes as jobs need, between its bounds"
+        raise unsupported(self, what)
+
+    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
+        """On the login host, or on a node through a job of one's own there."""
+        connection = self.place.connection
+        if node is None:
+            return connection.interactive(command, forward=forward)
+        enter = self._program("enter", self.access.partition, self._require_node(node))
+        if not forward:
+            return connection.interactive([*enter, "shell", *command])
+        # What listens on the node may listen there on its loopback alone: a socket on the login
+        # host, in a folder that nobody else can look into, is in between.
+        here, _, there = forward.partition(":")
+        socket = f"/tmp/fairway-{random.token_hex(8)}/s"  # noqa: S108 - cannot be guessed
+        relay = [*enter, "relay", socket, there.rpartition(":")[2]]
+        return connection.interactive(relay, forward=f"{here}:{socket}")
+
+    def doctor(self) -> list[Finding]:
+        """Whether the login host, the shared folder, Slurm, the partition and its nodes are fit."""
+        try:
+            began = time.time()
+            found = self._look(health=True)
+        except UserError as error:
+            return list(error.findings)
+        return findings_of(found, self.access, began, time.time())
+
+    def _look(self, **facts: Any) -> dict[str, Any]:
+        request = {"partition": self.access.partition, **facts}
+        found: dict[str, Any] = self.place.call(f"{_NODE}.nodes", request)
+        return found
+
+    def _program(self, module: str, *words: str) -> list[str]:
+        """The command line that runs one of the node side's modules on the login host, where its
+        files are since it was asked anything."""
+        # ssh begins at home, and so does a path that a shell would expand.
+        files = f"{self.access.shared.removeprefix('~/')}/fairway/{bundle()[0]}"
+        return ["python3", "-s", files, f"{_NODE}.{module}", *words]
+
+    def _require_node(self, name: str) -> str:
+        """The node's name; UserError where the partition has none of that name or address."""
+        nodes = self._look()["nodes"]
+        for node in nodes:
+            if name in (node["name"], node["address"]):
+                return str(node["name"])
+        self.unknown_node(name, [node["name"] for node in nodes])
+
+    def _resources(self, run: Run) -> dict[str, Any]:
+        """What the job asks of each node."""
+        from fairway_core.catalog import vm_size
+        from fairway_runner.jobs.job import Job
+        from fairway_runner.runs.records import read_json
+
+        size = vm_size(self.target.vm_size) if self.target.vm_size else None
+        job = Job.model_validate({**read_json(run.folder / "job.json"), "sweep": None})
+        return {
+            "partition": self.access.partition,
+            "vm_size": self.target.vm_size,
+            "gpus": size.gpu.count if size and size.gpu else 0,
+            # Never below 0, which is for operators alone.
+            "nice": _MOST_PRIORITY - job.priority_number,
+        }
+
+
+ENGINE = SlurmEngine
+
+# Refused before anything of it was started.
+_REFUSALS = {"refused-job", "no-partition", "failed-predecessor"}
+
+
+def _forget(run: Run) -> None:
+    import shutil
+
+    shutil.rmtree(run.folder, ignore_errors=True)
+
+
+def _plan(run: Run) -> dict[str, Any]:
+    from fairway_runner.runs.records import read_json
+
+    return read_json(run.folder / "plan.json")
+
+
+def _pause_of(deadline: float, pause: float) -> float:
+    return max(0.0, min(pause, deadline - time.monotonic()))

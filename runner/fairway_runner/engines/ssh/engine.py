@@ -1,0 +1,150 @@
+"""Runs on a plain scale set or a single VM, over OpenSSH and a folder that its nodes share."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.engine import Node, unsupported
+from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote.engine import RemoteEngine
+from fairway_runner.engines.ssh.health import findings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_core.findings import Finding
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.runs.store import Run
+
+# Seconds: the run's copy of its code may be many small files on a slow file system.
+_START_TIMEOUT = 1800.0
+
+
+@dataclass
+class SshEngine(RemoteEngine):
+    """A cluster without a scheduler; see `engines.engine.Engine` for what each method does."""
+
+    pause: ClassVar[float] = 1.0
+    NODE: ClassVar[str] = "fairway_runner.engines.ssh.node"
+
+    def require(self, job: Job, needs: Sequence[str]) -> None:
+        """UserError for a container, and for more nodes than the cluster has."""
+        if job.container is not None:
+            hint = "leave it out (-s container=null), or use a target with Slurm or Batch"
+            message = f"`{self.target.name}` runs without containers: its engine is `ssh`"
+            raise UserError.of("no-containers", message, hint)
+        self.require_nodes(job)
+
+    def start(
+        self,
+        run: Run,
+        lock: int,
+        snapshot: Path,
+        secrets: Mapping[str, str],
+        *,
+        retry: bool = False,
+    ) -> None:
+        """Brings the run to the shared folder and starts its supervisor on the main host."""
+        try:
+            submission = submissions.begin(run, retry=retry)
+            if submission.complete:
+                return
+            self.mirror.publish(run, snapshot)
+            self.ask("start", run, timeout=_START_TIMEOUT, code=snapshot.name)
+            submissions.complete(run)
+        finally:
+            os.close(lock)
+
+    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+        """One command on the main host for all of them."""
+        self.mirror.refresh(runs, logs=logs)
+
+    def wait(self, run: Run) -> None:
+        """Looks at it until it has ended."""
+        self.mirror.wait(run, self.pause)
+
+    def cancel(self, run: Run) -> None:
+        """Tells the run's supervisor to end, which ends what runs on all nodes."""
+        if submissions.is_final(run):
+            return
+        if submissions.read(run) is None:
+            submissions.begin(run, retry=False)
+        self.ask("start", run, cancel=True)
+        self.mirror.cancel_unknown(run)
+        self.wait(run)
+
+    def nodes(self) -> list[Node]:
+        """As they announced themselves."""
+        return [
+            Node(
+                name=host["name"],
+                state=("busy" if host["run"] else "idle") if host["fresh"] else "silent",
+                address=host["address"],
+                run=host["run"],
+                reason="" if host["fresh"] else f"silent for {host['age'] / 60:.0f} min",
+            )
+            for host in self._look()["hosts"]
+        ]
+
+    def act_on_node(self, action: str, node: str) -> None:
+        """Nothing schedules these nodes, and nothing but Azure restarts them."""
+        raise unsupported(self, f"{action} a node")
+
+    def resize(self, nodes: int) -> None:
+        """Terraform sets how many there are."""
+        raise unsupported(self, "be resized: set `nodes` in the environment file and deploy it")
+
+    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
+        """On the main host, or from there on a node: over the cluster's own trust."""
+        connection = self.place.connection
+        host = self._host(node) if node else None
+        if host is None or host["own"]:
+            return connection.interactive(command, forward=forward)
+        address = str(host["address"])
+        if not forward:
+            return connection.interactive(_onwards(address, command))
+        # What listens on the node may listen there on its loopback alone: a socket on the main
+        # host, which nobody else can open, is in between.
+        port, _, there = forward.partition(":")
+        socket = f"/tmp/fairway-{secrets.token_hex(8)}"  # noqa: S108 - cannot be guessed
+        words = ["ssh", "-N", "-o", "ExitOnForwardFailure=yes", "-L", f"{socket}:{there}", address]
+        line = f"trap 'rm -f {socket}' EXIT; {shlex.join(words)}"
+        return connection.interactive(["bash", "-c", line], forward=f"{port}:{socket}")
+
+    def doctor(self) -> list[Finding]:
+        """Whether the main host, the shared folder and the nodes are fit."""
+        try:
+            began = time.time()
+            found = self._look()
+        except UserError as error:
+            return list(error.findings)
+        assert self.target.ssh is not None, "a target with this engine has the section"
+        return findings_of(found, self.target, began, time.time())
+
+    def _look(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.place.call(f"{self.NODE}.nodes", {"cluster": self.target.name})
+        return found
+
+    def _host(self, node: str) -> dict[str, Any]:
+        hosts: list[dict[str, Any]] = self._look()["hosts"]
+        for host in hosts:
+            if node in (host["name"], host["address"]):
+                return host
+        self.unknown_node(node, [host["name"] for host in hosts])
+
+
+ENGINE = SshEngine
+
+
+def _onwards(address: str, command: Sequence[str]) -> list[str]:
+    """The command line that the main host runs to get to a node."""
+    if not command:
+        return ["ssh", "-t", address]
+    return ["ssh", address, shlex.join(command)]

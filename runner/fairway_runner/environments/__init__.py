@@ -1,0 +1,1 @@
+"""What the runner asks of the program that synthesizes environments."""

@@ -1,0 +1,104 @@
+"""The fabric profile of a target: the catalogue's settings for the nodes that a job gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog import fabric_for, fabrics, vm_size
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_core.catalog import Fabric, VmSize
+    from fairway_core.target import Target
+    from fairway_runner.jobs.job import Job
+
+# Which row of a fabric's `mpirun` table a launcher takes, where its own is missing.
+_FALLBACK = {"hpcx": "openmpi"}
+
+
+@dataclass(frozen=True)
+class FabricProfile:
+    """What a launcher's script sets for nodes of one VM size.
+
+    `environment` goes to every rank. `gpu_numa` gives the NUMA node of each local rank's GPU
+    and is empty where ranks and GPUs are not one to one. `mpirun` holds the arguments for
+    each kind of MPI. `infiniband` says that MPI and NCCL are to use it, `adapters` and
+    `gbps` (Gb/s, each adapter) what a node has of it.
+    """
+
+    size: VmSize
+    environment: Mapping[str, str]
+    mpirun: Mapping[str, tuple[str, ...]]
+    gpu_numa: tuple[int, ...]
+
+    @property
+    def infiniband(self) -> bool:
+        """Whether nodes talk over InfiniBand."""
+        return self.size.rdma
+
+    @property
+    def adapters(self) -> int:
+        """The number of InfiniBand adapters."""
+        return self.size.infiniband.adapters if self.size.infiniband else 0
+
+    @property
+    def gbps(self) -> int:
+        """The rate of an InfiniBand adapter, in Gb/s."""
+        return self.size.infiniband.gbps if self.size.infiniband else 0
+
+
+def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricProfile | None:
+    """The profile of the target's VM size, or None where it names none.
+
+    `sharp` asks for in-network reduction, where the fabric has it. UserError for a size that
+    the catalogue does not know.
+    """
+    if not target.vm_size:
+        return None
+    try:
+        size = vm_size(target.vm_size)
+    except UserError as error:
+        finding = error.findings[0]
+        message = f"the target `{target.name}`: {finding.message}"
+        hint = finding.hint or "leave out the target's `vm_size`: its nodes then get no settings"
+        raise UserError.of(finding.id, message, hint) from None
+    fabric = fabric_for(size)
+    kinds = ("openmpi", "hpcx")
+    count = size.gpu.count if size.gpu else 0
+    return FabricProfile(
+        size=size,
+        environment=_environment(size, fabric, sharp=sharp),
+        mpirun={kind: _mpirun(kind, size, fabric, job) for kind in kinds},
+        gpu_numa=size.gpu_numa if count and job.processes_per_node == count else (),
+    )
+
+
+def _environment(size: VmSize, fabric: Fabric, *, sharp: bool) -> dict[str, str]:
+    """The fabric's settings, fitted to whether this size of its series has InfiniBand."""
+    settings = {**fabric.environment, **(fabric.sharp if sharp else {})}
+    if size.rdma:
+        # Whatever a table says: a fabric that is there is never switched off.
+        settings.pop("NCCL_IB_DISABLE", None)
+        return settings
+    # A near size without InfiniBand shares its series' topology, but not its transports.
+    ethernet = fabrics()["ethernet"].environment
+    transports = {name for name in settings if name.startswith(("UCX_", "SHARP_"))}
+    kept = {name: value for name, value in settings.items() if name not in transports}
+    return kept if "NCCL_IB_DISABLE" in kept else {**kept, **ethernet}
+
+
+def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...]:
+    row = kind if kind in fabric.mpirun else _FALLBACK.get(kind, kind)
+    width = job.processes_per_node
+    arguments = fabric.mpirun_arguments(row, processes_per_node=width, size=size)
+    by_numa = any(argument.startswith("ppr:") and ":numa" in argument for argument in arguments)
+    if not by_numa or width % (size.numa_domains or 1) == 0:
+        return arguments
+    # Ranks that do not divide evenly among the NUMA domains would all crowd onto the first
+    # nodes: place them by node, and leave the cores to the kernel.
+    place = arguments.index("--map-by") + 1
+    by_node = (*arguments[:place], f"ppr:{width}:node", *arguments[place + 1 :])
+    return (*by_node, "--bind-to", "none")

@@ -1,0 +1,256 @@
+"""The job file: what to run, on how many nodes, with which parameters."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from fairway_core.documents import FieldError, Model
+from fairway_core.spans import Span
+from fairway_runner.jobs.params import Identifier, ParamValue, Scalar
+from fairway_runner.jobs.sweep.models import Sweep
+
+T = TypeVar("T")
+
+# Bash refuses to set the first, and gives the others values of its own or reads by them.
+_SHELL_KEEPS = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
+_SHELL_KEEPS |= {"BASHPID", "DIRSTACK", "FUNCNAME", "GROUPS", "IFS", "LINENO", "RANDOM"}
+_SHELL_KEEPS |= {"EPOCHREALTIME", "EPOCHSECONDS", "SECONDS", "SRANDOM", "_"}
+
+
+def _job_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,39}", value):
+        raise FieldError(
+            f"`{value[:60]}` is not a job's name",
+            "up to 40 small letters, digits and hyphens, the first of them a letter",
+        )
+    return value
+
+
+def _variable(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        hint = "use letters, digits and underscores"
+        raise FieldError(f"`{value[:60]}` cannot name an environment variable", hint)
+    if value in _SHELL_KEEPS:
+        raise FieldError(f"`{value}` is the shell's own", "choose another name")
+    if value.startswith("FAIRWAY_"):
+        raise FieldError(f"`{value}` is Fairway's own", "choose a name without FAIRWAY_")
+    return value
+
+
+def _program_text(value: str) -> str:
+    if not value.strip():
+        raise FieldError("the command is empty", "say what to run, for example `python train.py`")
+    return value
+
+
+def _output_pattern(value: str) -> str:
+    if value.startswith("/") or ".." in value.split("/"):
+        hint = "write it relative to the folder of outputs, for example model/**"
+        raise FieldError(f"`{value}` leaves the folder of the job's outputs", hint)
+    return value
+
+
+def _metric_pattern(value: str) -> str:
+    try:
+        groups = re.compile(value).groups
+    except re.error as error:
+        raise FieldError(f"`{value}` is not a regular expression: {error}") from None
+    if groups != 1:
+        hint = "put the number in one pair of parentheses, for example loss=([0-9.]+)"
+        raise FieldError(f"`{value}` has {groups} groups where it needs one", hint)
+    return value
+
+
+def _secret_source(value: str) -> str:
+    if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}", value):
+        hint = "write keyvault:NAME, or on `local` env:NAME, a variable of your own environment"
+        raise FieldError("this does not say where the secret is", hint)
+    return value
+
+
+def _image(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", value):
+        hint = "write it as a registry does, for example myregistry.azurecr.io/train:1"
+        raise FieldError(f"`{value[:60]}` is not a container image", hint)
+    return value
+
+
+def _mounted_path(value: str) -> str:
+    mount, colon, path = value.partition(":")
+    if not colon or not re.fullmatch(r"[a-z][a-z0-9-]*", mount) or ".." in path.split("/"):
+        hint = "write MOUNT:PATH, for example data:/imagenet/train"
+        raise FieldError(f"`{value}` is not a path on a mount", hint)
+    return value
+
+
+def _container_path(value: str) -> str:
+    name, colon, path = value.partition(":")
+    if not colon or not re.fullmatch(r"[a-z0-9](-?[a-z0-9])+", name) or ".." in path.split("/"):
+        hint = "write CONTAINER:PATH, for example datasets:words/"
+        raise FieldError(f"`{value}` is not a path in a storage container", hint)
+    return value
+
+
+JobName = Annotated[str, AfterValidator(_job_name)]
+VariableName = Annotated[str, AfterValidator(_variable)]
+ProgramText = Annotated[str, AfterValidator(_program_text)]
+MountedPath = Annotated[str, AfterValidator(_mounted_path)]
+SecretSource = Annotated[str, AfterValidator(_secret_source)]
+MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
+Image = Annotated[str, AfterValidator(_image)]
+ContainerPath = Annotated[str, AfterValidator(_container_path)]
+PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
+
+_PRIORITIES = {"low": -500, "normal": 0, "high": 500}
+
+
+class Code(Model):
+    """The files that a job needs: a folder, and what of it is left out (shell patterns)."""
+
+    path: Annotated[str, Field(min_length=1)] = "."
+    """The folder, from the job file's own."""
+    exclude: tuple[str, ...] = ()
+    """Shell patterns of what is left out."""
+
+
+class Output(Model):
+    """Files that are kept when a task has ended.
+
+    The task writes them into the directory FAIRWAY_OUTPUT_<ID>, which is `<id>/` in the
+    folder of its outputs; `pattern` chooses among them, by default all.
+    """
+
+    pattern: Annotated[str, AfterValidator(_output_pattern)] | None = None
+    """Which files, from the folder of outputs: `model/*.npz`; by default all of `<id>/`."""
+    when: Literal["always", "success", "failure"] = "success"
+    """After which end of a task they are kept."""
+
+
+class Checkpoint(Model):
+    """Where a task keeps what it resumes from, and how it is told to stop.
+
+    `directory` is absolute, relative to the job file's folder, or `MOUNT:PATH`; it outlives
+    the run, so that the next run of the same job goes on from there. Without it each run has
+    its own. A task that is to stop gets `signal`, and `grace` later it is killed.
+    """
+
+    directory: Annotated[str, Field(min_length=1)] | None = None
+    signal: Literal["TERM", "INT", "USR1", "USR2", "HUP"] = "TERM"
+    grace: Span = 10.0
+
+
+class StagedInput(Model):
+    """Blobs that are copied to the nodes before the tasks, and checked against their digests.
+
+    `scratch` is the local disk of each node, `shared` a folder that all nodes see, which `to`
+    may name. What lies there already is not copied again.
+    """
+
+    from_: Annotated[ContainerPath, Field(alias="from")]
+    """Where they are: `CONTAINER:PATH`."""
+    stage: Literal["scratch", "shared"] = "scratch"
+    """Where they go."""
+    to: MountedPath | None = None
+    """The folder for `shared`, as `MOUNT:PATH`; by default one of Fairway's own."""
+
+    @field_validator("to")
+    @classmethod
+    def _is_shared(cls, to: str | None, info: ValidationInfo) -> str | None:
+        if to is not None and info.data.get("stage") != "shared":
+            raise FieldError(
+                "only what is staged for all nodes has a folder", "add `stage: shared`"
+            )
+        return to
+
+
+class Container(Model):
+    """The image in which the tasks run, and how its container is started."""
+
+    image: Image
+    """Its name in a registry, such as myregistry.azurecr.io/train:1."""
+    shm_size: Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")] | None = None
+    """The size of /dev/shm, such as 8g."""
+    options: tuple[str, ...] = ()
+    """Further options of the container's runtime, such as --cap-add=SYS_PTRACE."""
+
+
+class Finally(Model):
+    """One task after all the others, whatever became of them; it runs on one node."""
+
+    command: ProgramText
+    """The shell command line that it runs."""
+
+
+class Job(Model):
+    """One training job, its values all known."""
+
+    name: JobName
+    """Begins the run's id."""
+    template: Annotated[str, Field(min_length=1)] = "openmpi"
+    """The launcher: a name that `fairway templates` lists, or a file."""
+    nodes: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """How many nodes the job takes, all at once."""
+    processes_per_node: Annotated[int, Field(ge=1, le=1024)] = 1
+    """How many ranks each node runs; `gpus` is one a GPU, or one a core where there are none."""
+    command: ProgramText
+    """The shell command line that each rank runs, in a copy of the job's code."""
+    params: dict[Identifier, ParamValue] = Field(default_factory=dict)
+    """Values for the job's templates, each `{{ params.NAME }}`."""
+    options: dict[str, Scalar] = Field(default_factory=dict)
+    """The template's options; `fairway templates NAME` lists them."""
+    preflight: Literal["none", "gpus", "fabric"] = "none"
+    """What every node must pass before the launcher starts."""
+    code: Code = Code()
+    """The files that the job needs."""
+    setup: ProgramText | None = None
+    """A shell command line that runs once a node, before the tasks."""
+    inputs: dict[Identifier, MountedPath | StagedInput] = Field(default_factory=dict)
+    """Directories that the job reads, each in FAIRWAY_INPUT_<ID>: on a mount, or staged."""
+    env: dict[VariableName, str] = Field(default_factory=dict)
+    """Environment variables of every rank."""
+    secrets: dict[VariableName, SecretSource] = Field(default_factory=dict)
+    """Environment variables whose values are looked up when the job starts, and never stored."""
+    container: Container | None = None
+    """The container that the tasks run in."""
+    outputs: dict[Identifier, Output] = Field(default_factory=dict)
+    """Files that are kept, each directory in FAIRWAY_OUTPUT_<ID>."""
+    checkpoint: Checkpoint = Checkpoint()
+    """Where a task keeps what it resumes from."""
+    retries: Annotated[int, Field(ge=0, le=100)] = 0
+    """Further attempts after a failure; the checkpoint directory stays the same."""
+    timeout: Span | None = None
+    """How long one attempt may take; longer ends it with exit code 124."""
+    priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
+    """Which of several waiting jobs starts first; −1000 to 1000 where words are too few."""
+    metrics: dict[Identifier, MetricPattern] = Field(default_factory=dict)
+    """Figures to find in the log, each by a regular expression."""
+    after: tuple[str, ...] = ()
+    """Runs that must have succeeded before this one starts."""
+    finally_: Finally | None = Field(default=None, alias="finally")
+    """A task after all the others."""
+    sweep: Sweep | None = None
+    """Many tasks from this one job."""
+
+    @field_validator("inputs", "outputs")
+    @classmethod
+    def _variables_differ(cls, entries: dict[str, T]) -> dict[str, T]:
+        seen: dict[str, str] = {}
+        for name in entries:
+            other = seen.setdefault(name.upper(), name)
+            if other != name:
+                message = f"`{other}` and `{name}` would both be the variable {name.upper()}"
+                raise FieldError(message, "rename one of the two", (name,))
+        return entries
+
+    @property
+    def priority_number(self) -> int:
+        """The priority from −1000 to 1000; 0 is normal."""
+        return _PRIORITIES[self.priority] if isinstance(self.priority, str) else self.priority
+
+    @property
+    def world_size(self) -> int:
+        """The number of ranks."""
+        return self.nodes * self.processes_per_node

@@ -1,0 +1,143 @@
+"""From a job file to a `Job` whose values are all known.
+
+Strings of a job file are Jinja templates over `params`, `target` and the job's own
+counts. What they substitute into `command` is quoted for the shell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.annotations import annotations_at
+from fairway_core.documents import Document, FieldError, read
+from fairway_core.findings import Finding, Location, UserError
+from fairway_core.yaml_text import unfit_character
+from fairway_runner.jobs import templates, templating
+from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.sweep.job_sweep import read_sweep
+from fairway_runner.targets.lookup import processes_per_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fairway_core.target import Target
+    from fairway_core.yaml_text import DataPath
+
+_SHELL_FIELDS = {("command",), ("setup",), ("finally", "command")}
+# What the templates draw on is itself taken as it stands.
+_LITERAL_FIELDS = {"params", "sweep"}
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A job file with what the command line set over it; `index` is its point's in a sweep."""
+
+    document: Document
+    folder: Path
+    index: int = 0
+
+    def tasks(self) -> Iterator[JobFile]:
+        """One job file a task: itself, or one for each point of its sweep, with the values of
+        that point in `params`."""
+        data = self.document.data
+        sweep = read_sweep(self) if isinstance(data, dict) and "sweep" in data else None
+        if sweep is None:
+            yield self
+            return
+        rest = {key: value for key, value in data.items() if key != "sweep"}
+        for index, params in enumerate(sweep.merged()):
+            document = replace(self.document, data={**rest, "params": params})
+            yield replace(self, document=document, index=index)
+
+    def resolve(self, target: Target) -> Job:
+        """The job for this target; UserError with the line of whatever is wrong in it."""
+        data = self.document.data
+        if not isinstance(data, dict) or not isinstance(data.get("params", {}), dict):
+            return self.document.validate(Job)
+        context = self._context(target)
+        resolved = {
+            key: value if key in _LITERAL_FIELDS else self._rendered(value, (key,), context)
+            for key, value in data.items()
+        }
+        if resolved.get("processes_per_node") == "gpus":
+            resolved["processes_per_node"] = processes_per_node(target)
+        return replace(self.document, data=resolved).validate(Job)
+
+    def template_file(self, job: Job) -> Path:
+        """The file of the job's template; UserError at the field's line where there is none."""
+        try:
+            return templates.find_template(job.template, self.folder)
+        except FieldError as error:
+            place = self.document.location(("template",))
+            finding = Finding(
+                "unknown-template", str(error), error.hint, "template", location=place
+            )
+            raise UserError([finding]) from None
+
+    def _context(self, target: Target) -> dict[str, Any]:
+        data = self.document.data
+        facts = {"name": target.name, "engine": target.engine, "vm_size": target.vm_size}
+        counts = {key: Job.model_fields[key].default for key in ("nodes", "processes_per_node")}
+        return {
+            "params": templating.Names("params", data.get("params", {})),
+            "target": templating.Names("target", facts),
+            "sweep": templating.Names("sweep", {"index": self.index}),
+            **{key: data.get(key, default) for key, default in counts.items()},
+            **{key: data[key] for key in ("name",) if key in data},
+        }
+
+    def _rendered(self, value: Any, path: DataPath, context: Mapping[str, Any]) -> Any:
+        if isinstance(value, dict):
+            return {k: self._rendered(v, (*path, k), context) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._rendered(v, (*path, i), context) for i, v in enumerate(value)]
+        if not isinstance(value, str) or not any(mark in value for mark in ("{{", "{%", "{#")):
+            return value
+        shell = path in _SHELL_FIELDS
+        environment = templating.shell_environment() if shell else templating.text_environment()
+        try:
+            text = templating.render(templating.compile_text(environment, value), context)
+            if character := unfit_character(text):
+                raise templating.TemplateFault(f"this makes the character {character}", 1)
+        except templating.TemplateFault as fault:
+            raise self._fault(fault, path) from None
+        annotations = annotations_at(Job, path)
+        return text if str in annotations or not annotations else _as_yaml(text)
+
+    def _fault(self, fault: templating.TemplateFault, path: DataPath) -> UserError:
+        start = self.document.location(path)
+        # The text of a block scalar begins in the line below its `|` or `>`.
+        block = start.text[start.column - 1 :].startswith(("|", ">"))
+        place = self._line(start, start.line + fault.line - (0 if block else 1))
+        return UserError(
+            [Finding("bad-template", str(fault), "", ".".join(map(str, path)), location=place)]
+        )
+
+    def _line(self, start: Location, line: int) -> Location:
+        lines = self.document.text.lines
+        if line == start.line or start.file != self.document.file or line > len(lines):
+            return start
+        text = lines[line - 1]
+        indent = len(text) - len(text.lstrip())
+        return Location(start.file, line, indent + 1, text, max(1, len(text.strip())))
+
+
+def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
+    """Reads a job file and sets `KEY=VALUE` overrides over it.
+
+    >>> job = load_job("examples/digits/job.yaml", ["nodes=3"])  # doctest: +SKIP
+    """
+    document = read(file).override(overrides, Job)
+    return JobFile(document, Path(file).resolve().parent)
+
+
+def _as_yaml(text: str) -> Any:
+    """A number or a truth value that a template wrote into a field that is not text."""
+    from fairway_core.yaml_text import parse_yaml
+
+    try:
+        return parse_yaml(text, "").data
+    except UserError:
+        return text

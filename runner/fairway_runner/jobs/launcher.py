@@ -1,0 +1,130 @@
+"""From a job and its template to the script that an engine runs on the main host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Finding, Location, UserError
+from fairway_core.yaml_text import unfit_character
+from fairway_runner.jobs import templating
+from fairway_runner.jobs.fabric import fabric_profile
+from fairway_runner.jobs.preflight import with_preflight
+from fairway_runner.jobs.template_errors import Refusals
+from fairway_runner.jobs.template_options import resolve_options
+from fairway_runner.jobs.templates import front_matter, template_paths, template_source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jinja2 import Template
+    from jinja2.sandbox import SandboxedEnvironment
+
+    from fairway_core.target import Target
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.jobs.params import Scalar
+    from fairway_runner.jobs.templates import FrontMatter
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A template that is ready to write the scripts of any number of jobs."""
+
+    file: Path
+    source: str
+    front_matter: FrontMatter
+    environment: SandboxedEnvironment
+    template: Template
+
+
+class Launchers:
+    """The launchers of one submission, each made ready once: a sweep may have very many tasks."""
+
+    def __init__(self) -> None:
+        self._ready: dict[str, Launcher] = {}
+
+    def of(self, job_file: JobFile, job: Job) -> Launcher:
+        """The job's launcher; UserError where there is no such template or it does not parse."""
+        if job.template not in self._ready:
+            self._ready[job.template] = _made_ready(job_file, job)
+        return self._ready[job.template]
+
+    def needs(self) -> list[str]:
+        """The programs that must be on the main host's PATH for the launchers so far."""
+        return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
+
+    def render(self, job_file: JobFile, job: Job, target: Target) -> str:
+        """The launcher's script, ready to run; UserError at the template's line where it fails."""
+        launcher = self.of(job_file, job)
+        declared = launcher.front_matter.options
+        options = resolve_options(job.options, declared, job.template, job_file.document)
+        refuse = Refusals(job_file.document)
+        context = {**_context(job, target, options), "refuse": refuse}
+        try:
+            script = templating.render(launcher.template, context)
+            if job.preflight != "none":
+                script = with_preflight(script, launcher.environment, context)
+        except templating.TemplateFault as fault:
+            raise _located(fault, launcher.file, launcher.source) from None
+        refuse.raise_if_any()
+        if character := unfit_character(script):
+            message = f"{launcher.file}: the script that it makes holds the character {character}"
+            raise UserError.of("bad-template", message)
+        return script
+
+
+def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
+    """The script of one job; see `Launchers.render`."""
+    return Launchers().render(job_file, job, target)
+
+
+def _made_ready(job_file: JobFile, job: Job) -> Launcher:
+    file = job_file.template_file(job)
+    source = template_source(file)
+    front = front_matter(file, source)
+    folders = (file.parent, *template_paths(job_file.folder))
+    environment = templating.shell_environment(folders)
+    try:
+        template = templating.compile_text(environment, source)
+    except templating.TemplateFault as fault:
+        raise _located(fault, file, source) from None
+    return Launcher(file, source, front, environment, template)
+
+
+def render_setup(job: Job) -> str:
+    """The script that runs once a node before the tasks."""
+    folders = template_paths(Path.cwd())
+    environment = templating.shell_environment(folders)
+    template = environment.get_template("_setup.sh.j2")
+    return templating.render(template, {"setup": job.setup, "env": job.env})
+
+
+def _context(job: Job, target: Target, options: Mapping[str, Scalar]) -> dict[str, object]:
+    return {
+        "fabric": fabric_profile(target, job, sharp=options.get("sharp") is True),
+        "options": templating.Names("options", options),
+        "job": job,
+        "name": job.name,
+        "command": job.command,
+        "env": job.env,
+        "params": templating.Names("params", job.params),
+        "nodes": job.nodes,
+        "processes_per_node": job.processes_per_node,
+        "target": target,
+    }
+
+
+def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserError:
+    name = fault.file or str(file)
+    if name != str(file):
+        try:
+            source = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            source = ""
+    lines = source.splitlines()
+    text = lines[fault.line - 1] if 0 < fault.line <= len(lines) else ""
+    column = len(text) - len(text.lstrip()) + 1
+    place = Location(name, fault.line, column, text, max(1, len(text.strip())))
+    return UserError([Finding("bad-template", str(fault), location=place)])

@@ -1,0 +1,128 @@
+"""Where the paths of a job lie on a target: `data:/imagenet` below the mount `data`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NoReturn
+
+from fairway_core.findings import Finding, UserError
+from fairway_core.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
+
+    from fairway_core.target import Target
+    from fairway_core.yaml_text import DataPath
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job_file import JobFile
+
+
+def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, str]:
+    """FAIRWAY_INPUT_<ID> for each input that is there; UserError at its line where one cannot
+    be read. On `local` a staged input is too: its container is a folder of this machine."""
+    found = {}
+    for name, source in job.inputs.items():
+        place: DataPath = ("inputs", name)
+        if not isinstance(source, str):
+            if target.engine != "local":
+                continue
+            place, source = (*place, "from"), source.from_
+        path = _below_mount(job_file, place, source, target)
+        if target.engine == "local" and not path.exists():
+            _fail(job_file, place, f"`{source}` is {path}, and that does not exist")
+        found[f"FAIRWAY_INPUT_{name.upper()}"] = str(path)
+    return found
+
+
+def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[dict[str, str]]:
+    """What is copied from storage before the tasks: `name`, `container`, `path`, `stage` each,
+    and `to` where it says the folder.
+
+    UserError at its line where the target has no such container; empty on `local`.
+    """
+    staged: list[dict[str, str]] = []
+    if target.engine == "local":
+        return staged
+    known = target.storage.containers if target.storage else ()
+    for name, source in job.inputs.items():
+        if isinstance(source, str):
+            continue
+        container, _, path = source.from_.partition(":")
+        if container not in known:
+            message = f"the target `{target.name}` has no storage container `{container}`"
+            hint = did_you_mean(container, known) if known else "it has no storage account"
+            _fail(job_file, ("inputs", name, "from"), message, hint)
+        entry = {"name": name, "container": container, "path": path.lstrip("/")}
+        if source.to is not None:
+            folder = _below_mount(job_file, ("inputs", name, "to"), source.to, target)
+            entry["to"] = str(folder)
+        staged.append({**entry, "stage": source.stage})
+    return staged
+
+
+def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | None:
+    """The directory of the job's checkpoints, or None where each run has its own.
+
+    Elsewhere than on this machine one that is relative lies in the engine's shared folder.
+    """
+    directory = job.checkpoint.directory
+    if directory is None:
+        return None
+    place: DataPath = ("checkpoint", "directory")
+    path: PurePath
+    if re.match(r"[a-z][a-z0-9-]*:", directory):
+        path = _below_mount(job_file, place, directory, target)
+    elif target.engine == "local":
+        path = job_file.folder / directory
+    else:
+        path = _below_shared(job_file, place, directory)
+    if target.engine == "local":
+        _require_possible(job_file, place, Path(path))
+    return str(path)
+
+
+def _below_shared(job_file: JobFile, place: DataPath, directory: str) -> PurePosixPath:
+    path = PurePosixPath(directory)
+    if path.is_absolute() or ".." in path.parts:
+        message = f"`{directory}` is a folder of this machine"
+        _fail(job_file, place, message, "write MOUNT:PATH, or a path below the job's folder")
+    return path
+
+
+def _below_mount(job_file: JobFile, place: DataPath, source: str, target: Target) -> Path:
+    mount, _, path = source.partition(":")
+    if mount not in target.mounts:
+        storage = target.storage
+        if storage and mount in storage.containers and place[0] == "inputs":
+            message = f"`{mount}` is a storage container, whose blobs are staged first"
+            hint = f'write {{from: "{source}", stage: scratch}}'
+            _fail(job_file, place, message, hint)
+        hints = [did_you_mean(mount, target.mounts)] if target.mounts else []
+        if target.engine == "local":
+            hints.append(_LOCAL_MOUNT.format(mount=mount))
+        message = f"the target `{target.name}` has no mount `{mount}`"
+        _fail(job_file, place, message, "\n".join(each for each in hints if each))
+    return Path(target.mounts[mount], path.lstrip("/"))
+
+
+_LOCAL_MOUNT = """say in fairway.yaml where it is on this machine:
+  targets:
+    - {{name: local, mounts: {{{mount}: /path/to/it}}}}"""
+
+
+def _require_possible(job_file: JobFile, place: DataPath, path: Path) -> None:
+    try:
+        exists = next(each for each in (path, *path.parents) if each.exists())
+        fault = "" if exists.is_dir() else f"{exists} is not a directory"
+    except OSError as error:
+        fault = str(error.strerror)
+    if fault:
+        dotted = ".".join(str(step) for step in place)
+        _fail(job_file, place, f"`{dotted}`: no directory can be made there: {fault}")
+
+
+def _fail(job_file: JobFile, place: DataPath, message: str, hint: str = "") -> NoReturn:
+    location = job_file.document.location(place)
+    dotted = ".".join(str(step) for step in place)
+    raise UserError([Finding("bad-value", message, hint, dotted, location=location)])

@@ -1,0 +1,65 @@
+"""From a sweep's section to its points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.documents import FieldError
+from fairway_runner.jobs.sweep.axes import MOST_POINTS
+from fairway_runner.jobs.sweep.generators import generate
+from fairway_runner.jobs.sweep.models import too_many
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fairway_runner.jobs.params import ParamValue
+    from fairway_runner.jobs.sweep.models import Sweep
+
+
+def points(section: Sweep, folder: Path) -> Iterator[dict[str, ParamValue]]:
+    """The values of each task's parameters, in order, made when they are asked for.
+
+    `folder` is where relative files and modules are looked for. Raises FieldError, its
+    path below the section, where a generator has no points or the sweep has more than
+    100,000; UserError where the user's own function fails.
+    """
+    total = 0
+    for path, generator in section.generators():
+        before = total
+        try:
+            for point in generate(generator, folder):
+                total += 1
+                if total > MOST_POINTS:
+                    break
+                yield point
+        except FieldError as error:
+            raise FieldError(str(error), error.hint, (*path, *error.path)) from None
+        if total > MOST_POINTS:
+            raise too_many(None, path)
+        if total == before:
+            message = f"`{generator.value}` yields no point"
+            raise FieldError(message, "a sweep needs at least one", path)
+
+
+def count(section: Sweep, folder: Path) -> int | None:
+    """The number of points, without making them; None where a function has to be run.
+
+    Looks for files. Raises FieldError as `points` does.
+    """
+    total = 0
+    for path, generator in section.generators():
+        if generator.key == "python":
+            return None
+        number = generator.count
+        if number is None:
+            from fairway_runner.jobs.sweep.files import matching_files
+
+            try:
+                number = len(matching_files(generator.value, folder))
+            except FieldError as error:
+                raise FieldError(str(error), error.hint, path) from None
+        total += number
+        if total > MOST_POINTS:
+            raise too_many(total, path)
+    return total

@@ -1,0 +1,246 @@
+"""Points from the user's own code: `python: module:function`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import linecache
+import math
+import numbers
+import sys
+from importlib.machinery import PathFinder
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+from fairway_core.documents import FieldError
+from fairway_core.findings import Finding, Location, UserError
+from fairway_core.spelling import did_you_mean
+from fairway_core.yaml_text import unfit_character
+from fairway_runner.jobs.params import is_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from fairway_runner.jobs.params import ParamValue
+
+
+def function_points(reference: str, folder: Path) -> Iterator[dict[str, ParamValue]]:
+    """The mappings that the function yields or returns, one at a time.
+
+    The module is looked for in `folder`, which stands first in `sys.path` while the
+    user's code runs and is gone afterwards, as is the module. What it prints goes to
+    standard error. Raises UserError at the line of the user's code where that fails or
+    yields anything but a mapping of names to values; FieldError where there is no such
+    function.
+    """
+    loaded = set(sys.modules)
+    code = _UserCode(reference, folder.resolve())
+    try:
+        yield from code.points()
+    finally:
+        code.forget(loaded)
+
+
+class _UserCode:
+    """One function in a folder, and the state of Python's imports while it runs."""
+
+    def __init__(self, reference: str, folder: Path) -> None:
+        self._reference = reference
+        self._module, _, self._name = reference.partition(":")
+        self._folder = folder
+        self._path = [str(folder), *sys.path]
+
+    def points(self) -> Iterator[dict[str, ParamValue]]:
+        function = self._function()
+        result = self._run(function, function)
+        if isinstance(result, dict | str) or not hasattr(type(result), "__iter__"):
+            if inspect.iscoroutine(result):
+                result.close()  # it would warn that nobody awaited it
+            message = f"returns {_kind(result)}: expected one mapping after another"
+            raise self._fault(message, _line_of(function), "write `yield {…}` for each point")
+        iterator = self._run(function, iter, result)
+        try:
+            yield from self._checked(function, iterator)
+        finally:
+            self._close(iterator)
+
+    def forget(self, loaded: set[str]) -> None:
+        """Takes the folder's modules out of Python again, so that no other job gets them."""
+        for name in [name for name in sys.modules if name not in loaded]:
+            module: object = sys.modules[name]
+            if isinstance(module, ModuleType) and self._is_here(module):
+                del sys.modules[name]
+
+    def _checked(
+        self, function: Callable[..., Any], iterator: Iterator[Any]
+    ) -> Iterator[dict[str, ParamValue]]:
+        end = object()
+        number = 0
+        while (value := self._run(function, next, iterator, end)) is not end:
+            number += 1
+            try:
+                yield _point(value)
+            except _Unfit as unfit:
+                place = _line_of_yield(iterator) or _line_of(function)
+                hint = "a point is a mapping such as {'lr': 0.1}"
+                raise self._fault(f"point {number}: {unfit}", place, hint) from None
+
+    def _function(self) -> Callable[..., Any]:
+        importlib.invalidate_caches()
+        top = self._module.partition(".")[0]
+        if PathFinder.find_spec(top, [str(self._folder)]) is None:
+            known = [path.stem for path in self._folder.glob("*.py")]
+            message = f"there is no module `{top}` in {self._folder}"
+            raise FieldError(message, did_you_mean(top, known))
+        module = self._run(None, importlib.import_module, self._module)
+        if not self._is_here(module):
+            message = f"`{self._module}` is the name of another module, which Python has loaded"
+            raise FieldError(message, "rename the file in the job's folder")
+        function = vars(module).get(self._name)
+        if not callable(function):
+            known = [name for name, value in vars(module).items() if inspect.isfunction(value)]
+            message = f"`{self._module}` has no function `{self._name}`"
+            raise FieldError(message, did_you_mean(self._name, known))
+        return cast("Callable[..., Any]", function)
+
+    def _run(
+        self, function: Callable[..., Any] | None, call: Callable[..., Any], *arguments: Any
+    ) -> Any:
+        """Calls into the user's code; whatever comes out of it is the user's to hint."""
+        try:
+            with self._imports():
+                return call(*arguments)
+        except (Exception, SystemExit) as error:  # noqa: BLE001
+            if isinstance(error, ModuleNotFoundError) and self._is_own(error.name):
+                message = f"there is no module `{error.name}` in {self._folder}"
+                raise FieldError(message) from None
+            place = self._place(error) or (_line_of(function) if function else None)
+            raise self._fault(_said(error), place) from None
+
+    def _close(self, iterator: Iterator[Any]) -> None:
+        """Ends a generator that was not read to its end; it has nothing more to say."""
+        if inspect.isgenerator(iterator):
+            with self._imports(), contextlib.suppress(Exception, SystemExit):
+                iterator.close()
+
+    @contextlib.contextmanager
+    def _imports(self) -> Iterator[None]:
+        path, quiet = sys.path[:], sys.dont_write_bytecode
+        sys.path[:] = self._path
+        # The job's folder is left as it is.
+        sys.dont_write_bytecode = True
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                yield
+        finally:
+            # What the user's code added to the path is there when it goes on.
+            self._path = sys.path[:]
+            sys.path[:] = path
+            sys.dont_write_bytecode = quiet
+
+    def _is_own(self, module: str | None) -> bool:
+        return module is not None and f"{self._module}.".startswith(f"{module}.")
+
+    def _is_here(self, module: ModuleType) -> bool:
+        """Whether the module is a file or a package directly in the folder."""
+        origins = [vars(module).get("__file__"), *vars(module).get("__path__", ())]
+        stem = str(self._folder.joinpath(*module.__name__.split(".")))
+        endings = (f"{stem}.", f"{stem}/")
+        return any(origin == stem or str(origin).startswith(endings) for origin in origins)
+
+    def _place(self, error: BaseException) -> tuple[str, int] | None:
+        """The innermost line of the folder's own code that the error went through."""
+        here = f"{self._folder}/"
+        if isinstance(error, SyntaxError) and (error.filename or "").startswith(here):
+            return str(error.filename), error.lineno or 1
+        place = None
+        step: TracebackType | None = error.__traceback__
+        while step is not None:
+            file = step.tb_frame.f_code.co_filename
+            if file.startswith(here):
+                place = file, step.tb_lineno
+            step = step.tb_next
+        # Python wraps a StopIteration that leaves a generator in an error without a line.
+        return place or (self._place(error.__cause__) if error.__cause__ else None)
+
+    def _fault(self, message: str, place: tuple[str, int] | None, hint: str = "") -> UserError:
+        location = None
+        if place is not None:
+            file, line = place
+            linecache.checkcache(file)
+            text = linecache.getline(file, line).rstrip("\r\n")
+            indent = len(text) - len(text.lstrip())
+            location = Location(file, line, indent + 1, text, max(1, len(text.strip())))
+        message = f"`{self._reference}`: {message}"
+        return UserError([Finding("sweep-function", message, hint, location=location)])
+
+
+class _Unfit(Exception):
+    """Why a value cannot be a point, in words."""
+
+
+def _point(value: Any) -> dict[str, ParamValue]:
+    if not isinstance(value, dict):
+        raise _Unfit(f"expected a mapping, found {_kind(value)}")
+    point: dict[str, ParamValue] = {}
+    for name, item in value.items():
+        if not isinstance(name, str) or not is_identifier(name):
+            raise _Unfit(f"{name!a:.60} cannot name a parameter")
+        try:
+            if isinstance(item, list | tuple):
+                point[str.__str__(name)] = [_scalar(each) for each in item]
+            else:
+                point[str.__str__(name)] = _scalar(item)
+        except _Unfit as unfit:
+            raise _Unfit(f"`{name}` is {unfit}") from None
+    return point
+
+
+def _scalar(value: Any) -> str | int | float | bool:
+    """The value as a plain one; numbers may be of any kind that Python knows as such."""
+    match value:
+        case bool():
+            return value
+        case str():
+            if character := unfit_character(value):
+                raise _Unfit(f"text with the character {character}")
+            return str.__str__(value)
+        case numbers.Integral():
+            number = int(value)
+            if number.bit_length() > 1024:
+                raise _Unfit("a whole number above 2^1024")
+            return number
+        case numbers.Real():
+            try:
+                real = float(value)
+            except OverflowError:
+                real = math.inf
+            if not math.isfinite(real):
+                raise _Unfit(f"{real}, which is not a finite number")
+            return real
+    raise _Unfit(f"{_kind(value)}: expected text, a number, true or false, or a list of them")
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _line_of(function: Callable[..., Any]) -> tuple[str, int] | None:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else None
+
+
+def _line_of_yield(iterator: Iterator[Any]) -> tuple[str, int] | None:
+    frame = getattr(iterator, "gi_frame", None)
+    return (frame.f_code.co_filename, frame.f_lineno) if frame else None
+
+
+def _said(error: BaseException) -> str:
+    try:
+        text = " ".join(str(error).split())[:300]
+    except Exception:  # noqa: BLE001 - an exception's own __str__ is the user's code, too
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name

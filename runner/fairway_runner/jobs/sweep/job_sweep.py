@@ -1,0 +1,96 @@
+"""The sweep of a job file, with its faults shown at the file's lines."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fairway_core.documents import Document, FieldError
+from fairway_core.findings import Finding, UserError
+from fairway_core.spelling import nearest
+from fairway_runner.jobs.params import Identifier, ParamValue
+from fairway_runner.jobs.sweep.expansion import count, points
+from fairway_runner.jobs.sweep.models import Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fairway_runner.jobs.job_file import JobFile
+
+_EXAMPLE = """add for example
+sweep:
+  points:
+    - grid: {lr: [0.1, 0.01]}"""
+
+
+class _Swept(BaseModel):
+    """What a sweep needs of a job file, whose other fields may wait for a point's values."""
+
+    model_config = ConfigDict(frozen=True)
+
+    params: dict[Identifier, ParamValue] = Field(default_factory=dict)
+    sweep: Sweep | None = None
+
+
+@dataclass(frozen=True)
+class JobSweep:
+    """A job file's sweep. All that is wrong with it is raised as UserError."""
+
+    section: Sweep
+    params: dict[str, ParamValue]
+    folder: Path
+    document: Document
+
+    def points(self) -> Iterator[dict[str, ParamValue]]:
+        """The values that each task sets over the job's parameters, made one at a time."""
+        with self._at_lines():
+            yield from points(self.section, self.folder)
+
+    def count(self) -> int | None:
+        """The number of points; None where a function has to be run to know it."""
+        with self._at_lines():
+            return count(self.section, self.folder)
+
+    def merged(self) -> Iterator[dict[str, ParamValue]]:
+        """All parameters of each task: the point's values over the job's own."""
+        for point in self.points():
+            yield {**self.params, **point}
+
+    @contextmanager
+    def _at_lines(self) -> Iterator[None]:
+        try:
+            yield
+        except FieldError as error:
+            path = ("sweep", *error.path)
+            dotted = ".".join(map(str, path))
+            place = self.document.location(path)
+            message = f"`{dotted}`: {error}"
+            finding = Finding("bad-sweep", message, error.hint, dotted, location=place)
+            raise UserError([finding]) from None
+
+
+def read_sweep(job_file: JobFile) -> JobSweep | None:
+    """The job file's sweep, or None where it has none; UserError at the faults of its section.
+
+    The job's other fields are not looked at: they may need the values of a point.
+    """
+    document = job_file.document
+    found = document.validate(_Swept)
+    if found.sweep is None:
+        return None
+    return JobSweep(found.sweep, found.params, job_file.folder, document)
+
+
+def require_sweep(job_file: JobFile) -> JobSweep:
+    """The job file's sweep; UserError where it has none."""
+    sweep = read_sweep(job_file)
+    if sweep is None:
+        document = job_file.document
+        near = None if "sweep" in document.data else nearest("sweep", document.data)
+        hint = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE
+        raise UserError.of("no-sweep", f"{document.file}: the job has no sweep", hint)
+    return sweep

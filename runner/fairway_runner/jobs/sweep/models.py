@@ -1,0 +1,244 @@
+"""The `sweep:` section of a job file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from fairway_core.documents import FieldError, Model
+from fairway_runner.jobs.params import Identifier, Scalar
+from fairway_runner.jobs.sweep.axes import MOST_POINTS, Axis, Range, ScalarAxis, length_of
+from fairway_runner.jobs.sweep.distributions import Distribution
+from fairway_runner.jobs.sweep.one_key import Called, OneKey
+from fairway_runner.jobs.sweep.references import (  # pydantic reads them
+    FilePattern,  # noqa: TC001
+    FunctionReference,  # noqa: TC001
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_core.yaml_text import DataPath
+
+# Beyond this a count is only called large: nobody reads its digits.
+_COUNTABLE = 10**15
+
+
+def _named(axes: dict[str, Any]) -> dict[str, Any]:
+    if not axes:
+        raise FieldError("it names no parameter", "for example {lr: [0.1, 0.01]}")
+    return axes
+
+
+def _equally_long(axes: dict[str, Any]) -> dict[str, Any]:
+    first, length = next(((name, length_of(axis)) for name, axis in axes.items()), ("", 0))
+    for name, axis in axes.items():
+        if length_of(axis) != length:
+            message = f"`{first}` has {length} values and `{name}` has {length_of(axis)}"
+            hint = "zip takes one value of each at a time; grid takes each with each"
+            raise FieldError(message, hint, (name,))
+    return axes
+
+
+class _OneList(Model):
+    """A parameter, whatever its name, and the values that its lists are made of."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[Identifier, ScalarAxis]
+
+    length: Annotated[int, Field(ge=1, le=1000)]
+    """How many values each pick has."""
+
+    @model_validator(mode="after")
+    def _has_one_parameter(self) -> _OneList:
+        names = list(self.__pydantic_extra__)
+        if not names:
+            hint = "for example {pair: [a, b, c], length: 2}"
+            raise FieldError("it names no parameter", hint)
+        if len(names) > 1:
+            message = f"it names two parameters, `{names[0]}` and `{names[1]}`"
+            raise FieldError(message, "keep one of them", (names[1],))
+        return self
+
+    @property
+    def parameter(self) -> tuple[str, list[Scalar] | Range]:
+        """The parameter's name and values."""
+        return next(iter(self.__pydantic_extra__.items()))
+
+    def _require_enough(self, hint: str) -> None:
+        name, axis = self.parameter
+        if self.length > length_of(axis):
+            message = f"`length` is {self.length}, but `{name}` has {length_of(axis)} values"
+            raise FieldError(message, hint, ("length",))
+
+
+class Combinations(_OneList):
+    """Every way to pick `length` of the values without regard to order, each pick a list.
+
+    With `replacement` a value may be picked again. The order is that of `itertools`.
+    """
+
+    replacement: bool = False
+
+    @model_validator(mode="after")
+    def _is_long_enough(self) -> Combinations:
+        if not self.replacement:
+            self._require_enough("use a smaller length, or add `replacement: true`")
+        return self
+
+    @property
+    def count(self) -> int:
+        """The number of points."""
+        values = length_of(self.parameter[1])
+        return math.comb(values + self.length - 1 if self.replacement else values, self.length)
+
+
+class Permutations(_OneList):
+    """Every way to pick `length` of the values in an order, each pick a list."""
+
+    @model_validator(mode="after")
+    def _is_long_enough(self) -> Permutations:
+        self._require_enough("use a smaller length")
+        return self
+
+    @property
+    def count(self) -> int:
+        """The number of points."""
+        return math.perm(length_of(self.parameter[1]), self.length)
+
+
+_Drawn = Annotated[Distribution, Called("a distribution such as {uniform: [0, 1]}")]
+
+
+class Random(Model):
+    """`count` points with random values; every other key is a parameter with a distribution.
+
+    The same seed gives the same points on every machine. Each parameter draws from a
+    stream of its own, seeded by `seed` and its name: another parameter beside it or a
+    larger `count` changes none of its values.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[Identifier, _Drawn]
+
+    count: Annotated[int, Field(ge=1)]
+    seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
+
+    @model_validator(mode="after")
+    def _has_parameters(self) -> Random:
+        if not self.parameters:
+            raise FieldError("it names no parameter", "for example lr: {loguniform: [0.001, 0.1]}")
+        return self
+
+    @property
+    def parameters(self) -> dict[str, Distribution]:
+        """The distribution of each parameter."""
+        return self.__pydantic_extra__
+
+
+_Axes = Annotated[dict[Identifier, Axis], AfterValidator(_named)]
+_EqualAxes = Annotated[_Axes, AfterValidator(_equally_long)]
+
+
+class Generator(OneKey):
+    """One source of points, named by its only key.
+
+    grid          each value of each parameter with each of the others, the last key fastest
+    zip           the first values together, the second values together, …
+    combinations  picks from one list of values; the parameter is a list
+    permutations  the same, where order counts
+    random        values drawn from distributions
+    repeat        so many points without values of their own
+    files         a point a file: the parameters `file`, `name` and `stem`
+    python        the mappings that a function of a module in the job's folder yields
+    """
+
+    noun: ClassVar[str] = "a generator"
+
+    grid: _Axes | None = None
+    zip: _EqualAxes | None = None
+    combinations: Combinations | None = None
+    permutations: Permutations | None = None
+    random: Random | None = None
+    repeat: Annotated[int, Field(ge=1)] | None = None
+    files: FilePattern | None = None
+    python: FunctionReference | None = None
+
+    @property
+    def count(self) -> int | None:
+        """The number of points; None where only a look at files or a function can tell."""
+        match self.key:
+            case "grid":
+                return math.prod(map(length_of, self.value.values()))
+            case "zip":
+                return length_of(next(iter(self.value.values())))
+            case "repeat":
+                return int(self.value)
+            case "files" | "python":
+                return None
+        return int(self.value.count)
+
+
+def _shape(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "as a list"
+    return "as one" if isinstance(value, Mapping | Generator) else None
+
+
+def _filled(generators: list[Generator]) -> list[Generator]:
+    if not generators:
+        raise FieldError("the list is empty", "for example - grid: {lr: [0.1, 0.01]}")
+    return generators
+
+
+_Listed = Annotated[Generator, Called("a generator such as {repeat: 5}")]
+_Generators = Annotated[list[_Listed], AfterValidator(_filled)]
+
+
+class Sweep(Model):
+    """Many tasks from one job: a point of the sweep is a task's values of `params`.
+
+    A point's values stand over the job's own. Generators in a list are joined one after
+    the other. `max_parallel` is the number of tasks that run at a time.
+    """
+
+    max_parallel: Annotated[int, Field(ge=1)] | None = None
+    points: Annotated[
+        Annotated[_Generators, Tag("as a list")] | Annotated[Generator, Tag("as one")],
+        Discriminator(
+            _shape,
+            custom_error_type="points",
+            custom_error_message="a list of generators such as {repeat: 5}",
+        ),
+    ]
+    """A generator of points, or a list of them."""
+
+    @model_validator(mode="after")
+    def _is_not_too_large(self) -> Sweep:
+        total = 0
+        for path, generator in self.generators():
+            total += generator.count or 0
+            if total > MOST_POINTS:
+                raise too_many(total, path)
+        return self
+
+    def generators(self) -> Iterator[tuple[DataPath, Generator]]:
+        """The generators, each with the path of its value below the section."""
+        if isinstance(self.points, Generator):
+            yield ("points", self.points.key), self.points
+            return
+        for index, generator in enumerate(self.points):
+            yield ("points", index, generator.key), generator
+
+
+def too_many(count: int | None, path: DataPath) -> FieldError:
+    """The error of a sweep with that many points up to the generator at `path`; None is more
+    than anybody counted."""
+    shown = f"more than {MOST_POINTS:,}"
+    if count is not None:
+        shown = f"{count:,}" if count <= _COUNTABLE else "more than 10^15"
+    message = f"the sweep comes to {shown} points: at most {MOST_POINTS:,} are allowed"
+    return FieldError(message, "use fewer values, or split the sweep", path)

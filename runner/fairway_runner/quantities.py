@@ -1,0 +1,43 @@
+"""Numbers, sizes and durations as people read them."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float | None) -> str:
+    """A metric's value, to six significant digits.
+
+    >>> number(0.97777777), number(183211.0), number(None)
+    ('0.977778', '183211', '')
+    """
+    return "" if value is None else f"{value:.6g}"
+
+
+def size(count: int) -> str:
+    """Bytes as people say them.
+
+    >>> size(999), size(123456), size(5 * 2**30)
+    ('999 B', '120.6 KiB', '5.0 GiB')
+    """
+    if count < 1024:
+        return f"{count} B"
+    units = ("KiB", "MiB", "GiB", "TiB")
+    power = min(int(math.log(count, 1024)), len(units))
+    return f"{count / 1024**power:.1f} {units[power - 1]}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them.
+
+    >>> duration(3.21), duration(75), duration(7384), duration(None)
+    ('3.2s', '1m15s', '2h03m', '')
+    """
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    return f"{minutes // 60}h{minutes % 60:02d}m"

@@ -1,0 +1,1 @@
+"""Runs: their folders, and what is read, copied and reported of them."""

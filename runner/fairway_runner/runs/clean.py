@@ -1,0 +1,131 @@
+"""Removes runs that have ended, and the code that no run is left to use."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.runs.refresh import refresh_all
+from fairway_runner.runs.store import FINAL_STATES
+from fairway_runner.submit import snapshot as code
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from fairway_runner.runs.store import Run, RunStore
+
+DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What was removed; the size is that of the files in bytes."""
+
+    runs: tuple[str, ...]
+    snapshots: int
+    size: int
+
+
+def removable(
+    store: RunStore,
+    names: Sequence[str] = (),
+    older_than: float | None = None,
+    states: Collection[str] = (),
+) -> list[Run]:
+    """The runs that have ended and that everything given holds for; without names, of all.
+
+    `older_than` is in seconds since their end. UserError for a named run that has not ended.
+    """
+    runs = [store.find(name) for name in names] if names else list(store.unsorted())
+    now = time.time()
+    chosen = []
+    refresh_all(runs)
+    for run in {run.id: run for run in runs}.values():
+        state, ended = _end_of(run)
+        if state not in FINAL_STATES and state != DAMAGED:
+            if names:
+                hint = f"end it first: fairway cancel {run.id}"
+                raise UserError.of("running-run", f"{run.id} has not ended: {state}", hint)
+            continue
+        if (not states or state in states) and (older_than is None or now - ended >= older_than):
+            chosen.append(run)
+    return sorted(chosen, key=lambda run: run.id)
+
+
+def _end_of(run: Run) -> tuple[str, float]:
+    """The run's state, and when it ended or was last written to."""
+    try:
+        status = run.status
+        return status["state"], float(status.get("ended") or run.record.created)
+    except (UserError, OSError, KeyError):
+        return DAMAGED, run.folder.stat().st_mtime
+
+
+def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
+    """Removes the runs' folders, and then the snapshots of code that no run uses.
+
+    A run that was started again meanwhile is left alone.
+    """
+    removed, size = [], 0
+    for run in runs:
+        try:
+            lock = run.take_lock()
+        except FileNotFoundError:
+            lock = None
+        except UserError:
+            continue
+        try:
+            if run.record.engine != "local":
+                run.engine.remove(run)
+            size += _size(run.folder)
+            # Out of sight at once, so that nobody finds a run with half of its files.
+            gone = run.folder.with_name(f".{run.id}.removed")
+            run.folder.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+        except OSError as error:
+            message = f"{run.folder} cannot be removed: {error.strerror}"
+            raise UserError.of("not-removed", message) from None
+        finally:
+            if lock is not None:
+                os.close(lock)
+        removed.append(run.id)
+    snapshots, more = _remove_snapshots(store)
+    return Removed(tuple(removed), snapshots, size + more)
+
+
+def _remove_snapshots(store: RunStore) -> tuple[int, int]:
+    folder = store.base / "code"
+    if not folder.is_dir():
+        return 0, 0
+    count = size = 0
+    with code.in_use(folder, alone=True):
+        used = {_snapshot_of(run, folder) for run in store.unsorted()}
+        for snapshot in folder.iterdir():
+            if snapshot.is_dir() and snapshot not in used:
+                size += _size(snapshot)
+                shutil.rmtree(snapshot, ignore_errors=True)
+                count += 1
+    return count, size
+
+
+def _snapshot_of(run: Run, folder: Path) -> Path | None:
+    with suppress(OSError, ValueError, KeyError):
+        facts = json.loads((run.folder / "provenance.json").read_text(encoding="utf-8"))
+        return code.stored(facts["code"], folder)
+    return None
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with suppress(OSError):
+                total += os.lstat(Path(parent, name)).st_size
+    return total

@@ -1,0 +1,85 @@
+"""What is said of a run, as plain data: the same for `--json` and for tables."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fairway_runner.runs.results import TaskResult
+    from fairway_runner.runs.store import Run
+
+
+def run_facts(run: Run, status: dict[str, Any] | None = None) -> dict[str, Any]:
+    """One run: ids, state and why, counts of its tasks by state, times in ISO 8601, seconds.
+
+    Its recorded `status` may be given.
+    """
+    record, status = run.record, status or run.status
+    return {
+        "run_id": run.id,
+        "name": record.name,
+        "target": record.target,
+        "state": status["state"],
+        "reason": status.get("reason"),
+        "tasks": record.tasks,
+        "task_states": status.get("tasks", {}),
+        "created": iso(record.created),
+        "started": iso(status.get("started")),
+        "ended": iso(status.get("ended")),
+        "seconds": _seconds(status["state"], status.get("started"), status.get("ended")),
+    }
+
+
+def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
+    """Tasks: parameters, state, exit code, times, last metrics, and where the log is."""
+    return [
+        {
+            "task": task.index,
+            "last": task.is_last,
+            "params": task.params,
+            "nodes": task.nodes,
+            "processes_per_node": task.processes_per_node,
+            "state": task.state,
+            "exit_code": task.exit_code,
+            "node": task.node,
+            "reason": task.reason,
+            "timed_out": task.timed_out,
+            "attempts": task.attempts,
+            "started": iso(task.started),
+            "ended": iso(task.ended),
+            "seconds": _seconds(task.state, task.started, task.ended),
+            "metrics": task.metrics,
+            "log": str(task.run.log(task.index)),
+        }
+        for task in tasks
+    ]
+
+
+def setup_facts(run: Run, run_state: str) -> dict[str, Any] | None:
+    """The job's setup: its state, exit code and log; None where the job has none."""
+    status = run.setup_status(run_state)
+    if status is None:
+        return None
+    return {
+        "state": status["state"],
+        "exit_code": status.get("exit_code"),
+        "seconds": _seconds(status["state"], status.get("started"), status.get("ended")),
+        "log": str(run.folder / "setup" / "log.txt"),
+    }
+
+
+def iso(moment: float | None) -> str | None:
+    """Seconds since 1970 in ISO 8601, to the second and in UTC."""
+    if moment is None:
+        return None
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _seconds(state: str, started: float | None, ended: float | None) -> float | None:
+    if started is None or (ended is None and state != "running"):
+        return None
+    return round(float(ended or time.time()) - float(started), 3)

@@ -1,0 +1,126 @@
+"""Copies what a run has kept to where a person wants it: outputs and logs."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.engine import nobody
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_runner.engines.engine import Arrived
+    from fairway_runner.runs.store import Run
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What was copied to a folder: paths in it, their size in bytes, and what was there."""
+
+    folder: Path
+    files: tuple[str, ...]
+    size: int
+    unchanged: int
+
+
+def fetch(
+    run: Run,
+    folder: Path,
+    task: int | None = None,
+    *,
+    force: bool = False,
+    arrived: Arrived = nobody,
+) -> Fetched:
+    """Copies the outputs and logs of all tasks, or of one, to `<folder>/<task>/`.
+
+    Each file appears as a whole. A file that is there and is the same stays; UserError, with
+    nothing copied, where one is different, unless `force` says to replace it. `arrived` is
+    told how many files of how many have come from elsewhere.
+    """
+    tasks = range(run.record.tasks) if task is None else [_existing(run, task)]
+    run.engine.collect(run, tasks, arrived)
+    wanted = [(source, name) for index in tasks for source, name in _kept(run, index)]
+    if task is None and (run.folder / "setup" / "log.txt").exists():
+        wanted.insert(0, (run.folder / "setup" / "log.txt", "setup/log.txt"))
+    if not wanted:
+        message = f"{run.id} has no outputs or logs yet"
+        raise UserError.of(
+            "nothing-to-fetch", message, f"see where it stands: fairway show {run.id}"
+        )
+    new = [(source, name) for source, name in wanted if not _is_same(source, folder / name)]
+    if not force:
+        _require_free(folder, [name for _, name in new])
+    size = 0
+    try:
+        for source, name in new:
+            size += _copy(source, folder / name)
+    except OSError as error:
+        message = f"{error.filename or folder}: cannot be written: {error.strerror}"
+        raise UserError.of("unwritable-folder", message, "choose another with --to") from None
+    return Fetched(folder, tuple(name for _, name in new), size, len(wanted) - len(new))
+
+
+def _existing(run: Run, task: int) -> int:
+    if 0 <= task < run.record.tasks:
+        return task
+    message = f"{run.id} has no task {task}"
+    raise UserError.of("unknown-task", message, f"its tasks are 0 to {run.record.tasks - 1}")
+
+
+def _kept(run: Run, index: int) -> Iterator[tuple[Path, str]]:
+    """The files of a task and the paths that they are to have."""
+    log = run.log(index)
+    if log.exists():
+        yield log, f"{index}/log.txt"
+    outputs = run.task_folder(index) / "outputs"
+    for parent, folders, files in os.walk(outputs):
+        links = [name for name in folders if Path(parent, name).is_symlink()]
+        for name in sorted(files + links):
+            path = Path(parent, name)
+            yield path, f"{index}/{path.relative_to(outputs).as_posix()}"
+
+
+def _is_same(source: Path, target: Path) -> bool:
+    if _is_link(source) or target.is_symlink():
+        return (
+            source.is_symlink()
+            and target.is_symlink()
+            and os.readlink(source) == os.readlink(target)  # noqa: PTH115 - as text, as it stands
+        )
+    return target.is_file() and filecmp.cmp(source, target, shallow=False)
+
+
+def _is_link(source: Path) -> bool:
+    """Whether it stays a link: one to a file is fetched as the file."""
+    return source.is_symlink() and not source.is_file()
+
+
+def _require_free(folder: Path, names: Sequence[str]) -> None:
+    taken = [name for name in names if os.path.lexists(folder / name)]
+    if taken:
+        shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
+        message = f"other files are in {folder} already: {shown}"
+        hint = "choose another folder with --to, or replace them with --force"
+        raise UserError.of("existing-files", message, hint, exit_code=3)
+
+
+def _copy(source: Path, target: Path) -> int:
+    """Copies one file beside its place and moves it there; returns its size in bytes."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name[:200]}.{os.getpid()}")
+    try:
+        if _is_link(source):
+            draft.symlink_to(source.readlink())
+        else:
+            shutil.copy2(source, draft)
+        size = os.lstat(draft).st_size
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return size

@@ -1,0 +1,170 @@
+"""Metrics: numbers that a job's patterns find in what its tasks print.
+
+A pattern is a regular expression with one group, looked for in each line. A log is read
+as it grows, a chunk at a time, so that neither its size nor what is in it matters.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_runner.jobs.ranks import split_label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+Patterns = dict[str, re.Pattern[str]]
+
+_CHUNK = 1 << 20
+_LONGEST_LINE = 1 << 16  # of a longer one only the beginning is searched
+_TAIL = 1 << 18  # bytes at a log's end in which the last values are looked for first
+_LINE_END = re.compile(rb"[\r\n]")
+_EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
+
+
+def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
+    """A job's `metrics:`, ready to be looked for."""
+    return {name: re.compile(pattern) for name, pattern in metrics.items()}
+
+
+@dataclass
+class MetricLog:
+    """A task's log, read once from its beginning to its end while it grows.
+
+    `offset` is the byte up to which it was read: the beginning of a line.
+    """
+
+    path: Path
+    patterns: Patterns
+    offset: int = 0
+
+    def read(self, *, ended: bool = True) -> Iterator[tuple[str, float]]:
+        """The values that were printed since the last call, by the name of their metric.
+
+        `ended` says that nothing more is coming, so that a last line without its end is
+        read too. A log that does not exist yet has none.
+        """
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self.offset)
+            while chunk := file.read(_CHUNK):
+                whole = _whole_lines(chunk, ended=ended)
+                if not whole:
+                    return
+                file.seek(self.offset + whole)
+                for line in _LINE_END.split(chunk[:whole]):
+                    yield from values_in(line, self.patterns)
+                self.offset += whole
+
+
+def _whole_lines(chunk: bytes, *, ended: bool) -> int:
+    """How many bytes of the chunk are lines with their ends, or the start of a huge one."""
+    end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+    if end:
+        return end
+    return len(chunk) if ended or len(chunk) == _CHUNK else 0
+
+
+def values_in(line: bytes, patterns: Patterns) -> Iterator[tuple[str, float]]:
+    """The values in one line, in the order of the patterns and then of the text.
+
+    What is no finite number is left out.
+
+    >>> patterns = compile_patterns({"loss": "loss=([0-9.]+)"})
+    >>> list(values_in(b"loss=1e-3, loss=0.5.", patterns))
+    [('loss', 0.001), ('loss', 0.5)]
+    """
+    if not line:
+        return
+    text = split_label(line)[1][:_LONGEST_LINE].decode("utf-8", "replace")
+    for name, pattern in patterns.items():
+        for match in pattern.finditer(text):
+            value = _number(match)
+            if value is not None:
+                yield name, value
+
+
+def _number(match: re.Match[str]) -> float | None:
+    shown = match[1]
+    if shown is None:  # the group stands in a branch that did not match
+        return None
+    # `([0-9.]+)` finds the 1 of 1e-3, and the full stop of a sentence after a number.
+    if exponent := _EXPONENT.match(match.string, match.end(1)):
+        shown += exponent[0]
+    try:
+        value = float(shown.rstrip(".,;:"))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
+    """The last value of each metric that a log has.
+
+    Looked for from the end, so that a long log costs no more than a short one.
+    """
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return {}
+    tail = _TAIL
+    while True:
+        start = max(0, size - tail)
+        values = dict(MetricLog(path, patterns, _next_line(path, start)).read())
+        if start == 0 or len(values) == len(patterns):
+            return {name: values[name] for name in patterns if name in values}
+        tail *= 8
+
+
+def _next_line(path: Path, start: int) -> int:
+    if start == 0:
+        return 0
+    with path.open("rb") as file:
+        file.seek(start)
+        return start + len(file.readline(_CHUNK))
+
+
+@dataclass
+class Series:
+    """The values of one metric in their order, thinned out evenly where there are many.
+
+    `points` are (position, value), the position counting every value from 0. There are
+    never more than `most` of them; the last value is always `last`.
+    """
+
+    most: int = 1000
+    points: list[tuple[int, float]] = field(default_factory=list)
+    count: int = 0
+    last: float = math.nan
+    _step: int = 1
+
+    def add(self, value: float) -> None:
+        """Takes the next value."""
+        if self.count % self._step == 0:
+            self.points.append((self.count, value))
+            if len(self.points) > self.most:
+                self.points = self.points[::2]
+                self._step *= 2
+        self.count += 1
+        self.last = value
+
+    def drawn(self) -> list[tuple[int, float]]:
+        """The points, with the last value among them."""
+        if self.count and self.points[-1][0] != self.count - 1:
+            return [*self.points, (self.count - 1, self.last)]
+        return self.points
+
+
+def series(path: Path, patterns: Patterns, most: int = 1000) -> dict[str, Series]:
+    """All that a log says of each metric that it has."""
+    found = {name: Series(most) for name in patterns}
+    for name, value in MetricLog(path, patterns).read():
+        found[name].add(value)
+    return {name: each for name, each in found.items() if each.count}

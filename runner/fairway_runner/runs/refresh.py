@@ -1,0 +1,34 @@
+"""Brings the folders of many runs up to date, with one look at each target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.runs.store import FINAL_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fairway_core.findings import Finding
+    from fairway_runner.runs.store import Run
+
+
+def refresh_all(runs: Iterable[Run]) -> list[Finding]:
+    """Looks at the runs that go on elsewhere; returns what is wrong with targets that do not
+    answer, whose runs stay as they were last seen."""
+    by_target: dict[str, list[Run]] = {}
+    for run in runs:
+        try:
+            elsewhere = run.record.engine != "local"
+            if elsewhere and run.status["state"] not in FINAL_STATES:
+                by_target.setdefault(run.record.target, []).append(run)
+        except (UserError, OSError):
+            continue  # whoever reads it next says what is wrong with it
+    findings: list[Finding] = []
+    for some in by_target.values():
+        try:
+            some[0].engine.refresh(some)
+        except UserError as error:
+            findings += error.findings
+    return findings

@@ -1,0 +1,66 @@
+"""How a metric went: a line a task over the values that it printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_runner.quantities import number
+from fairway_runner.runs.report.scales import Scale, label, scale_of
+from fairway_runner.runs.report.svg import chart, group, line, polyline, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from markupsafe import Markup
+
+    from fairway_runner.runs.report.data import Row
+
+SIZE = (520.0, 300.0)
+LEFT, RIGHT, TOP, BOTTOM = 58.0, 508.0, 14.0, 256.0
+
+
+def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | None:
+    """The chart of one metric; None where no task has printed it."""
+    having = [row for row in rows if metric in row.series]
+    if not having:
+        return None
+    drawn = [(row, row.series[metric].drawn()) for row in having]
+    last = max(points[-1][0] for _, points in drawn)
+    x = Scale(1.0, float(max(last, 1) + 1), LEFT, RIGHT)
+    y = scale_of((value for _, points in drawn for _, value in points), BOTTOM, TOP)
+    lines = [
+        polyline(
+            [(x(at + 1), y(value)) for at, value in points],
+            f"{row.name(params)}: {number(points[-1][1])}",
+            class_=f"series {row.shade}",
+        )
+        for row, points in drawn
+    ]
+    lowest, highest = (
+        number(extreme(row.series[metric].last for row in having)) for extreme in (min, max)
+    )
+    description = f"{len(having)} tasks, the last values from {lowest} to {highest}."
+    if len(having) == 1:
+        description = f"One task, {having[0].series[metric].count} values, the last {lowest}."
+    ticks = whole_ticks(x)
+    parts = [*axes(x, y, "value printed", ticks), group(lines, class_="lines")]
+    return chart(f"curve-{metric}", metric, description, SIZE, parts)
+
+
+def whole_ticks(scale: Scale) -> list[float]:
+    """Whole numbers from one end of the scale to the other, its low end among them."""
+    if scale.high - scale.low <= 10:
+        return [scale.low + number for number in range(int(scale.high - scale.low) + 1)]
+    ticks = [tick for tick in scale.ticks() if tick.is_integer()]
+    return [scale.low, *(tick for tick in ticks if scale(tick) - scale(scale.low) > 24)]
+
+
+def axes(x: Scale, y: Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator[Markup]:
+    """Both axes with a few round values, those of the x axis given."""
+    for tick in y.ticks():
+        yield line(LEFT, y(tick), RIGHT, y(tick), "grid")
+        yield text(LEFT - 8, y(tick) + 4, label(tick), "end", "tick")
+    yield line(LEFT, BOTTOM, RIGHT, BOTTOM, "axis")
+    for tick in x_ticks:
+        yield text(x(tick), BOTTOM + 18, label(tick), "middle", "tick")
+    yield text((LEFT + RIGHT) / 2, BOTTOM + 37, x_title, "middle", "axis-title")

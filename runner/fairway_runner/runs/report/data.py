@@ -1,0 +1,128 @@
+"""What a page says of a run: its tasks with their parameters, last metrics and series."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairway_runner.runs.metrics import Series, compile_patterns, series
+from fairway_runner.runs.results import task_results
+from fairway_runner.runs.varying import shown, varying
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_runner.runs.results import TaskResult
+    from fairway_runner.runs.store import Run
+
+MOST_CURVES = 100  # tasks whose metrics are drawn
+_POINTS = 300  # of each curve
+
+
+@dataclass(frozen=True)
+class Row:
+    """One task on the page; `metrics` are last values, `shade` its colour's class."""
+
+    task: TaskResult
+    metrics: dict[str, float]
+    shade: str = "c0"
+    series: dict[str, Series] = field(default_factory=dict)
+
+    def name(self, params: Sequence[str]) -> str:
+        """The task with the parameters that tell it from others."""
+        told = ", ".join(f"{name} {shown(self.task.params.get(name))}" for name in params)
+        return f"task {self.task.index}" + (f": {told}" if told else "")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run as its page shows it; `coloured_by` is the metric whose values the colours stand
+    for, where there are more tasks than colours."""
+
+    run: Run
+    rows: list[Row]
+    last: TaskResult | None
+    params: list[str]
+    metrics: list[str]
+    coloured_by: str | None
+    provenance: dict[str, Any]
+    job: dict[str, Any]
+
+    @property
+    def drawn(self) -> list[Row]:
+        """The tasks whose metrics are drawn."""
+        return [row for row in self.rows if row.series]
+
+    def values(self, metric: str) -> list[float]:
+        """The last values of a metric."""
+        return [row.metrics[metric] for row in self.rows if metric in row.metrics]
+
+
+CATEGORIES = 8
+SHADES = 7
+
+
+def read(run: Run) -> Report:
+    """Reads all that the page says of the run."""
+    tasks = task_results(run)
+    last = next((task for task in tasks if task.is_last), None)
+    rows = [Row(task, task.metrics) for task in tasks if not task.is_last]
+    metrics = [name for name in run.record.metrics if any(name in row.metrics for row in rows)]
+    key = metrics[0] if metrics and len(rows) > CATEGORIES else None
+    shaded = _shaded(rows, key)
+    return Report(
+        run=run,
+        rows=_with_series(run, shaded, key),
+        last=last,
+        params=varying([row.task.params for row in rows]),
+        metrics=metrics,
+        coloured_by=key,
+        provenance=_record(run, "provenance.json"),
+        job=_record(run, "job.json"),
+    )
+
+
+def _shaded(rows: Sequence[Row], key: str | None) -> list[Row]:
+    """Each task with a colour of its own, or where there are many by its place in the order of
+    a metric's values."""
+    if key is None:
+        many = len(rows) > CATEGORIES
+        shades = ["cx" if many else f"c{index}" for index in range(len(rows))]
+    else:
+        # By rank, and not by the value itself: most of a sweep lies close together.
+        values = sorted(row.metrics[key] for row in rows if key in row.metrics)
+        shades = [
+            f"q{bisect_left(values, row.metrics[key]) * SHADES // len(values)}"
+            if key in row.metrics
+            else "cx"
+            for row in rows
+        ]
+    return [Row(row.task, row.metrics, shade) for row, shade in zip(rows, shades, strict=True)]
+
+
+def _with_series(run: Run, rows: list[Row], key: str | None) -> list[Row]:
+    """The rows with the series of those that are drawn: all, or evenly many over the values."""
+    patterns = compile_patterns(run.record.metrics)
+    having = [row for row in rows if row.metrics]
+    if key is not None:
+        having.sort(key=lambda row: row.metrics.get(key, 0.0))
+    if len(having) > MOST_CURVES:
+        step = (len(having) - 1) / (MOST_CURVES - 1)
+        having = [having[round(number * step)] for number in range(MOST_CURVES)]
+    chosen = {row.task.index for row in having}
+    return [
+        Row(row.task, row.metrics, row.shade, series(run.log(row.task.index), patterns, _POINTS))
+        if row.task.index in chosen
+        else row
+        for row in rows
+    ]
+
+
+def _record(run: Run, name: str) -> dict[str, Any]:
+    try:
+        value = json.loads((run.folder / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,102 @@
+"""Puts the page of a run together."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from fairway_runner.quantities import duration, number
+from fairway_runner.runs.facts import iso, run_facts
+from fairway_runner.runs.report.curves import curves
+from fairway_runner.runs.report.data import MOST_CURVES, SHADES, Report, read
+from fairway_runner.runs.report.parallel import parallel
+from fairway_runner.runs.report.scaling import points, scaling, throughput_metric
+from fairway_runner.runs.varying import shown
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.store import Run
+
+_MOST_ROWS = 1000
+
+
+def page(run: Run, throughput: str | None = None) -> str:
+    """The run's page, HTML that is whole by itself.
+
+    `throughput` names the metric that scaling is measured by; by default the first whose
+    name contains `per_second`. UserError where the run has no such metric.
+    """
+    report = read(run)
+    environment = Environment(
+        loader=PackageLoader("fairway_runner.runs.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "shown": shown, "duration": duration, "iso": iso}
+    rate = throughput_metric(report, throughput)
+    found = points(report, rate) if rate else []
+    facts = run_facts(run)
+    template = environment.get_template("page.html.j2")
+    return template.render(
+        report=report,
+        facts=facts,
+        tiles=_tiles(report, facts),
+        provenance=_provenance(report, facts),
+        setup=run.setup_status(facts["state"]),
+        most_rows=_MOST_ROWS,
+        most_curves=MOST_CURVES,
+        shades=SHADES,
+        curves=[
+            (name, chart)
+            for name in report.metrics
+            if (chart := curves(name, report.drawn, report.params)) is not None
+        ],
+        parallel=parallel(report),
+        rate=rate,
+        points=found,
+        scaling=scaling(found, rate) if rate and found else None,
+        drawn_at=iso(time.time()),
+    )
+
+
+def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The few numbers that are read first: name, value, a word more."""
+    succeeded = sum(row.task.state == "succeeded" for row in report.rows)
+    count = len(report.rows)
+    tiles = [("time", duration(facts["seconds"]) or "–", f"on {facts['target']}")]
+    if count > 1:
+        tiles.append(("tasks succeeded", f"{succeeded:,}", f"of {count:,}"))
+    ranks = sorted({row.task.world_size for row in report.rows})
+    tiles.append(("ranks a task", "–".join({f"{ranks[0]}": 0, f"{ranks[-1]}": 0}), ""))
+    for name in report.metrics[:4]:
+        values = report.values(name)
+        if count == 1 or len(values) == 1:
+            tiles.append((name, number(values[0]), "last value"))
+        else:
+            tiles.append((name, number(max(values)), f"highest; lowest {number(min(values))}"))
+    return tiles
+
+
+def _provenance(report: Report, facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Where the run came from, as far as its record says."""
+    record, known, job = report.run.record, report.provenance, report.job
+    git = known.get("git") or {}
+    commit = str(git.get("commit") or "")
+    dirty = " and changes that were not committed" if git.get("dirty") else ""
+    rows = [
+        ("Job file", record.job_file),
+        ("Command" if len(report.rows) == 1 else "Command of task 0", str(job.get("command", ""))),
+        ("Template", str(job.get("template", ""))),
+        ("Submitted", iso(record.created) or ""),
+        ("Ended", facts["ended"] or ""),
+        ("Run again from", str(known.get("rerun_of") or "")),
+        ("Commit", commit and commit[:12] + dirty),
+        ("Code", str(known.get("code", ""))[:16]),
+        ("Fairway", record.fairway),
+        ("Python", " on ".join(filter(None, (known.get("python"), known.get("machine"))))),
+        ("Folder", str(report.run.folder)),
+    ]
+    return [(name, value) for name, value in rows if value]

@@ -1,0 +1,142 @@
+"""What became of a run's tasks: their parameters, states and last metrics."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_core.spelling import did_you_mean
+from fairway_runner.runs.metrics import compile_patterns, last_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_runner.jobs.params import ParamValue
+    from fairway_runner.runs.store import Run
+
+# What a task printed before it failed, or was ended, is no result.
+_COUNTED = ("succeeded", "running")
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task and where it stands; times are in seconds since 1970.
+
+    `attempts` counts those that were begun, `timed_out` is about the last of them. `is_last`
+    marks the job's `finally:`, which runs after all others. `node` and `reason` are an
+    engine's own words, where it has them: where the task runs, and why it waits or failed.
+    """
+
+    run: Run
+    index: int
+    state: str
+    params: dict[str, ParamValue]
+    nodes: int
+    processes_per_node: int
+    exit_code: int | None
+    attempts: int
+    started: float | None
+    ended: float | None
+    timed_out: bool
+    is_last: bool = False
+    node: str | None = None
+    reason: str | None = None
+
+    @property
+    def world_size(self) -> int:
+        """The number of its ranks."""
+        return self.nodes * self.processes_per_node
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The last value of each metric that its log has; read anew each time."""
+        patterns = compile_patterns(self.run.record.metrics)
+        return last_values(self.run.log(self.index), patterns) if patterns else {}
+
+    @property
+    def log(self) -> str:
+        """All that it printed so far."""
+        return self.run.log_text(self.index)
+
+
+def task_results(run: Run, run_state: str | None = None) -> list[TaskResult]:
+    """Every task of the run, in the order of their numbers; the state may be given."""
+    state = run_state or run.state
+    return [_result(run, spec, state, is_last=is_last) for spec, is_last in _specs(run)]
+
+
+def _specs(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
+    for name in ("tasks.jsonl", "finally.jsonl"):
+        path = run.folder / name
+        if not path.exists():
+            continue
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                try:
+                    yield json.loads(line), name == "finally.jsonl"
+                except ValueError as error:
+                    hint = f"remove the run: fairway clean {run.id}"
+                    raise UserError.of("damaged-run", f"{path}: damaged: {error}", hint) from None
+
+
+def _result(run: Run, spec: dict[str, Any], state: str, *, is_last: bool) -> TaskResult:
+    index = int(spec["index"])
+    status = run.task_status(index, state)
+    return TaskResult(
+        run=run,
+        index=index,
+        state=status["state"],
+        params=spec["params"],
+        nodes=spec["nodes"],
+        processes_per_node=spec["processes_per_node"],
+        exit_code=status.get("exit_code"),
+        attempts=int(status.get("attempt", -1)) + 1,
+        started=status.get("started"),
+        ended=status.get("ended"),
+        timed_out=bool(status.get("timed_out")),
+        is_last=is_last,
+        node=status.get("node"),
+        reason=status.get("reason"),
+    )
+
+
+def best(run: Run, metric: str | None, *, lowest: bool) -> tuple[TaskResult, str, float]:
+    """The task whose last value of a metric is the lowest or highest, the metric, the value.
+
+    Tasks that failed, were cancelled or lost do not count; of equal ones it is the first.
+    `metric` may be left out where the job has one. UserError where there is none to name.
+    """
+    name = metric_name(run, metric)
+    pattern = compile_patterns({name: run.record.metrics[name]})
+    found = [
+        (value, task)
+        for task in task_results(run)
+        if task.state in _COUNTED and not task.is_last
+        for value in last_values(run.log(task.index), pattern).values()
+    ]
+    if not found:
+        message = f"no task of {run.id} that runs or succeeded has printed `{name}`"
+        hint = f"its pattern is: {run.record.metrics[name]}"
+        raise UserError.of("no-metric", message, hint)
+    value, task = (min if lowest else max)(found, key=lambda each: each[0])
+    return task, name, value
+
+
+def metric_name(run: Run, metric: str | None) -> str:
+    """The metric of that name, or the only one; UserError where it is not clear which."""
+    known: Sequence[str] = list(run.record.metrics)
+    if metric is not None and metric in known:
+        return metric
+    if not known:
+        hint = "give the job one, for example\nmetrics: {loss: 'loss=([0-9.]+)'}"
+        raise UserError.of("no-metric", f"the job of {run.id} has no metrics", hint)
+    if metric is not None:
+        hint = did_you_mean(metric, known) or f"it has: {', '.join(known)}"
+        raise UserError.of("no-metric", f"{run.id} has no metric `{metric}`", hint)
+    if len(known) == 1:
+        return known[0]
+    raise UserError.of(
+        "no-metric", f"{run.id} has {len(known)} metrics", f"add --metric {' or '.join(known)}"
+    )

@@ -1,0 +1,1 @@
+"""From a job to a run that has started, and its tasks that run again."""

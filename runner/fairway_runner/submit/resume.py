@@ -1,0 +1,53 @@
+"""Submissions that were cut off: the same run goes on, and nothing of it starts twice."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.runs.store import Run
+from fairway_runner.submit import snapshot as code
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_runner.runs.store import RunStore
+
+
+def resume(run: Run, deadline: float) -> Run:
+    """Completes the submission of a recorded run; one that was complete stays as it is.
+
+    `deadline` says for how many seconds a failing service is asked again. UserError where
+    another command is submitting it right now.
+    """
+    if run.record.engine == "local":
+        return run  # it is recorded and started in one step
+    run.engine.deadline = deadline
+    lock = run.take_lock()
+    snapshots = run.folder.parent.parent / "code"
+    digest = json.loads((run.folder / "provenance.json").read_text(encoding="utf-8"))["code"]
+    run.engine.start(run, lock, code.stored(digest, snapshots), {})
+    return run
+
+
+def earlier(store: RunStore, run_id: str, files: Mapping[str, str]) -> Run | None:
+    """The run of that id, where it is of the same job; None where there is none.
+
+    UserError where the id is taken by another job, or is none.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", run_id):
+        hint = "up to 63 small letters, digits and hyphens, the first of them a letter"
+        raise UserError.of("bad-run-id", f"`{run_id[:70]}` is not a run's id", hint)
+    run = Run(store.folder / run_id)
+    if not (run.folder / "run.json").is_file():
+        return None
+    same = all(
+        (run.folder / name).read_text(encoding="utf-8") == files[name]
+        for name in ("job.json", "target.json")
+    )
+    if not same:
+        message = f"the run `{run_id}` is of another job, or on another target"
+        raise UserError.of("taken-run-id", message, "choose another with --run-id")
+    return run

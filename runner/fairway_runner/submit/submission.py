@@ -1,0 +1,186 @@
+"""From a job file and a target to a run that has started."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import fairway_core
+from fairway_core.checks import check_job
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.engine import DEADLINE, engine_for
+from fairway_runner.jobs import mounts
+from fairway_runner.jobs.launcher import Launchers, render_setup
+from fairway_runner.jobs.sweep.job_sweep import read_sweep
+from fairway_runner.runs.store import RunRecord, RunStore
+from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.plan import Plan
+from fairway_runner.submit.provenance import provenance
+from fairway_runner.submit.resume import earlier, resume
+from fairway_runner.submit.secret_values import require_readable, secret_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_core.target import Target
+    from fairway_runner.engines.engine import Engine
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.runs.store import Run
+
+
+def submit(job_file: JobFile, target: Target, store: RunStore, *, run_id: str | None = None) -> Run:
+    """Starts the job on the target and returns its run.
+
+    Nothing is written before all that can be wrong with the job was looked at.
+    """
+    return start(prepare(job_file, target, store, run_id=run_id), store)
+
+
+@dataclass
+class Prepared:
+    """A job that is ready to start: all its tasks are rendered, nothing is written yet.
+
+    `job` is that of the first task; `secrets` are values that must not be written; `warnings`
+    are what a person should hear of.
+    """
+
+    job: Job
+    plan: Plan
+    code: code.Code
+    files: dict[str, str]
+    record: RunRecord
+    secrets: Mapping[str, str]
+    warnings: Sequence[Finding] = ()
+
+
+def start(prepared: Prepared, store: RunStore) -> Run:
+    """Records a prepared job as a run and starts it."""
+    plan = prepared.plan
+    if before := earlier(store, plan.run, prepared.files):
+        return resume(before, plan.engine.deadline)
+    if plan.engine.target.engine == "local":
+        plan.directory = store.folder / plan.run / "code"
+    with store.recording(), code.in_use(store.base / "code"):
+        snapshot = code.snapshot(prepared.code, store.base / "code")
+        files = {**prepared.files, **plan.files(prepared.job)}
+        return launch(store, plan.engine, prepared.record, files, snapshot, prepared.secrets)
+
+
+def launch(
+    store: RunStore,
+    engine: Engine,
+    record: RunRecord,
+    files: Mapping[str, str],
+    snapshot: Path,
+    secrets: Mapping[str, str],
+) -> Run:
+    """Records a run with its `files` and starts it on the code's `snapshot`.
+
+    UserError where nothing can be written, which leaves nothing behind.
+    """
+    run, lock = store.create(record, files)
+    engine.start(run, lock, snapshot, secrets)
+    return run
+
+
+def prepare(
+    job_file: JobFile,
+    target: Target,
+    store: RunStore,
+    *,
+    run_id: str | None = None,
+    deadline: float = DEADLINE,
+) -> Prepared:
+    """Looks at all that can be wrong with a job and renders its tasks; UserError where
+    something is.
+
+    `run_id` is one of the caller's choice; `deadline` says for how many seconds a failing
+    service is asked again.
+    """
+    tasks = job_file.tasks()
+    first = next(tasks)
+    job = first.resolve(target)
+    place = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
+    require_readable(job.secrets, target, place)
+    warnings = _checked(first, job, target)
+    engine = engine_for(target, deadline)
+    launchers = Launchers()
+    source = launchers.of(first, job).source
+    folder = _code_folder(job_file, job)
+    plan = Plan(
+        run=run_id or store.new_id(job.name),
+        engine=engine,
+        directory=folder,
+        inputs=mounts.input_directories(first, job, target),
+        staged=mounts.staged_inputs(first, job, target),
+        after=[engine.predecessor(store.find(each)) for each in job.after],
+    )
+    for task in chain([first], tasks):
+        resolved = job if task is first else task.resolve(target)
+        script = launchers.render(task, resolved, target)
+        plan.add(resolved, script, mounts.checkpoint_directory(task, resolved, target))
+    if job.setup is not None:
+        plan.set_up_with(job, render_setup(job))
+    if job.finally_ is not None:
+        last = _last_task(job, job.finally_.command)
+        plan.end_with(last, launchers.render(first, last, target))
+    engine.require(job, launchers.needs())
+    secrets = secret_values(job.secrets, os.environ, place)
+    collected = code.collect(folder, job.code.exclude)
+    files = {
+        "job.yaml": job_file.document.text.source,
+        "job.json": job.model_dump_json(indent=1, by_alias=True),
+        "target.json": json.dumps(target.record(), indent=1),
+        **_provenance(folder, source, collected.digest),
+    }
+    sweep = read_sweep(job_file)
+    whole = job.model_copy(update={"sweep": sweep.section if sweep else None})
+    record = _record(job_file, job, target, plan)
+    return Prepared(whole, plan, collected, files, record, secrets, warnings)
+
+
+def _checked(job_file: JobFile, job: Job, target: Target) -> list[Finding]:
+    """What the checks warn of; UserError with what they refuse."""
+    found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, job_file.document)
+    if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
+        raise UserError(errors)
+    return found
+
+
+def _record(job_file: JobFile, job: Job, target: Target, plan: Plan) -> RunRecord:
+    return RunRecord(
+        id=plan.run,
+        name=job.name,
+        target=target.name,
+        created=time.time(),
+        tasks=len(plan.tasks) + (plan.last is not None),
+        job_file=job_file.document.file,
+        fairway=fairway_core.__version__,
+        metrics=job.metrics,
+        engine=target.engine,
+    )
+
+
+def _last_task(job: Job, command: str) -> Job:
+    changes = {"command": command, "template": "plain", "nodes": 1, "processes_per_node": 1}
+    return job.model_copy(update={**changes, "outputs": {}, "preflight": "none", "options": {}})
+
+
+def _code_folder(job_file: JobFile, job: Job) -> Path:
+    folder = job_file.folder / job.code.path
+    if not folder.is_dir():
+        place = job_file.document.location(("code", "path"))
+        finding = Finding("bad-value", f"`code.path`: {folder} is no folder", location=place)
+        raise UserError([finding])
+    return folder
+
+
+def _provenance(folder: Path, template: str, digest: str) -> dict[str, str]:
+    facts, diff = provenance(folder, template, digest)
+    return {"provenance.json": json.dumps(facts, indent=1), "code.diff": diff}

@@ -1,0 +1,1 @@
+"""Where jobs can be sent."""
