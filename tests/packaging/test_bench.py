@@ -1,0 +1,54 @@
+"""`bin/bench`: what it prints, without measuring anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {folder!r})
+import main
+from measure import Benchmark, Pair
+
+def measure(folder):
+    print("measured")
+    return Pair(2.0, 1.0, 2.0)
+
+main.BENCHMARKS[:] = [
+    Benchmark("slow", "a twin", 1.5, measure),
+    Benchmark("quick", "a twin", 2.5, measure),
+]
+sys.exit(main.main())
+"""
+
+
+def _bench(repository: Path, *names: str) -> subprocess.CompletedProcess[str]:
+    script = PROGRAM.format(folder=str(repository / "tests/bench"))
+    return subprocess.run(
+        [sys.executable, "-c", script, *names], capture_output=True, text=True, check=False
+    )
+
+
+def test_each_figure_is_printed_as_it_comes(repository: Path) -> None:
+    done = _bench(repository)
+    assert done.returncode == 1, done.stderr
+    lines = [line.split()[0] for line in done.stdout.splitlines()[2:]]
+    assert lines == ["measured", "slow", "measured", "quick", "over"]
+    assert done.stdout.splitlines()[-1] == "over the limit: slow"
+
+
+def test_a_benchmark_within_its_limit(repository: Path) -> None:
+    done = _bench(repository, "quick")
+    assert done.returncode == 0, done.stderr
+    assert "slow" not in done.stdout
+
+
+def test_a_name_that_no_benchmark_has(repository: Path) -> None:
+    done = _bench(repository, "qick")
+    assert done.returncode == 2
+    assert "there are:\n  slow\n  quick" in done.stderr
