@@ -58,7 +58,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     log = [line[4:] for line in done.stdout.splitlines() if line.startswith("log ")]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Only a hang takes so long: everything waits for events, and fails when they do not come.
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 @dataclass
@@ -119,7 +119,11 @@ class Fairway:
         """Ends what a failed test left behind."""
         for process in self.started:
             process.kill()
-            process.communicate()
+            process.wait()
+            # A child that outlived it may hold the pipes' other ends: their end is not waited for.
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
         for run in (self.folder / ".fairway" / "runs").glob("*/"):
             with contextlib.suppress(UserError, OSError, KeyError):
                 # Or else its number may be another's by now, or that of a process elsewhere.

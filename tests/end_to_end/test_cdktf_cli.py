@@ -29,7 +29,7 @@ def test_cdktf_synth_writes_three_stacks(cdktf: Path, repository: Path, tmp_path
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Generated Terraform code for the stacks" in done.stdout

@@ -17,7 +17,7 @@ def test_the_blocks_do_what_they_say(repository: Path, tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             env={k: v for k, v in os.environ.items() if not k.startswith("FAIRWAY_")},
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"

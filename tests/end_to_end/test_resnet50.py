@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Small enough for a CPU; one thread, since two processes and other tests share the cores.
 TOY = ("--depth=18", "--width=8", "--image-size=32", "--classes=10", "--batch-size=4")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 @pytest.fixture(autouse=True)

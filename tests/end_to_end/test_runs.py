@@ -113,7 +113,7 @@ class TestTheLifeOfARun:
         first = program.stdout.readline()
         assert program.stdout.readline() == "hello\n"  # it follows, so it can be interrupted
         program.send_signal(signal.SIGINT)
-        _, said = program.communicate(timeout=60)
+        _, said = program.communicate(timeout=300)
         run = first.split()[0]
         assert program.returncode == 130
         assert f"fairway cancel {run}" in said
@@ -128,7 +128,7 @@ class TestTheLifeOfARun:
         supervisor = fairway.record(run)["supervisor"]
         waiting = fairway.start("wait", run)
         os.kill(supervisor, signal.SIGKILL)
-        out, _ = waiting.communicate(timeout=60)
+        out, _ = waiting.communicate(timeout=300)
         assert (waiting.returncode, out) == (5, f"{run} lost\n")
         shown = fairway.show(run)
         assert shown["state"] == "lost"
@@ -243,7 +243,7 @@ class TestTheLifeOfARun:
         program = fairway.start("submit", job, "--watch")
         pipe.lines(3)
         gate.open()
-        out, err = program.communicate(timeout=60)
+        out, err = program.communicate(timeout=300)
         assert program.returncode == code, out + err
         assert "rank 1: the last words" in out
         assert pipe.rest() == "up\n" * 3
@@ -270,10 +270,10 @@ class TestTheLifeOfARun:
             assert process.stdout.readline() == "first\n"
         gate.open()
         for process in waiting:
-            assert process.communicate(timeout=60)[0] == f"{run} failed\n"
+            assert process.communicate(timeout=300)[0] == f"{run} failed\n"
             assert process.returncode == 4
         for process in following:
-            assert process.communicate(timeout=60)[0].startswith("last\n")
+            assert process.communicate(timeout=300)[0].startswith("last\n")
             assert process.returncode == 0
 
     def test_a_run_that_prints_nothing_or_much(self, fairway: Fairway) -> None:
@@ -289,7 +289,7 @@ class TestTheLifeOfARun:
         programs = [fairway.start("submit", job, "--watch", "--json") for _ in range(3)]
         runs = set()
         for program in programs:
-            out, err = program.communicate(timeout=60)
+            out, err = program.communicate(timeout=300)
             assert program.returncode == 0, err
             run = json.loads(out)["run_id"]
             assert err == f"{run}\n"

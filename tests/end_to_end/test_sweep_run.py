@@ -136,7 +136,7 @@ class TestWatching:
         pipe.lines(1)
         watching = fairway.start("list", "--watch", "--json")
         gate.open()
-        out, err = watching.communicate(timeout=60)
+        out, err = watching.communicate(timeout=300)
         assert [(each["run_id"], each["state"]) for each in json.loads(out)] == [
             (run, "succeeded")
         ], err
@@ -174,7 +174,7 @@ class TestLogs:
         assert following.stdout.readline() == "[setup] set up\n"
         pipe.lines(2 if len(os.sched_getaffinity(0)) > 1 else 1)
         gate.open(2)
-        out, err = following.communicate(timeout=60)
+        out, err = following.communicate(timeout=300)
         assert following.returncode == 0, err
         lines = out.splitlines()
         for index, name in enumerate("ab"):

@@ -18,14 +18,14 @@ def fairway(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=repository,
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=300,
     )
     (wheel,) = folder.glob("*.whl")
     environment = folder / "environment"
     venv.create(environment, with_pip=False)
     python = environment / "bin/python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-    subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True, timeout=120)
+    subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True, timeout=300)
     # Its dependencies are borrowed. A .pth line adds a folder without that folder's own .pth
     # files, so the editable install of this repository does not come along.
     (site,) = environment.glob("lib/python*/site-packages")

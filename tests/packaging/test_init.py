@@ -21,7 +21,7 @@ def _run(fairway: Path, folder: Path, *arguments: str) -> str:
         env={**kept, "PATH": path, "HOME": str(folder)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -77,7 +77,7 @@ def test_a_pull_request_is_planned_by_the_wheel(
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

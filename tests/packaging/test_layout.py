@@ -65,7 +65,7 @@ def test_the_setup_through_a_link_is_that_of_the_repository(
     (real / ".venv").mkdir()
     (real / f".venv/.fairway-dev-{digest}").touch()
     done = subprocess.run(
-        [linked / "bin/setup"], capture_output=True, text=True, timeout=60, check=False
+        [linked / "bin/setup"], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert list(linked.iterdir()) == [linked / "bin"]

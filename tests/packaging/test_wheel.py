@@ -25,7 +25,7 @@ def test_nothing_comes_from_the_repository(fairway: Path, tmp_path: Path, reposi
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert str(repository) not in done.stdout

@@ -24,7 +24,7 @@ def _fairway(folder: Path, *arguments: str, **variables: str) -> subprocess.Comp
         env={**kept, **variables},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

@@ -138,7 +138,7 @@ def environment_of(
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -145,7 +145,7 @@ def test_the_golden_scripts_are_good_bash() -> None:
     assert done.stdout == ""
     assert done.returncode == 0
     for script in scripts:
-        done = subprocess.run(["bash", "-n", script], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", "-n", script], capture_output=True, text=True, timeout=300)
         assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -34,7 +34,7 @@ def submit(
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -82,7 +82,7 @@ def test_a_rank_reads_no_bashrc(repository: Path, examples: Path, tmp_path: Path
         env={"PATH": path, "VIRTUAL_ENV": sys.prefix, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("rank\n") == 2

@@ -82,7 +82,7 @@ class Cluster:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
 
 

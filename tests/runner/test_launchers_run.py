@@ -90,7 +90,7 @@ class Engine:
             cwd=self.root,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
 
     def contract(self, nodes: int, width: int, outputs: list[str]) -> dict[str, str]:

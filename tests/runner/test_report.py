@@ -212,7 +212,7 @@ def test_a_browser_shows_it(sweep: Run, tmp_path: Path) -> None:
     file.write_text(page(sweep), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     options += ["--dump-dom", f"--user-data-dir={tmp_path / 'profile'}", file.as_uri()]
-    done = subprocess.run([browser, *options], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([browser, *options], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     dom = done.stdout
     assert dom.count("<svg") == 4

@@ -139,5 +139,5 @@ def test_another_kind_is_refused() -> None:
 
 def test_it_goes_to_a_file_as_it_is() -> None:
     program = [sys.executable, "-m", "fairway_cli.main", "schema", "job"]
-    done = subprocess.run(program, capture_output=True, timeout=60, check=True)
+    done = subprocess.run(program, capture_output=True, timeout=300, check=True)
     assert json.loads(done.stdout)["title"] == "Fairway job"

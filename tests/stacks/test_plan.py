@@ -322,5 +322,5 @@ def test_a_plan_that_failed_for_more_than_its_inputs_has_failed() -> None:
 @pytest.mark.parametrize("program", ["plan", "deploy"])
 def test_the_scripts_explain_themselves(repository: Path, program: str) -> None:
     command = [repository / "bin" / program, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.startswith(f"usage: bin/{program} ")

@@ -42,7 +42,7 @@ def test_terraform_validates_every_stack(environment: Path, plugins: Path, tmp_p
         env={**os.environ, "FAIRWAY_ENVIRONMENT": str(environment), "CDKTF_OUTDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     for stack in sorted((tmp_path / "stacks").iterdir()):

@@ -46,7 +46,7 @@ def test_there_are_five() -> None:
 
 def test_zizmor_finds_nothing() -> None:
     command = [_tool("zizmor"), "--offline", "--no-progress", "--format=plain", str(FOLDER)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -91,7 +91,7 @@ def test_each_step_is_a_command_of_the_project(file: Path, repository: Path) -> 
 def _usage(name: str) -> str:
     module = "fairway_stacks.plan" + (".deploy" if name == "deploy" else "")
     command = [sys.executable, "-m", module, "--help"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
 def test_who_may_write_runs_nothing_of_a_pull_request() -> None:
@@ -156,7 +156,7 @@ def _run(name: str, folder: Path, state: dict[str, Any], **environment: str) -> 
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

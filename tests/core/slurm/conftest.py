@@ -269,7 +269,7 @@ class Lab:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
             env=self.environment,
         )
 
@@ -388,10 +388,10 @@ def _munged(folder: Path) -> Iterator[Path]:
         stderr=subprocess.DEVNULL,
     )
     command = ["munge", f"--socket={socket}", "--no-input"]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while subprocess.run(command, capture_output=True, check=False).returncode:
         assert time.monotonic() < deadline, "munged does not start"
         time.sleep(0.05)
     yield socket
     process.terminate()
-    process.wait(timeout=10)
+    process.wait(timeout=300)

@@ -173,7 +173,7 @@ class TestClaims:
             assert not (lab.folder / "slurmd-started").exists()
             with opened(service, "nd") as ledger:
                 ledger.want(["nd-0"])
-            assert process.wait(timeout=20) == 0
+            assert process.wait(timeout=300) == 0
         finally:
             process.kill()
         assert (lab.folder / "slurmd-started").exists()
@@ -322,7 +322,7 @@ class TestEviction:
         assert azure.acknowledged == ["e1"]
 
 
-def _until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def _until(condition: Callable[[], bool], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -373,7 +373,7 @@ def _id(lab: Lab) -> str:
     return str(settings["scale_sets"]["nd"]["id"])
 
 
-def _until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def _until(condition: Callable[[], bool], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

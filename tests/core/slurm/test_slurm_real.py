@@ -191,7 +191,7 @@ class Cluster:
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
-            process.wait(timeout=20)
+            process.wait(timeout=300)
 
     def ask(self, *command: str) -> str:
         """What one of Slurm's commands says."""
@@ -200,7 +200,7 @@ class Cluster:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=300,
             check=True,
             cwd=self.folder,
         )
@@ -214,7 +214,7 @@ class Cluster:
         """The state of a job."""
         return self.ask("squeue", "-h", "-t", "all", "-j", number, "-o", "%T")
 
-    def until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = 300) -> None:
         """Waits for it; what Slurm has to say about its absence is the failure's text."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -298,6 +298,6 @@ def test_nodes_have_what_they_were_said_to_have(cluster: Cluster) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=300,
     )
     assert refused.returncode != 0, "a job that can never run is refused at once"

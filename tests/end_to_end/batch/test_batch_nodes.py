@@ -241,7 +241,7 @@ class TestNodes:
         with socket.create_server(("localhost", 0)) as probe:
             here = probe.getsockname()[1]
         tunnel = batch.fairway.start("tunnel", run.id, port, "--local-port", str(here))
-        end = time.monotonic() + 30
+        end = time.monotonic() + 300
         text = b""
         while not text and time.monotonic() < end:
             try:

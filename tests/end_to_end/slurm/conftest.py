@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_PATIENCE = 60.0  # seconds; only a hang takes so long
+_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 
 class Signs:

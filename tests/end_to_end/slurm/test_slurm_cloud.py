@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from conftest import Fairway
 
-_PATIENCE = 90.0  # seconds; Slurm looks after nodes that boot twice a minute
+_PATIENCE = 300.0  # seconds; Slurm looks after nodes that boot twice a minute
 
 
 @pytest.fixture

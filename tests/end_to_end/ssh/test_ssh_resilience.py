@@ -127,7 +127,7 @@ def test_logs_are_followed_over_a_connection_that_breaks(
         signs.lines(number)
         assert following.stdout.readline() == f"line {number}\n"
     gate.open()
-    rest, errors = following.communicate(timeout=60)
+    rest, errors = following.communicate(timeout=300)
     assert (rest, errors, following.returncode) == ("", "", 0)
 
 

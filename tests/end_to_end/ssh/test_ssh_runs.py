@@ -301,7 +301,7 @@ def test_shell_commands_reach_the_main_host_and_the_others(
             cwd=fairway.folder,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=300,
             check=False,
         )
         assert (ran.returncode, ran.stdout.strip()) == (0, expected), ran.stderr
@@ -319,7 +319,7 @@ def test_a_cancelled_training_goes_on_from_its_checkpoint(
     while "epoch=3 " not in following.stdout.readline():
         assert following.poll() is None, following.stderr.read()
     assert fairway("cancel", run).returncode == 0
-    following.communicate(timeout=60)
+    following.communicate(timeout=300)
     assert list((cluster.shared / "checkpoints" / "mine").iterdir())
     assert fairway("retry", run).returncode == 0
     again = fairway.start("logs", "-f", run)
@@ -327,5 +327,5 @@ def test_a_cancelled_training_goes_on_from_its_checkpoint(
         assert again.poll() is None, again.stderr.read()
     assert int(re.findall(r"[0-9]+", line)[0]) >= 3
     assert fairway("cancel", run).returncode == 0
-    again.communicate(timeout=60)
+    again.communicate(timeout=300)
     assert leftovers(cluster) == []

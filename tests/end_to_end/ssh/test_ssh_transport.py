@@ -306,7 +306,7 @@ server.serve_forever()
     assert f"localhost:{here}" in tunnel.stdout.readline()
     assert _get(here) == b"hello"
     tunnel.send_signal(signal.SIGINT)
-    tunnel.communicate(timeout=30)
+    tunnel.communicate(timeout=300)
     assert tunnel.returncode == 130
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", here), timeout=5).close()

@@ -86,7 +86,7 @@ def test_the_exit_code_is_the_commands(
 def test_a_program_that_is_not_there_is_named(started: list[Node], tmp_path: Path) -> None:
     node = Node(["no-such-program"], tmp_path)
     started.append(node)
-    _, errors = node.process.communicate(timeout=30)
+    _, errors = node.process.communicate(timeout=300)
     assert (node.process.returncode, errors) == (
         127,
         b"fairway: no-such-program: No such file or directory\n",

@@ -42,7 +42,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _holds(*command: str, folder: Path) -> None:
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -116,7 +116,7 @@ def test_each_step_is_a_command_of_the_wheel(project: Path, name: str) -> None:
 
 def _usage(module: str) -> str:
     command = [sys.executable, "-P", "-m", module, "--help"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
 def test_a_pull_request_is_planned_where_it_touches_the_project(project: Path) -> None:

@@ -37,7 +37,7 @@ class Client:
             request.add_header("Authorization", f"Bearer {self.token}")
         context = ssl.create_default_context(cafile=str(self.plane.authority))
         try:
-            with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+            with urllib.request.urlopen(request, context=context, timeout=300) as answer:
                 return answer.status, json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
             with error:

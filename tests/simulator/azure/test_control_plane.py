@@ -204,5 +204,5 @@ def test_the_program_serves_until_its_input_ends() -> None:
         assert variables["ARM_METADATA_HOSTNAME"].startswith("localhost:")
         assert "BEGIN CERTIFICATE" in authority.read_text()
         program.stdin.close()
-        assert program.wait(timeout=30) == 0
+        assert program.wait(timeout=300) == 0
     assert not authority.exists()

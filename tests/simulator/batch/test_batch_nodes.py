@@ -374,7 +374,7 @@ def _ssh(login: Any, user: str, key: Path, command: str) -> subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=300,
     )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def raw(service: BatchSimulator, method: str, path: str, **headers: str) -> tuple[int, Any]:
     """An answer to a request without the client: status and document."""
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=300)
     body = headers.pop("body", None)
     connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
     response = connection.getresponse()
@@ -140,7 +140,7 @@ def test_an_error_names_its_request_and_its_values(client: BatchClient) -> None:
 def test_what_is_not_http_is_hung_up_on(
     service: BatchSimulator, client: BatchClient, payload: bytes
 ) -> None:
-    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=300) as connection:
         connection.sendall(payload)
         assert connection.recv(1) == b""
     assert len(list(client.list_pools())) == 1

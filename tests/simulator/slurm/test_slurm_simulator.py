@@ -15,7 +15,7 @@ from fairway_core.documents import read
 from fairway_runner.targets.lookup import Project
 from fairway_simulator.slurm import SlurmCluster, __main__, missing
 
-_PATIENCE = 60.0  # seconds; only a hang takes so long
+_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 
 @pytest.fixture
