@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_runner.engines.local.ports import free_port
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.launcher import render_launcher
 
@@ -51,13 +51,6 @@ def program(path: Path, text: str) -> Path:
     path.write_text(text)
     path.chmod(0o755)
     return path
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Engine:
@@ -116,7 +109,7 @@ class Engine:
             "FAIRWAY_HOSTS": ",".join(hosts),
             "FAIRWAY_HOSTFILE": str(self.root / "hosts"),
             "FAIRWAY_MAIN_HOST": hosts[0],
-            "FAIRWAY_MAIN_PORT": str(free_port()),
+            "FAIRWAY_MAIN_PORT": str(free_port(8)),
             "FAIRWAY_EACH_NODE": str(self.root / "each-node"),
             "FAIRWAY_MPI_ARGS": f"--bind-to none --prtemca plm_ssh_agent {self.root / 'agent'}",
             "TOKEN": "hush",

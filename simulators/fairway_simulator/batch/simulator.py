@@ -254,7 +254,7 @@ class BatchSimulator:
             found.limit = None if nodes is None else AllocationLimit(nodes, code, message)
             self._core.fleet.resize(found)
 
-    def wait_until(self, test: Callable[[], bool], timeout: float = 60.0) -> None:
+    def wait_until(self, test: Callable[[], bool], timeout: float = 300.0) -> None:
         """Returns when something has come about, looking at every change of the account;
         TimeoutError where it has not after so many seconds. `test` may call the service."""
         until = time.monotonic() + timeout
@@ -266,18 +266,24 @@ class BatchSimulator:
                 self._core.account.changed.wait(0.05)
 
     def wait_for_task(
-        self, job: str, task: str, state: str = "completed", timeout: float = 60.0
+        self, job: str, task: str, state: str = "completed", timeout: float = 300.0
     ) -> None:
         """Returns when a task is in a state."""
         account = self._core.account
         self.wait_until(lambda: account.task(job, task).state == state, timeout)
 
-    def wait_for_job(self, job: str, state: str = "completed", timeout: float = 60.0) -> None:
-        """Returns when a job is in a state."""
-        self.wait_until(lambda: self._core.account.job(job).state == state, timeout)
+    def wait_for_job(self, job: str, state: str = "completed", timeout: float = 300.0) -> None:
+        """Returns when a job is in a state; one that is not there yet is waited for."""
+        jobs = self._core.account.jobs
+
+        def reached() -> bool:
+            found = jobs.get(job.lower())
+            return found is not None and found.state == state
+
+        self.wait_until(reached, timeout)
 
     def wait_for_node(
-        self, node: str, state: str, *, pool: str = DEFAULT_POOL, timeout: float = 60.0
+        self, node: str, state: str, *, pool: str = DEFAULT_POOL, timeout: float = 300.0
     ) -> None:
         """Returns when a node is in a state."""
         account = self._core.account

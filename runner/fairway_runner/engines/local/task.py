@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 from fairway_runner.engines.local import outputs, processes, records
 from fairway_runner.engines.local.masking import Pump
+from fairway_runner.engines.local.ports import free_port
 
 # In its first two levels a bash that reads from a socket, as a launcher may give it, takes
 # itself for one that sshd has started, and reads bashrc.
@@ -217,14 +217,6 @@ class Task:
             "FAIRWAY_HOSTS": ",".join(hosts),
             "FAIRWAY_HOSTFILE": str(hostfile),
             "FAIRWAY_MAIN_HOST": hosts[0],
-            "FAIRWAY_MAIN_PORT": str(free_port()),
+            "FAIRWAY_MAIN_PORT": str(free_port(nodes * width)),
             **{name: str(directory) for name, directory in directories.items()},
         }
-
-
-def free_port() -> int:
-    """A port of this machine on which nobody listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

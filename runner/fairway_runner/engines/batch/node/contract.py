@@ -6,14 +6,13 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
+from fairway_runner.engines.local.ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from fairway_runner.engines.batch.node.places import Places
-
-# Batch's own port on the main node of a task on several nodes.
-_RESERVED_PORT = 6000
 
 
 def hosts() -> list[str]:
@@ -82,7 +81,7 @@ def contract(places: Places, spec: dict[str, Any], attempt: int) -> dict[str, st
         "FAIRWAY_HOSTS": ",".join(nodes),
         "FAIRWAY_HOSTFILE": str(hostfile),
         "FAIRWAY_MAIN_HOST": nodes[0],
-        "FAIRWAY_MAIN_PORT": str(free_port(nodes[0])),
+        "FAIRWAY_MAIN_PORT": str(free_port(width)),
         "FAIRWAY_EACH_NODE": "fairway-each-node",
         "FAIRWAY_MPI_ARGS": "",
         **_as_root(),
@@ -95,16 +94,6 @@ def _as_root() -> dict[str, str]:
     if os.geteuid() != 0:
         return {}
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-
-def free_port(address: str) -> int:
-    """A port of the address that nobody listens on, and never Batch's own."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind((address, 0))
-            port: int = probe.getsockname()[1]
-        if port != _RESERVED_PORT:
-            return port
 
 
 def _search_path() -> str:

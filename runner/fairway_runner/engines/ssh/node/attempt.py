@@ -17,8 +17,8 @@ from pathlib import Path
 
 from fairway_runner.engines.local import records
 from fairway_runner.engines.local.masking import Mask
+from fairway_runner.engines.local.ports import free_port
 from fairway_runner.engines.local.supervisor import read_plan
-from fairway_runner.engines.local.task import free_port
 from fairway_runner.engines.remote.node import bundle
 from fairway_runner.engines.ssh.node import channel, each_node, prepare, shell
 
@@ -27,7 +27,8 @@ def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, script = Path(sys.argv[1]), sys.argv[2]
     # The supervisor may be on another host, and does not know which ports are free on this.
-    os.environ["FAIRWAY_MAIN_PORT"] = str(free_port())
+    width = int(os.environ["FAIRWAY_PROCESSES_PER_NODE"])
+    os.environ["FAIRWAY_MAIN_PORT"] = str(free_port(width))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
     argv = [*bundle.program(prepare.__name__), str(run)]
     code = _set_up(run, argv, hosts) if (run / "setup.jsonl").exists() else None
