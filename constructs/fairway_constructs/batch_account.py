@@ -15,7 +15,7 @@ from fairway_constructs.azurerm.batch_account import (
     NetworkProfileNodeManagementAccess,
     NetworkProfileNodeManagementAccessIpRule,
 )
-from fairway_constructs.network_access import public_ranges
+from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import kept
 from fairway_constructs.unique_name import unique_name
 
@@ -75,7 +75,7 @@ class BatchAccount:
         protect: bool = True,
     ) -> None:
         self.mode: Mode = "UserSubscription" if user_subscription else "BatchService"
-        profile = _network_profile(public_ranges(allowed), egress_address)
+        profile = _network_profile(public_addresses(allowed), egress_address)
         self.account = BatchAccountResource(
             scope,
             "batch",
@@ -108,15 +108,15 @@ class BatchAccount:
         self.resource_group = place.resource_group
 
 
-def _network_profile(ranges: Sequence[str], egress_address: str) -> NetworkProfile | None:
+def _network_profile(addresses: Sequence[str], egress_address: str) -> NetworkProfile | None:
     """Who gets to the public side of the account; None where it has no such side."""
-    if not ranges and not egress_address:
+    if not addresses and not egress_address:
         return None
-    nodes = [f"{egress_address}/32"] if egress_address else []
+    nodes = [egress_address] if egress_address else []
     return NetworkProfile(
         account_access=NetworkProfileAccountAccess(
             default_action="Deny",
-            ip_rule=[NetworkProfileAccountAccessIpRule(ip_range=one) for one in ranges] or None,
+            ip_rule=[NetworkProfileAccountAccessIpRule(ip_range=one) for one in addresses] or None,
         ),
         node_management_access=NetworkProfileNodeManagementAccess(
             default_action="Deny",

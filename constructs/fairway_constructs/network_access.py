@@ -21,7 +21,9 @@ _PRIVATE = tuple(
     )
 )
 
-# A storage account takes single addresses and ranges, but none smaller than this.
+# Storage and Batch accounts take single addresses and ranges, but none smaller than this.
+# Source: azurerm provider, ip_rules of azurerm_storage_account and ip_range of
+# azurerm_batch_account ("number of bits (0-30) as prefix").
 _SMALLEST_RANGE = 30
 
 
@@ -35,7 +37,7 @@ def public_ranges(ranges: Sequence[IPv4Network]) -> list[str]:
 
 
 def public_addresses(ranges: Sequence[IPv4Network]) -> list[str]:
-    """The same as a storage account takes them: what is small address by address.
+    """The same as storage and Batch accounts take them: what is small address by address.
 
     >>> public_addresses([IPv4Network("203.0.113.6/31"), IPv4Network("198.51.100.0/24")])
     ['203.0.113.6', '203.0.113.7', '198.51.100.0/24']

@@ -53,9 +53,19 @@ def test_named_ranges_get_in_and_nodes_report_from_their_way_out(
         },
         "node_management_access": {
             "default_action": "Deny",
-            "ip_rule": [{"ip_range": "198.51.100.7/32"}],
+            "ip_rule": [{"ip_range": "198.51.100.7"}],
         },
     }
+
+
+def test_small_ranges_are_written_address_by_address(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    allowed = [IPv4Network("8.8.8.8/32"), IPv4Network("8.8.4.4/31"), IPv4Network("9.9.9.8/30")]
+    profile = _account(synthesize, place, allowed=allowed)["network_profile"]
+    assert profile["account_access"]["ip_rule"] == [
+        {"ip_range": each} for each in ("8.8.8.8", "8.8.4.4", "8.8.4.5", "9.9.9.8/30")
+    ]
 
 
 def test_nodes_with_an_endpoint_need_no_way_in_from_outside(
@@ -114,3 +124,6 @@ def test_the_vault_is_batchs_own_and_closed(own: dict[str, Any]) -> None:
     assert vault["enabled_for_deployment"] is True
     assert vault["enabled_for_template_deployment"] is True
     assert vault["name"].startswith("lab-kvb")
+    assert vault["lifecycle"] == {"prevent_destroy": True}
+    (lock,) = own["azurerm_management_lock"].values()
+    assert lock["scope"] == "${azurerm_key_vault.batch-vault.id}"

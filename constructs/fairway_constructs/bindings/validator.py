@@ -4,11 +4,13 @@
 
 A pure function of the document and the kept facts. It is stricter than Terraform in one
 thing: a number does not pass for a string, nor a string for a number, unless it is an
-expression, `${…}`, whose type is not known here.
+expression, `${…}`, whose type is not known here. Of what the provider asks of a value, and its
+schema does not say, it knows the addresses that storage and Batch accounts take.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +58,7 @@ def validate(stack: Mapping[str, Any], facts: Facts | None = None) -> Iterator[F
 
     A finding's path leads to the place: "resource.azurerm_subnet.compute.delegation[0].name".
     Its id is unknown-type, unknown-attribute, missing-attribute, computed-attribute,
-    wrong-type or block-count.
+    wrong-type, wrong-address or block-count.
     """
     facts = facts or kept_facts()
     resources = {**facts.resources, **_BUILTIN_RESOURCES}
@@ -149,6 +151,8 @@ def _type(value: Any, type_: Type, path: str) -> Iterator[Finding]:
         case "string" | "number" | "bool":
             if not _is_scalar(value, type_):
                 yield _wrong_type(path, _SCALARS[type_][0], value)
+            elif _ADDRESSES.search(path) and not _is_rule_address(value):
+                yield _wrong_address(path, value)
         case ["list" | "set" | "map" as kind, element]:
             yield from _collection(value, kind, element, path)
         case ["object", dict(members)]:
@@ -194,6 +198,20 @@ def _is_scalar(value: Any, type_: str) -> bool:
     return isinstance(value, _SCALARS[type_][1]) and isinstance(value, bool) == (type_ == "bool")
 
 
+# "must start with IPV4 address and/or slash, number of bits (0-30) as prefix": the provider's
+# check of these, services/batch/validate and services/storage/validate/storage_account_ip_rule.go.
+_ADDRESSES = re.compile(
+    r"^resource\.azurerm_(batch_account|storage_account)\..*\.(ip_range|ip_rules\[\d+\])$"
+)
+_RULE_ADDRESS = re.compile(r"(\d{1,3}\.){3}\d{1,3}(/([0-9]|[12][0-9]|30))?")
+_EXPRESSION = re.compile(r"\$\{[^}]*\}")
+
+
+def _is_rule_address(value: str) -> bool:
+    # What Terraform fills in is the address of something.
+    return _RULE_ADDRESS.fullmatch(_EXPRESSION.sub("192.0.2.1", value)) is not None
+
+
 def _is_expression(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("${") and value.endswith("}")
 
@@ -223,6 +241,11 @@ def _missing(path: str, name: str) -> Finding:
 def _wrong_type(path: str, wanted: str, value: Any) -> Finding:
     said = f"is {value!r}, where Terraform wants {wanted}"
     return Finding("wrong-type", said, f"give {wanted}", path)
+
+
+def _wrong_address(path: str, value: str) -> Finding:
+    said = f"is `{value}`, where the provider takes an address, or a range of /0 to /30"
+    return Finding("wrong-address", said, "write a small range address by address", path)
 
 
 def _count(path: str, nested: NestedBlock, count: int) -> Finding:

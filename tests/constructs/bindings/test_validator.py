@@ -175,3 +175,34 @@ def test_the_kept_facts_are_used_where_none_are_given() -> None:
     }
     findings = list(validate(json.loads(json.dumps(document))))
     assert [finding.id for finding in findings] == ["unknown-attribute"]
+
+
+@pytest.mark.parametrize(
+    ("address", "taken"),
+    [
+        ("8.8.8.8", True),
+        ("8.8.8.0/30", True),
+        ("${azurerm_public_ip.nat.ip_address}", True),
+        ("8.8.8.8/32", False),
+        ("8.8.8.8/31", False),
+        ("${azurerm_public_ip.nat.ip_address}/32", False),
+    ],
+)
+def test_batch_and_storage_accounts_take_addresses_as_the_provider_does(
+    address: str, taken: bool
+) -> None:
+    rule = {"default_action": "Deny", "ip_rule": [{"ip_range": address}]}
+    account = {"name": "b", "location": "l", "resource_group_name": "g"}
+    batch = {**account, "network_profile": {"account_access": rule}}
+    storage = {
+        **account,
+        "account_tier": "Standard",
+        "account_replication_type": "LRS",
+        "network_rules": {"default_action": "Deny", "ip_rules": [address]},
+    }
+    for type_, arguments in (
+        ("azurerm_batch_account", batch),
+        ("azurerm_storage_account", storage),
+    ):
+        findings = list(validate({"resource": {type_: {"one": arguments}}}))
+        assert [each.id for each in findings] == ([] if taken else ["wrong-address"])
