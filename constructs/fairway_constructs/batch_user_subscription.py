@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.protection import kept, lock
 from fairway_constructs.unique_name import client_config, unique_name
 
 if TYPE_CHECKING:
@@ -20,14 +21,22 @@ class UserSubscription:
 
     `service_principal` is the object id of the application "Microsoft Azure Batch" in the
     directory. Batch keeps secrets of its nodes in the vault; nobody else uses it, and it can
-    be reached by Azure's own services alone.
+    be reached by Azure's own services alone. With `protect` neither Terraform nor Azure
+    deletes it.
 
     >>> own = UserSubscription(stack, place=place,
     ...                        service_principal="00000000-0000-…")  # doctest: +SKIP
     >>> BatchAccount(stack, place=place, user_subscription=own)  # doctest: +SKIP
     """
 
-    def __init__(self, scope: Construct, *, place: Placement, service_principal: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        place: Placement,
+        service_principal: str,
+        protect: bool = True,
+    ) -> None:
         client = client_config(scope)
         vault = KeyVault(
             scope,
@@ -46,7 +55,10 @@ class UserSubscription:
             public_network_access_enabled=True,
             network_acls=NetworkAcls(default_action="Deny", bypass="AzureServices"),
             tags=place.tags,
+            lifecycle=kept(protect),
         )
+        if protect:
+            lock(scope, place=place, id="batch-vault", resource_id=vault.id)
         self.vault_id = vault.id
         self.vault_url = vault.vault_uri
         self.ready = [

@@ -164,7 +164,12 @@ class DataStack(EnvironmentStack):
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
             user_subscription=(
-                UserSubscription(self, place=self.place, service_principal=principal)
+                UserSubscription(
+                    self,
+                    place=self.place,
+                    service_principal=principal,
+                    protect=environment.protect,
+                )
                 if principal
                 else None
             ),

@@ -171,6 +171,30 @@ def test_protection_is_only_wanted_where_it_was_asked_for() -> None:
     assert check_stack(stack, Asked(protect=False)) == []
 
 
+@pytest.mark.parametrize(("bypass", "named"), [("AzureServices", "v"), ("None", "v"), (None, "w")])
+def test_batchs_own_vault_is_reached_as_one_of_azures_services(
+    bypass: str | None, named: str
+) -> None:
+    tags = {"environment": "demo", "managed-by": "fairway"}
+    rules = {"default_action": "Deny", "bypass": bypass or "AzureServices"}
+    reference = {"id": f"${{azurerm_key_vault.{named}.id}}", "url": "u"}
+    account = {
+        "name": "b",
+        "tags": tags,
+        "public_network_access_enabled": False,
+        "key_vault_reference": reference,
+    }
+    stack = {
+        "resource": {
+            "azurerm_key_vault": {"v": {"name": "v", "tags": tags, "network_acls": rules}},
+            "azurerm_batch_account": {"b": account},
+        }
+    }
+    asked = Asked(protect=False, private_endpoints=True)
+    found = {finding.path for finding in check_stack(stack, asked)}
+    assert ("azurerm_key_vault.v" in found) is (bypass != "AzureServices")
+
+
 def test_an_account_for_the_state_may_be_open_where_that_was_asked_for(
     repository: Path, tmp_path: Path
 ) -> None:

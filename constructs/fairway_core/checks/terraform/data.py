@@ -82,6 +82,7 @@ def _services(subject: StackSubject) -> Iterator[Place]:
         for endpoint in endpoints
         for connection in blocks(endpoint.get("private_service_connection"))
     }
+    served |= _vaults_of_batch(subject)
     for type_ in _SERVICES:
         for name, arguments in subject.resources.get(type_, {}).items():
             rules = _rules_of(arguments)
@@ -107,6 +108,22 @@ def _rules_of(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [each for rule in rules for each in blocks(rule.get("account_access", rule))]
 
 
+def _vaults_of_batch(subject: StackSubject) -> set[str]:
+    """The vaults that a Batch account keeps secrets in, and lets Azure's own services into."""
+    accounts = subject.resources.get("azurerm_batch_account", {}).values()
+    named = {
+        referred(reference.get("id"))
+        for account in accounts
+        for reference in blocks(account.get("key_vault_reference"))
+    }
+    return {
+        f"azurerm_key_vault.{name}"
+        for name, vault in subject.resources.get("azurerm_key_vault", {}).items()
+        if f"azurerm_key_vault.{name}" in named
+        and any(rules.get("bypass") == "AzureServices" for rules in _rules_of(vault))
+    }
+
+
 def _denies(rule: Mapping[str, Any]) -> bool:
     return rule.get("default_action") == "Deny"
 
@@ -116,7 +133,8 @@ def public_service(open_to_all: bool, reached: bool, asked: bool) -> Iterator[Fa
     """An account, a vault or a registry that answers everyone, or that nobody can reach.
 
     One that is closed to the internet needs a private endpoint, a subnet with a service
-    endpoint, or an address range of `access.allowed`.
+    endpoint, or an address range of `access.allowed`. The vault in which Batch keeps secrets
+    of its nodes needs to let Azure's own services in, and nobody else.
 
     Wrong:
         resource:
