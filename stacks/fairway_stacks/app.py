@@ -1,12 +1,13 @@
 """Writes the Terraform of an environment: `python -m fairway_stacks.app`, which cdktf runs.
 
 The environment is chosen by FAIRWAY_ENVIRONMENT, a file or the name of one in the project's
-folder `environments` or among those that come with Fairway; what is written goes to
-CDKTF_OUTDIR, or to cdktf.out beside cdktf.json. Prints a line a stack. Stacks of another
-environment that were written there before are taken away, but not what Terraform keeps beside
-them. With FAIRWAY_STACKS=state it writes the account that holds the state of the others, and
-nothing else: see docs/state.md. Exits with 2, and writes nothing, where the environment is not
-right, and with 2 where what was written breaks a rule: see `fairway_core.checks`.
+folder `environments` or among those that come with Fairway, or else by `environment:` in the
+project's fairway.yaml, or as the only one of the project. What is written goes to CDKTF_OUTDIR,
+or to cdktf.out beside cdktf.json. Prints a line a stack. Stacks of another environment that were
+written there before are taken away, but not what Terraform keeps beside them. With
+FAIRWAY_STACKS=state it writes the account that holds the state of the others, and nothing else:
+see docs/state.md. Exits with 2, and writes nothing, where the environment is not right, and with
+2 where what was written breaks a rule: see `fairway_core.checks`.
 """
 
 from __future__ import annotations

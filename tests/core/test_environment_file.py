@@ -189,8 +189,11 @@ class TestSelection:
         assert environment_file(str(file)) == file
         assert environment_file("no/such.yaml") == Path("no/such.yaml")
 
-    def test_the_variable_and_the_default(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_variable_and_the_default(
+        self, monkeypatch: pytest.MonkeyPatch, repository: Path
+    ) -> None:
         monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
+        monkeypatch.chdir(repository)
         assert environment_file().stem == "demo"
         monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "elsewhere.yaml")
         assert environment_file() == Path("elsewhere.yaml")

@@ -14,9 +14,9 @@ from fairway_cli.main import Commands, app
 from fairway_core.documents import load
 from fairway_core.environment import load_environment
 from fairway_core.findings import UserError
+from fairway_core.project import Project
 from fairway_runner.starter import Settings, write_project
 from fairway_runner.starter.project import name_from
-from fairway_runner.targets.lookup import Project
 
 if TYPE_CHECKING:
     from typer.testing import Result

@@ -35,7 +35,7 @@ def _run(command: list[str], folder: Path, **variables: str) -> subprocess.Compl
 def outdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the output goes, as cdktf says it."""
     monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
-    monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
+    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "demo")
     return tmp_path / "out"
 
 
@@ -56,6 +56,7 @@ def test_bin_synth_works_from_any_folder_and_without_an_activated_environment(
         [str(repository / "bin" / "synth")],
         tmp_path,
         CDKTF_OUTDIR="out",
+        FAIRWAY_ENVIRONMENT="demo",
         PATH="/usr/local/bin:/usr/bin:/bin" + os.pathsep + os.environ["PATH"],
     )
     assert done.returncode == 0, done.stderr
@@ -128,7 +129,8 @@ def test_an_output_folder_that_cannot_be_made_is_told(
 
 
 def test_a_missing_node_is_told_without_a_traceback(tmp_path: Path) -> None:
-    done = _run(PYTHON, tmp_path, CDKTF_OUTDIR="out", JSII_NODE="/no/such/node")
+    chosen = {"CDKTF_OUTDIR": "out", "FAIRWAY_ENVIRONMENT": "demo"}
+    done = _run(PYTHON, tmp_path, JSII_NODE="/no/such/node", **chosen)
     assert done.returncode == 4
     assert "Node.js" in done.stderr
     assert "Traceback" not in done.stderr
@@ -137,9 +139,57 @@ def test_a_missing_node_is_told_without_a_traceback(tmp_path: Path) -> None:
 def test_without_an_outdir_it_is_written_beside_cdktf_json(tmp_path: Path) -> None:
     (tmp_path / "cdktf.json").write_text("{}")
     (tmp_path / "below").mkdir()
-    done = _run(PYTHON, tmp_path / "below", CDKTF_OUTDIR="", FAIRWAY_ENVIRONMENT="")
+    done = _run(PYTHON, tmp_path / "below", CDKTF_OUTDIR="", FAIRWAY_ENVIRONMENT="demo")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "cdktf.out" / "stacks" / "demo-network" / "cdk.tf.json").is_file()
+
+
+def test_outside_of_a_project_nothing_is_synthesized(tmp_path: Path) -> None:
+    done = _run(PYTHON, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "[no-environment]" in done.stderr
+    assert "fairway init" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_this_repository_it_is_the_demo_because_fairway_yaml_says_so(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
+    monkeypatch.chdir(repository / "docs")
+    demo = repository / "stacks" / "environments" / "demo.yaml"
+    assert selection.environment_file().samefile(demo)
+
+
+@pytest.mark.parametrize("named", ["lab", "environments/lab.yaml"])
+def test_a_project_of_several_environments_names_its_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    (tmp_path / "cdktf.json").write_text("{}")
+    (tmp_path / "environments").mkdir()
+    for name in ("lab", "prod"):
+        (tmp_path / "environments" / f"{name}.yaml").write_text(f"name: {name}\n")
+    (tmp_path / "fairway.yaml").write_text(f"environment: {named}\n")
+    (tmp_path / "jobs").mkdir()
+    monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
+    monkeypatch.chdir(tmp_path / "jobs")
+    assert selection.environment_file() == tmp_path / "environments" / "lab.yaml"
+    assert selection.environment_file("prod").stem == "prod"
+
+
+def test_a_usual_environment_that_is_not_there_is_told_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fairway.yaml").write_text("targets: []\nenvironment: dmo\n")
+    monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as error:
+        selection.environment_file()
+    (finding,) = error.value.findings
+    assert finding.location is not None
+    assert (finding.location.file, finding.location.line) == (str(tmp_path / "fairway.yaml"), 2)
+    assert "did you mean `demo`?" in finding.hint
 
 
 def test_the_environments_of_a_wheel_are_found(
@@ -185,7 +235,7 @@ def test_what_the_checks_refuse_is_not_written(tmp_path: Path) -> None:
 
 def test_a_reader_that_goes_away_sees_no_traceback(tmp_path: Path) -> None:
     command = f"set -o pipefail; {PYTHON[0]} -m fairway_stacks.app | true"
-    done = _run(["bash", "-c", command], tmp_path, CDKTF_OUTDIR="out")
+    done = _run(["bash", "-c", command], tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="demo")
     assert done.returncode in (0, 141)
     assert "Traceback" not in done.stderr
 
@@ -238,7 +288,8 @@ def test_the_environments_of_a_project_are_found_by_name(
     below.mkdir()
     monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
     monkeypatch.chdir(below)
-    assert selection.environment_file().name == "demo.yaml"
+    with pytest.raises(UserError, match="no environment is chosen"):
+        selection.environment_file()
     (folder / "lab.yaml").write_text("name: lab\n")
     assert selection.environment_file() == folder / "lab.yaml"
     assert selection.environment_file("lab") == folder / "lab.yaml"

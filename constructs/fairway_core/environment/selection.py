@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from fairway_core.findings import UserError
 
 VARIABLE = "FAIRWAY_ENVIRONMENT"
-DEFAULT = "demo"
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,10 +26,10 @@ def environment_file(choice: str | None = None) -> Path:
     """The file that `choice` (FAIRWAY_ENVIRONMENT by default) names, by path or by name.
 
     A name is looked for in the folder `environments` of the project, which is that of
-    cdktf.json, and among those that come with Fairway. Without a choice it is the only
-    environment of the project, or the demo where the project has none of its own.
+    cdktf.json, and among those that come with Fairway. Without a choice it is what
+    `environment:` in the project's fairway.yaml says, or the only environment of the project.
 
-    Raises UserError, with the nearest name, where there is neither.
+    Raises UserError where there is none, with the nearest name.
 
     >>> environment_file("demo").name
     'demo.yaml'
@@ -70,6 +70,8 @@ def _own_environments() -> dict[str, Path]:
 
 
 def _default() -> Path:
+    if named := _named_by_the_project():
+        return named
     own = _own_environments()
     if len(own) > 1:
         raise UserError.of(
@@ -77,4 +79,32 @@ def _default() -> Path:
             f"the project has {len(own)} environments, and none is chosen",
             f"set {VARIABLE} to one of: {', '.join(own)}",
         )
-    return next(iter(own.values()), None) or environment_file(DEFAULT)
+    if not own:
+        raise UserError.of(
+            "no-environment",
+            "no environment is chosen, and there are no environments/*.yaml here or above",
+            f"go to a project, make one with `fairway init NAME`, or set {VARIABLE} "
+            f"to a file or to one of: {', '.join(known_environments())}",
+        )
+    return next(iter(own.values()))
+
+
+def _named_by_the_project() -> Path | None:
+    """What the key `environment:` of fairway.yaml names; a path is relative to that file."""
+    from fairway_core.documents import read
+    from fairway_core.project import Project, find_project
+
+    folder, file = find_project()
+    if file is None:
+        return None
+    document = read(file)
+    choice = document.validate(Project).environment
+    if choice is None:
+        return None
+    if "/" in choice or choice.endswith((".yaml", ".yml")):
+        return folder / Path(choice).expanduser()
+    try:
+        return environment_file(choice)
+    except UserError as error:
+        place = document.location(("environment",))
+        raise UserError([replace(each, location=place) for each in error.findings]) from None

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from fairway_core.documents import Model, read
+from fairway_core.documents import read
 from fairway_core.findings import UserError
+from fairway_core.project import LocalTarget, Project, find_project
 from fairway_core.spelling import did_you_mean
 from fairway_core.target import Target
 
@@ -23,19 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SYNCED = Path(".fairway", "targets.json")
-
-
-class LocalTarget(Model):
-    """What this machine offers: for each mount that jobs name, its path here."""
-
-    name: Literal["local"]
-    mounts: dict[str, str] = Field(default_factory=dict)
-
-
-class Project(Model):
-    """The file `fairway.yaml`; relative paths in it are relative to its folder."""
-
-    targets: tuple[LocalTarget | Target, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +48,7 @@ def find_target(name: str) -> Target:
 def all_targets() -> dict[str, KnownTarget]:
     """Every target that a job can be sent to from the current folder, by name."""
     found = {"local": KnownTarget(Target.local(), "")}
-    folder, file = _project()
+    folder, file = find_project()
     for target in _synced(folder / SYNCED):
         found[target.name] = KnownTarget(target, str(folder / SYNCED))
     if file is None:
@@ -80,16 +68,7 @@ def all_targets() -> dict[str, KnownTarget]:
 
 def project_folder() -> Path:
     """The folder of `fairway.yaml`: the nearest from the current one upwards, or that itself."""
-    return _project()[0]
-
-
-def _project() -> tuple[Path, Path | None]:
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        file = folder / "fairway.yaml"
-        if file.is_file():
-            return folder, file
-    return here, None
+    return find_project()[0]
 
 
 def _synced(file: Path) -> Iterator[Target]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairway_core.documents import read
-from fairway_runner.targets.lookup import Project
+from fairway_core.project import Project
 from fairway_simulator.slurm import SlurmCluster, __main__, missing
 
 _PATIENCE = 300.0  # seconds; only a hang takes so long

@@ -1,0 +1,40 @@
+"""The file `fairway.yaml` of a project: its usual environment, and targets written by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from fairway_core.documents import Model
+from fairway_core.target import Target
+
+
+class LocalTarget(Model):
+    """What this machine offers: for each mount that jobs name, its path here."""
+
+    name: Literal["local"]
+    mounts: dict[str, str] = Field(default_factory=dict)
+
+
+class Project(Model):
+    """The file `fairway.yaml`; relative paths in it are relative to its folder."""
+
+    environment: str | None = None
+    """The environment that commands take where none is named: a file, or the name of one."""
+    targets: tuple[LocalTarget | Target, ...] = ()
+    """Targets that no environment has, and what `local` mounts."""
+
+
+def find_project() -> tuple[Path, Path | None]:
+    """The folder of `fairway.yaml`, the nearest from the current one upwards, and the file.
+
+    Where there is none: the current folder and None.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        file = folder / "fairway.yaml"
+        if file.is_file():
+            return folder, file
+    return here, None
