@@ -10,11 +10,15 @@ from pydantic import BeforeValidator, WithJsonSchema
 from fairway_core.documents import FieldError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST = (
+    36_500 * 86400
+)  # far beyond what any job or retention wants, and within what services take
 _PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
 
 
 def seconds_of(value: object) -> float:
-    """The span in seconds; FieldError where it is not a positive one.
+    """The span in seconds; FieldError where it is not a positive one of a hundred
+    years at most.
 
     >>> seconds_of("1.5h")
     5400.0
@@ -24,7 +28,10 @@ def seconds_of(value: object) -> float:
     match = re.fullmatch(_PATTERN, value) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0:
         raise FieldError(f"`{value}` is not a span of time", "write it as 25s, 10m, 12h or 90d")
-    return float(match[1]) * _SECONDS[match[2]]
+    seconds = float(match[1]) * _SECONDS[match[2]]
+    if seconds > _LONGEST:
+        raise FieldError(f"`{value}` is longer than a hundred years", "write 36500d or less")
+    return seconds
 
 
 Span = Annotated[

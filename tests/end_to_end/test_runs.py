@@ -156,6 +156,14 @@ class TestTheLifeOfARun:
         again = fairway("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} cancelled\n")
 
+    def test_a_grace_may_be_very_long(self, fairway: Fairway, pipe: Pipe) -> None:
+        trap = f"trap 'echo saved; exit 0' TERM; echo up >{pipe.path}; while :; do sleep 0.1; done"
+        job = fairway.job(trap, template="plain", timeout="30d", checkpoint={"grace": "30d"})
+        run = fairway.submit(job)
+        pipe.lines(1)
+        assert fairway("cancel", run).stdout == f"{run} cancelled\n"
+        assert "saved\n" in fairway("logs", run).stdout
+
     @pytest.mark.parametrize(
         "wrapped",
         [

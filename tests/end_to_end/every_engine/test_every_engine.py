@@ -61,6 +61,12 @@ class TestOneTask:
         assert facts["state"] == "failed"
         assert facts["task_list"][0]["exit_code"] == 7
 
+    def test_limits_may_be_very_long(self, fairway: Fairway, place: Place) -> None:
+        """Longer than the 24.8 days that the kernel can be asked to wait."""
+        limits = {"timeout": "36500d", "checkpoint": {"grace": "30d"}, "retries": 1}
+        code, run, log = watched(fairway, place, template="plain", command="echo done", **limits)
+        assert (code, log) == (0, "done\n"), facts_of(fairway, run)
+
     def test_its_contract_is_there(self, fairway: Fairway, place: Place) -> None:
         names = ["RUN", "TASK", "ATTEMPT", "NODES", "PROCESSES_PER_NODE", "WORLD_SIZE"]
         shown = " ".join(f"$FAIRWAY_{name}" for name in names)

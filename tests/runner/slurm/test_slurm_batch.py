@@ -66,6 +66,14 @@ def test_slurms_limit_leaves_room_for_the_tasks_own(plan: dict[str, Any], minute
     assert f"--time={minutes}" in words(Part("tasks", 0, [0], 1, 1), plan)
 
 
+def test_limits_stay_within_what_sbatch_takes() -> None:
+    century = 36_500 * 86_400.0
+    found = words(Part("tasks", 0, [0], 1, 1), {"timeout": century, "grace": century, "retries": 9})
+    assert "--signal=B:USR1@65535" in found  # the most, by its manual
+    [limit] = [int(word[7:]) for word in found if word.startswith("--time=")]
+    assert limit * 60 < 2**31
+
+
 def test_more_ranks_than_cores_are_asked_for_as_such() -> None:
     few = Resources("nd", "", 0, 4, 1000)
     assert "--overcommit" in words(Part("tasks", 0, [0], 1, 8), resources=few)

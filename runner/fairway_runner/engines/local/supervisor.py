@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import signal
 import socket
 import sys
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner.engines.local import predecessors, processes, records
+from fairway_runner.engines.local import predecessors, processes, records, wakeups
 from fairway_runner.engines.local.room import Cores
 from fairway_runner.engines.local.task import Task
 
@@ -95,7 +94,7 @@ class Supervisor:
             return
         ended = predecessors.watch(self.plan["after"], self.bell)
         while not ended.is_set() and not self.cancelled:
-            self._sleep(None)
+            wakeups.wait(self.wakeup, None)
         failed = [] if self.cancelled else predecessors.unsuccessful(self.plan["after"])
         if failed:
             self.reason = f"not started: {', '.join(failed)}"
@@ -139,7 +138,7 @@ class Supervisor:
                 self._cancel(counted=counted)
             if self.running or self.blocked:
                 self._record("running" if self.started else "queued")
-                self._sleep(self._next_deadline())
+                wakeups.wait(self.wakeup, self._next_deadline())
                 self._look_after_running(counted=counted)
 
     def _is_ending(self) -> bool:
@@ -211,14 +210,7 @@ class Supervisor:
         due = [each for task in self.running if (each := task.deadline()) is not None]
         if self.blocked:
             due.append(time.monotonic() + self.room.pause)
-        return max(0.0, min(due) - time.monotonic()) if due else None
-
-    def _sleep(self, seconds: float | None) -> None:
-        """Until a signal arrives, a predecessor ends, or the time is over."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.wakeup, selectors.EVENT_READ)
-            if selector.select(seconds):
-                self.wakeup.recv(4096)
+        return min(due, default=None)
 
     def _outcome(self) -> str:
         if self.cancelled and not self.counts["failed"]:

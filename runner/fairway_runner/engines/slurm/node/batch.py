@@ -22,6 +22,11 @@ _NOTICE = 60
 _SLACK = 300
 _PREPARATION = 3600
 
+# What sbatch takes: 65,535 seconds before the limit (its manual, --signal), and a limit in
+# seconds that an int holds. The task itself keeps the times that it was given.
+_EARLIEST_NOTICE = 65_535
+_LONGEST_LIMIT = 10 * 365 * 24 * 60  # minutes
+
 _SCRIPT = """\
 #!/bin/bash
 python={python}
@@ -73,7 +78,7 @@ def arguments(
         f"--ntasks-per-node={part.width}",
         # Whole nodes, all there before the script starts; a node that is lost costs an attempt.
         *("--exclusive", "--mem=0", "--wait-all-nodes=1", "--requeue"),
-        f"--signal=B:USR1@{math.ceil(plan['grace']) + _NOTICE}",
+        f"--signal=B:USR1@{min(math.ceil(plan['grace']) + _NOTICE, _EARLIEST_NOTICE)}",
         f"--nice={resources.nice}",
         f"--chdir={folder}",
         f"--output={folder}/slurm.txt",
@@ -99,7 +104,8 @@ def _minutes(plan: dict[str, Any]) -> int:
     """Enough for every attempt that the job itself may want; each keeps its own time."""
     attempts = float((plan["retries"] + 1) * (plan["timeout"] + plan["grace"]))
     prepared = bool(plan["staged"]) or plan["has_setup"]
-    return math.ceil((attempts + _NOTICE + _SLACK + _PREPARATION * prepared) / 60)
+    limit = math.ceil((attempts + _NOTICE + _SLACK + _PREPARATION * prepared) / 60)
+    return min(limit, _LONGEST_LIMIT)
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[str]:

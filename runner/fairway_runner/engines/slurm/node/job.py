@@ -9,7 +9,6 @@ that Slurm ends or requeues it. Standard library only.
 from __future__ import annotations
 
 import os
-import selectors
 import signal
 import socket
 import sys
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner.engines.local import records
+from fairway_runner.engines.local import records, wakeups
 from fairway_runner.engines.remote.node.faults import Fault
 from fairway_runner.engines.slurm.node import orders, slurm
 from fairway_runner.engines.slurm.node.task import SlurmTask, job_id
@@ -76,15 +75,7 @@ class Job:
             code = self.task.ended()
             if code is not None:
                 return code
-            self._sleep(self.task.deadline())
-
-    def _sleep(self, deadline: float | None) -> None:
-        """Until a signal arrives, a process ends, or the time is over."""
-        seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.wakeup, selectors.EVENT_READ)
-            if selector.select(seconds):
-                self.wakeup.recv(4096)
+            wakeups.wait(self.wakeup, self.task.deadline())
 
     def _stopped(self, code: int) -> int:
         """Slurm ends the job: because somebody cancelled it, or to start it again elsewhere. Which
