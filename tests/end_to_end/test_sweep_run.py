@@ -75,7 +75,8 @@ class TestWatching:
 
     def test_a_line_names_the_params_that_its_point_has(self, fairway: Fairway) -> None:
         points = {"sweep": {"points": [{"grid": {"x": [1]}}, {"grid": {"y": [2]}}]}}
-        run = fairway("submit", fairway.job("true", **points), "--watch")
+        command = "true {{ params.x | default(0) }} {{ params.y | default(0) }}"
+        run = fairway("submit", fairway.job(command, **points), "--watch")
         told = [line.rpartition(" ")[0] for line in run.stdout.splitlines() if line[0] == "["]
         assert sorted(told) == ["[0] succeeded x=1", "[1] succeeded y=2"]
 
@@ -85,7 +86,7 @@ class TestWatching:
         assert run.stdout.splitlines()[1:-1] == ["[setup] before", "[0] up", "[finally] after"]
 
     def test_quiet_says_no_more_than_the_id_or_the_end(self, fairway: Fairway) -> None:
-        job = fairway.job("echo noise", **sweep(1, 2))
+        job = fairway.job("echo {{ params.x }}", **sweep(1, 2))
         run = fairway("submit", job, "--quiet")
         [run_id] = run.stdout.split()
         assert fairway("wait", run_id).returncode == 0
@@ -96,7 +97,7 @@ class TestWatching:
     def test_a_bar_on_a_terminal_and_no_colours_where_none_are_wanted(
         self, fairway: Fairway
     ) -> None:
-        job = fairway.job("true", **sweep(1, 2))
+        job = fairway.job("true {{ params.x }}", **sweep(1, 2))
 
         def on_terminal(*arguments: object, **environment: str) -> str:
             master, slave = pty.openpty()
@@ -265,6 +266,7 @@ class TestAgain:
     ) -> None:
         go = fairway.folder / "go"
         command = f"[ -e {go} ] || {{ exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}; }}"
+        command += "; : {{ params.x }}"
         run = fairway.submit(fairway.job(command, **sweep(1, 2, max_parallel=1)))
         pipe.lines(1)
         early = fairway("retry", run)

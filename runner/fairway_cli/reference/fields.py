@@ -38,7 +38,8 @@ _JOB = """# The job file
 
 - Every text but those under `params` and `sweep` may use `{{ params.NAME }}`,
   `{{ sweep.index }}`, `{{ target.name }}`, `{{ target.vm_size }}`, `{{ nodes }}` and
-  `{{ name }}`. A name that is not known is an error at its line.
+  `{{ name }}`. A name that is not known is an error at its line; so is a parameter that
+  `-s` or a sweep sets, that no template reads and that is not listed under `params`.
 - What is substituted into `command`, `setup` and `finally.command` reaches the program as
   that very text, whatever is in it; so put no quotes around it. `{{ params.x | raw }}` is
   shell text instead.

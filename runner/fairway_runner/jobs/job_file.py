@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SHELL_FIELDS = {("command",), ("setup",), ("finally", "command")}
 # What the templates draw on is itself taken as it stands.
-_LITERAL_FIELDS = {"params", "sweep"}
+LITERAL_FIELDS = {"params", "sweep"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class JobFile:
             return self.document.validate(Job)
         context = self._context(target)
         resolved = {
-            key: value if key in _LITERAL_FIELDS else self._rendered(value, (key,), context)
+            key: value if key in LITERAL_FIELDS else self._rendered(value, (key,), context)
             for key, value in data.items()
         }
         if resolved.get("processes_per_node") == "gpus":

@@ -16,6 +16,7 @@ from fairway_runner.engines.engine import DEADLINE, engine_for
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.sweep.job_sweep import read_sweep
+from fairway_runner.jobs.unused_params import ParamUse
 from fairway_runner.runs.store import RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.plan import Plan
@@ -121,8 +122,10 @@ def prepare(
         staged=mounts.staged_inputs(first, job, target),
         after=[engine.predecessor(store.find(each)) for each in job.after],
     )
+    use = ParamUse(job_file)
     for task in chain([first], tasks):
         resolved = job if task is first else task.resolve(target)
+        use.require(task, launchers.of(task, resolved))
         script = launchers.render(task, resolved, target)
         plan.add(resolved, script, mounts.checkpoint_directory(task, resolved, target))
     if job.setup is not None:

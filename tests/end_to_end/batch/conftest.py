@@ -122,7 +122,7 @@ class Waiting(Batch):
 
     def many(self, count: int) -> Path:
         """A job of so many tasks."""
-        points = [{"grid": {"x": list(range(count))}}]
+        points = [{"repeat": count}]
         return self.fairway.job("true", template="plain", sweep={"points": points})
 
     def tasks(self, run: Run) -> list[int]:

@@ -173,7 +173,7 @@ class TestCredentials:
         monkeypatch.delenv("AZURE_BATCH_ACCESS_KEY")
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(batch.service.ca_file))
         batch.service.faults.add(Fault("expired", count=2, skip=4))
-        points = [{"grid": {"x": list(range(500))}}]
+        points = [{"repeat": 500}]
         run = batch.submit(batch.fairway.job("true", template="plain", sweep={"points": points}))
         account: Any = run.engine.account  # type: ignore[attr-defined]
         assert len(list(account.tasks(run.id, ["id"]))) == 500

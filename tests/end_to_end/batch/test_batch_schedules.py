@@ -55,7 +55,7 @@ class TestSchedules:
         assert "has no schedule `weekly`" in done.stderr
 
     def test_what_a_schedule_cannot_do_is_refused(self, batch: Batch) -> None:
-        points = [{"grid": {"x": [1, 2]}}]
+        points = [{"repeat": 2}]
         for fields in ({"nodes": 2}, {"sweep": {"points": points}}):
             job = batch.fairway.job("true", template="plain", **fields)
             done = batch.fairway.within("schedule", job, "--every", "1h", "--target", "batch-sim")

@@ -1,0 +1,138 @@
+"""Parameters that nothing reads: a misspelt one would run another experiment than was meant.
+
+Only what the command line or a sweep sets is looked at: what stands under `params:` in the job
+file is declared there, and may be a mere label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import TemplateError, meta, nodes
+
+from fairway_core.findings import Finding, Location, UserError
+from fairway_core.spelling import nearest
+from fairway_runner.jobs import templating
+from fairway_runner.jobs.job_file import LITERAL_FIELDS
+from fairway_runner.jobs.sweep.job_sweep import read_sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from jinja2.sandbox import SandboxedEnvironment
+
+    from fairway_core.yaml_text import DataPath
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.jobs.launcher import Launcher
+
+_FILE_NAMES = {"file", "name", "stem"}  # every point of `files:` has them, wanted or not
+
+
+@dataclass
+class _Reading:
+    """Names of parameters that templates read; `everything` where one takes them as a whole."""
+
+    names: set[str] = field(default_factory=set)
+    everything: bool = False
+
+    def look(self, environment: SandboxedEnvironment, source: str) -> None:
+        """Adds what a template reads, and what those read that it includes."""
+        try:
+            tree = environment.parse(source)
+        except TemplateError:
+            return  # rendering it says why
+        self._look_at_names(tree)
+        for part in meta.find_referenced_templates(tree):
+            if part is None or environment.loader is None:
+                self.everything = True  # which one is known when it is rendered
+                continue
+            try:
+                text, _, _ = environment.loader.get_source(environment, part)
+            except TemplateError:
+                continue
+            self.look(environment, text)
+
+    def _look_at_names(self, tree: nodes.Template) -> None:
+        places: list[tuple[nodes.Node, str | None]] = [
+            (each.node, each.attr) for each in tree.find_all(nodes.Getattr)
+        ]
+        for item in tree.find_all(nodes.Getitem):
+            name = str(item.arg.value) if isinstance(item.arg, nodes.Const) else None
+            places.append((item.node, name))
+        named = {id(node): name for node, name in places if name is not None and _is_params(node)}
+        self.names.update(named.values())
+        wholes = [*tree.find_all(nodes.Name), *tree.find_all(nodes.Getattr)]
+        if any(_is_params(node) and id(node) not in named for node in wholes):
+            self.everything = True
+
+
+def _is_params(node: nodes.Node) -> bool:
+    """Whether it is `params`, or the `job.params` that launchers see."""
+    if isinstance(node, nodes.Getattr):
+        return node.attr == "params" and isinstance(node.node, nodes.Name)
+    return isinstance(node, nodes.Name) and node.name == "params"
+
+
+class ParamUse:
+    """What is declared and read of a job's parameters."""
+
+    def __init__(self, job_file: JobFile) -> None:
+        self._document = job_file.document
+        self._declared = _declared(self._document.text.data)
+        sweep = read_sweep(job_file)
+        if sweep and any(each.key == "files" for _, each in sweep.section.generators()):
+            self._declared |= _FILE_NAMES
+        data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
+        self._fields = _Reading()
+        for text in _texts(data):
+            self._fields.look(templating.text_environment(), text)
+        self._launchers: dict[Path, _Reading] = {}
+
+    def require(self, task: JobFile, launcher: Launcher) -> None:
+        """UserError with every parameter of the task that is neither declared nor read."""
+        reading = self._launchers.get(launcher.file)
+        if reading is None:
+            reading = _Reading(set(self._fields.names), self._fields.everything)
+            reading.look(launcher.environment, launcher.source)
+            self._launchers[launcher.file] = reading
+        if reading.everything:
+            return
+        known = self._declared | reading.names
+        if unused := [name for name in task.document.data.get("params", {}) if name not in known]:
+            raise UserError([self._finding(name, known) for name in unused])
+
+    def _finding(self, name: str, known: set[str]) -> Finding:
+        near = nearest(name, known)
+        hint = f"use it as {{{{ params.{name} }}}}, or list it under `params:`"
+        if near is not None:
+            hint = f"did you mean `params.{near}`?"
+        path = f"params.{name}"
+        return Finding(
+            "unused-param", f"nothing reads `{path}`", hint, path, location=self._at(name)
+        )
+
+    def _at(self, name: str) -> Location:
+        """Where its name stands: on the command line, or in the sweep."""
+        document = self._document
+        for path in (("params", name), ("params",)):
+            if place := document.overrides.get(path):
+                return replace(place, column=len("-s ") + 1, length=len(".".join(path)))
+        keys: Iterator[DataPath] = (
+            path for path in document.text.keys if path[0] == "sweep" and path[-1] == name
+        )
+        return document.location(next(keys, ("sweep",)), of_key=True)
+
+
+def _declared(data: Any) -> set[str]:
+    params = data.get("params") if isinstance(data, dict) else None
+    return set(params) if isinstance(params, dict) else set()
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)

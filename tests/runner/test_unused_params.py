@@ -1,0 +1,149 @@
+"""A parameter that is set and that nothing reads: most likely a misspelt one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_hpc import Job, submit
+
+if TYPE_CHECKING:
+    from conftest import RunFairway
+
+JOB: dict[str, Any] = {
+    "name": "job",
+    "template": "plain",
+    "command": "echo {{ params.epochs }}",
+    "params": {"epochs": 30},
+}
+HERE = Path(__file__).resolve().parents[2]
+
+
+def written(folder: Path, **fields: Any) -> str:
+    (folder / "job.yaml").write_text(json.dumps({**JOB, **fields}, indent=1))
+    return "job.yaml"
+
+
+def points(*generators: Any) -> dict[str, Any]:
+    return {"sweep": {"points": list(generators)}}
+
+
+@pytest.mark.parametrize("command", [["submit", "--dry-run"], ["render"]])
+def test_a_misspelt_one_is_refused_with_the_nearest_name(
+    tmp_path: Path, fairway: RunFairway, command: list[str]
+) -> None:
+    job = written(tmp_path)
+    code, out, err = fairway(tmp_path, *command, job, "-s", "params.epoch=2")
+    assert (code, out) == (2, "")
+    first, *shown, hint = err.splitlines()
+    assert first == "command line:1:4: error: nothing reads `params.epoch` [unused-param]"
+    assert shown == ["    1 | -s params.epoch=2", "      |    ^^^^^^^^^^^^"]
+    assert hint.endswith("did you mean `params.epochs`?")
+    assert not (tmp_path / ".fairway").exists()
+
+
+def test_one_of_a_sweep_is_shown_at_its_line(tmp_path: Path, fairway: RunFairway) -> None:
+    job = written(tmp_path, **points({"grid": {"seed": [1, 2], "epochs": [1]}}))
+    code, _, err = fairway(tmp_path, "submit", job, "--dry-run")
+    lines = (tmp_path / job).read_text().splitlines()
+    [line] = [number for number, text in enumerate(lines, 1) if '"seed"' in text]
+    assert code == 2
+    assert err.startswith(f"job.yaml:{line}:")
+    assert "error: nothing reads `params.seed` [unused-param]" in err
+    assert "use it as {{ params.seed }}, or list it under `params:`" in err
+
+
+def test_one_that_a_function_yields(tmp_path: Path, fairway: RunFairway) -> None:
+    (tmp_path / "points.py").write_text(
+        "def of():\n    yield {'epochs': 1}\n    yield {'epoch': 2}\n"
+    )
+    job = written(tmp_path, **points({"python": "points:of"}))
+    code, _, err = fairway(tmp_path, "submit", job, "--dry-run")
+    assert code == 2
+    assert "nothing reads `params.epoch` [unused-param]" in err
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        pytest.param({}, ["-s", "params.epochs=2"], id="declared and read"),
+        pytest.param(
+            {"params": {"epochs": 1, "label": "a"}}, ["-s", "params.label=b"], id="a label"
+        ),
+        pytest.param({"env": {"LR": "{{ params.lr }}"}}, ["-s", "params.lr=0.1"], id="in env"),
+        pytest.param(
+            {"command": "echo {{ params['lr'] }}"}, ["-s", "params.lr=0.1"], id="as an item"
+        ),
+        pytest.param(
+            {"command": "{% for n, v in params | dictsort %}echo {{ n }}{% endfor %}"},
+            ["-s", "params.lr=0.1"],
+            id="all of them",
+        ),
+        pytest.param(
+            {"command": "echo {% if params.epochs > 99 %}{{ params.lr }}{% endif %}"},
+            ["-s", "params.lr=0.1"],
+            id="in a branch that is not taken",
+        ),
+        pytest.param(
+            {"command": "true", "finally": {"command": "echo {{ params.lr }}"}},
+            ["-s", "params.lr=0.1"],
+            id="in the last task",
+        ),
+        pytest.param(
+            {"nodes": "{{ params.n }}", "setup": "echo {{ params.lr }}"},
+            ["-s", "params.n=1", "-s", "params.lr=0.1"],
+            id="in another field",
+        ),
+        pytest.param(
+            {"command": "echo {{ params.file }}", **points({"files": "*.yaml"})},
+            [],
+            id="the names of a file",
+        ),
+        pytest.param(points({"repeat": 2}), [], id="none"),
+    ],
+)
+def test_one_that_is_declared_or_read_may_be_set(
+    tmp_path: Path, fairway: RunFairway, fields: dict[str, Any], words: list[str]
+) -> None:
+    code, _, err = fairway(tmp_path, "submit", written(tmp_path, **fields), "--dry-run", *words)
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ params.lr }}", "{{ job.params.lr }}", '{% include "_part.sh.j2" %}']
+)
+def test_a_template_of_ones_own_reads_them_too(
+    tmp_path: Path, fairway: RunFairway, text: str
+) -> None:
+    folder = tmp_path / "job_templates"
+    folder.mkdir()
+    (folder / "own.sh.j2").write_text(
+        f"{{# description: mine #}}\necho {text}\n{{{{ command }}}}\n"
+    )
+    (folder / "_part.sh.j2").write_text("{{ params.lr }}\n")
+    job = written(tmp_path, template="own")
+    assert fairway(tmp_path, "render", job, "-s", "params.lr=0.1")[0] == 0
+    assert fairway(tmp_path, "render", job, "-s", "params.rl=0.1", "-s", "params.lr=1")[0] == 2
+
+
+def test_a_notebook_reads_all(tmp_path: Path, fairway: RunFairway) -> None:
+    job = written(tmp_path, template="notebook", command="a.ipynb", outputs={"notebook": {}})
+    assert fairway(tmp_path, "render", job, "-s", "params.new=1")[0] == 0
+
+
+def test_from_python_too() -> None:
+    with pytest.raises(UserError) as refused:
+        submit(Job(**JOB), set=["params.epoch=2"])
+    assert [finding.id for finding in refused.value.findings] == ["unused-param"]
+
+
+def test_every_example_sets_what_is_read(tmp_path: Path, fairway: RunFairway) -> None:
+    jobs = [*HERE.glob("examples/*/*.yaml")]
+    assert len(jobs) > 8
+    for job in jobs:
+        _, _, err = fairway(tmp_path, "submit", str(job), "--dry-run", "--yes")
+        assert "unused-param" not in err
