@@ -27,11 +27,12 @@ def resize(
 ) -> None:
     """Ask for so many nodes; within what the environment allows, and at once."""
     from fairway_core.findings import UserError
+    from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target
 
     found = find_target(target)
-    if found.engine != "local" and nodes > found.nodes.max:
+    if not runs_here(found.engine) and nodes > found.nodes.max:
         message = f"`{target}` has {found.nodes.max} nodes at most"
         hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
         raise UserError.of("too-many-nodes", message, hint)

@@ -32,10 +32,11 @@ def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str,
 def print_targets(facts: Sequence[dict[str, Any]]) -> None:
     """A line a target."""
     from fairway_cli.ui.tables import new_table, print_table
+    from fairway_runner.engines.capabilities import runs_here
 
     rows = new_table("TARGET", "ENGINE", "SIZE", "GPUS", "INFINIBAND", "NODES", "MOUNTS", "FROM")
     for each in facts:
-        limit = "" if each["engine"] == "local" else f"/{each['nodes_max']}"
+        limit = "" if runs_here(each["engine"]) else f"/{each['nodes_max']}"
         now = "?" if each["nodes_now"] is None else each["nodes_now"]
         rows.add_row(
             each["name"],

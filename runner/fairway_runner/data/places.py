@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def storage_of(target: Target) -> tuple[str, ...]:
     if target.storage is None:
         message = f"the target `{target.name}` has no storage account"
         hint = "give its environment a `storage:` section"
-        if target.engine == "local":
+        if runs_here(target.engine):
             hint = "on this machine data lies in folders: see `mounts:` in fairway.yaml"
         raise UserError.of("no-storage", message, hint)
     return target.storage.containers

@@ -132,7 +132,7 @@ class Engine(Protocol):
         """The node on which the run's first task has its main process."""
 
     def doctor(self) -> list[Finding]:
-        """What is wrong with the target, each with the way to hint it."""
+        """What is wrong with the target, each with its hint."""
 
 
 def engine_for(target: Target, deadline: float = DEADLINE) -> Engine:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.spelling import did_you_mean
+from fairway_runner.engines.capabilities import runs_here
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -25,11 +26,11 @@ def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, 
     for name, source in job.inputs.items():
         place: DataPath = ("inputs", name)
         if not isinstance(source, str):
-            if target.engine != "local":
+            if not runs_here(target.engine):
                 continue
             place, source = (*place, "from"), source.from_
         path = _below_mount(job_file, place, source, target)
-        if target.engine == "local" and not path.exists():
+        if runs_here(target.engine) and not path.exists():
             _fail(job_file, place, f"`{source}` is {path}, and that does not exist")
         found[f"FAIRWAY_INPUT_{name.upper()}"] = str(path)
     return found
@@ -42,7 +43,7 @@ def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[dict[str,
     UserError at its line where the target has no such container; empty on `local`.
     """
     staged: list[dict[str, str]] = []
-    if target.engine == "local":
+    if runs_here(target.engine):
         return staged
     known = target.storage.containers if target.storage else ()
     for name, source in job.inputs.items():
@@ -73,11 +74,11 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
     path: PurePath
     if re.match(r"[a-z][a-z0-9-]*:", directory):
         path = _below_mount(job_file, place, directory, target)
-    elif target.engine == "local":
+    elif runs_here(target.engine):
         path = job_file.folder / directory
     else:
         path = _below_shared(job_file, place, directory)
-    if target.engine == "local":
+    if runs_here(target.engine):
         _require_possible(job_file, place, Path(path))
     return str(path)
 
@@ -99,7 +100,7 @@ def _below_mount(job_file: JobFile, place: DataPath, source: str, target: Target
             hint = f'write {{from: "{source}", stage: scratch}}'
             _fail(job_file, place, message, hint)
         hints = [did_you_mean(mount, target.mounts)] if target.mounts else []
-        if target.engine == "local":
+        if runs_here(target.engine):
             hints.append(_LOCAL_MOUNT.format(mount=mount))
         message = f"the target `{target.name}` has no mount `{mount}`"
         _fail(job_file, place, message, "\n".join(each for each in hints if each))

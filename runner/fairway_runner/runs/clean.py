@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import FINAL_STATES
 from fairway_runner.submit import snapshot as code
@@ -82,7 +83,7 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
         except UserError:
             continue
         try:
-            if run.record.engine != "local":
+            if not runs_here(run.record.engine):
                 run.engine.remove(run)
             size += _size(run.folder)
             # Out of sight at once, so that nobody finds a run with half of its files.

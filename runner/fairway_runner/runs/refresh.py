@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def refresh_all(runs: Iterable[Run]) -> list[Finding]:
     by_target: dict[str, list[Run]] = {}
     for run in runs:
         try:
-            elsewhere = run.record.engine != "local"
+            elsewhere = not runs_here(run.record.engine)
             if elsewhere and run.status["state"] not in FINAL_STATES:
                 by_target.setdefault(run.record.target, []).append(run)
         except (UserError, OSError):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import FINAL_STATES, RunRecord, damaged, read_json, settled
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ class Run:
     def status(self) -> dict[str, Any]:
         """The last recorded state, with `state` set to lost where nobody watches any more."""
         status = self._recorded()
-        if status["state"] in FINAL_STATES or self.record.engine != "local" or self._is_watched():
+        if status["state"] in FINAL_STATES or not runs_here(self.record.engine):
+            return status
+        if self._is_watched():
             return status
         # It may have ended between the two looks.
         status = self._recorded()
@@ -69,7 +72,7 @@ class Run:
     def state_at_end(self) -> str:
         """The state of a run whose lock the caller holds, so that nobody else watches it."""
         state = str(self._recorded()["state"])
-        if self.record.engine != "local":
+        if not runs_here(self.record.engine):
             return state
         return state if state in FINAL_STATES else "lost"
 
@@ -140,7 +143,7 @@ class Run:
         """What runs it, with a connection of its own where that is elsewhere."""
         from fairway_runner.engines.engine import engine_for, target_of
 
-        if self.record.engine == "local":
+        if runs_here(self.record.engine):
             from fairway_core.target import Target
 
             return engine_for(Target.local())
@@ -148,7 +151,7 @@ class Run:
 
     def refresh(self, *, logs: bool = False) -> None:
         """Brings its folder up to date where it runs elsewhere: states, and logs if wanted."""
-        if self.record.engine != "local":
+        if not runs_here(self.record.engine):
             self.engine.refresh([self], logs=logs)
 
     def cancel(self) -> None:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.store import Run
 from fairway_runner.submit import snapshot as code
 
@@ -22,7 +23,7 @@ def resume(run: Run, deadline: float) -> Run:
     `deadline` says for how many seconds a failing service is asked again. UserError where
     another command is submitting it right now.
     """
-    if run.record.engine == "local":
+    if runs_here(run.record.engine):
         return run  # it is recorded and started in one step
     run.engine.deadline = deadline
     lock = run.take_lock()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.local import processes, records
 from fairway_runner.engines.local.engine import CANCEL_GRACE
 from fairway_runner.runs.results import task_results
@@ -51,7 +52,7 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
         chosen = [task.index for task in tasks if _is_due(task, failed_only=failed_only)]
         if not chosen:
             raise _nothing(run, tasks)
-        if state == "lost" and run.record.engine == "local":
+        if state == "lost" and runs_here(run.record.engine):
             processes.end(processes.sessions_of(run.id), CANCEL_GRACE)
         records.write_json(run.folder / "retry.json", _retry_plan(run, state, tasks, chosen))
     except BaseException:
@@ -109,7 +110,7 @@ def rerun(run: Run) -> Run:
         if name.startswith("FAIRWAY_INPUT_")
     }
     plan |= {"run": run_id, "environment": {**engine.environment(), **inputs}}
-    if run.record.engine == "local":
+    if runs_here(run.record.engine):
         plan["directory"] = str(store.folder / run_id / "code")
     files = {
         name: (run.folder / name).read_text(encoding="utf-8")

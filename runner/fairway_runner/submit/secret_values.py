@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, UserError
+from fairway_runner.engines.capabilities import runs_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,16 +58,16 @@ def require_readable(
     A value of this machine would have to travel to the nodes, and lie in what a service keeps
     of a task; from a vault the nodes read it themselves, by their identity.
     """
-    findings = []
+    here, findings = runs_here(target.engine), []
     for name, source in sources.items():
         path, hint = f"secrets.{name}", ""
-        if target.engine == "local" and source.startswith("keyvault:"):
+        if here and source.startswith("keyvault:"):
             message = f"`{path}`: `local` has no identity that could read a vault"
             hint = f"read it from a variable of your environment here: -s secrets.{name}=env:{name}"
-        elif target.engine != "local" and source.startswith("env:"):
+        elif not here and source.startswith("env:"):
             message = f"`{path}`: a secret of this machine is not sent to `{target.name}`"
             hint = "put it into the environment's vault, and write keyvault:NAME"
-        elif target.engine != "local" and not target.vault_url:
+        elif not here and not target.vault_url:
             message = f"`{path}`: the target `{target.name}` has no vault"
             hint = "give the environment a `vault:` section, and deploy it"
         if hint:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import fairway_core
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.capabilities import require, runs_here
 from fairway_runner.engines.engine import DEADLINE, engine_for
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
@@ -65,7 +66,7 @@ def start(prepared: Prepared, store: RunStore) -> Run:
     plan = prepared.plan
     if before := earlier(store, plan.run, prepared.files):
         return resume(before, plan.engine.deadline)
-    if plan.engine.target.engine == "local":
+    if runs_here(plan.engine.target.engine):
         plan.directory = store.folder / plan.run / "code"
     with store.recording(), code.in_use(store.base / "code"):
         snapshot = code.snapshot(prepared.code, store.base / "code")
@@ -133,6 +134,7 @@ def prepare(
     if job.finally_ is not None:
         last = _last_task(job, job.finally_.command)
         plan.end_with(last, launchers.render(first, last, target))
+    require(job, target)
     engine.require(job, launchers.needs())
     secrets = secret_values(job.secrets, os.environ, place)
     collected = code.collect(folder, job.code.exclude)

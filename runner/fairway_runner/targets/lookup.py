@@ -19,6 +19,7 @@ from fairway_core.findings import UserError
 from fairway_core.project import LocalTarget, Project, find_project
 from fairway_core.spelling import did_you_mean
 from fairway_core.target import Target
+from fairway_runner.engines.capabilities import runs_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +86,7 @@ def _synced(file: Path) -> Iterator[Target]:
 def processes_per_node(target: Target) -> int:
     """What `processes_per_node: gpus` means on a target: a process a GPU, or on a size without
     GPUs the catalogue's ranks a node."""
-    if target.engine == "local":
+    if runs_here(target.engine):
         from fairway_runner.engines.local import machine
 
         return machine.processes_per_node()

@@ -288,7 +288,7 @@ def test_what_the_cluster_cannot_do_is_refused(fairway: Any, cluster: SshCluster
     wide = fairway.within("submit", fairway.job("true", nodes=4), "-t", "pair")
     assert (wide.returncode, "`pair` has 3" in wide.stderr) == (2, True)
     boxed = fairway.within("submit", fairway.job("true", container={"image": "a"}), "-t", "pair")
-    assert (boxed.returncode, "without containers" in boxed.stderr) == (2, True)
+    assert (boxed.returncode, "runs no containers" in boxed.stderr) == (2, True)
     assert not (fairway.folder / ".fairway" / "runs").exists()
 
 

@@ -42,9 +42,6 @@ class LocalEngine:
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError, with exit code 4 where this machine lacks a program of the launcher."""
-        if job.container is not None:
-            hint = "leave it out here: -s container=null"
-            raise UserError.of("no-containers", "`local` runs without containers", hint)
         if job.world_size > _MOST_RANKS:
             message = f"{job.world_size:,} ranks are more than one machine can be asked to run"
             hint = f"`local` takes {_MOST_RANKS:,} at most; nodes × processes_per_node is the count"

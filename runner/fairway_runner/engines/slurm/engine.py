@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.engine import RemoteEngine
@@ -144,7 +145,7 @@ class SlurmEngine(RemoteEngine):
 
     def act_on_node(self, action: str, node: str) -> None:
         """Drains, resumes or reboots it by scontrol."""
-        if action not in ("drain", "resume", "reboot"):
+        if action not in capabilities(self.target.engine).node_actions:
             raise unsupported(self, f"{action} a node")
         self._look(action=action, node=self._require_node(node))
 

@@ -35,11 +35,7 @@ class SshEngine(RemoteEngine):
     NODE: ClassVar[str] = "fairway_runner.engines.ssh.node"
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for a container, and for more nodes than the cluster has."""
-        if job.container is not None:
-            hint = "leave it out (-s container=null), or use a target with Slurm or Batch"
-            message = f"`{self.target.name}` runs without containers: its engine is `ssh`"
-            raise UserError.of("no-containers", message, hint)
+        """UserError for more nodes than the cluster has."""
         self.require_nodes(job)
 
     def start(

@@ -1,0 +1,92 @@
+"""What each engine can do, for those who ask before its own module is imported.
+
+The same statements refuse a job at submission and make the table of docs/engines.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import Finding, UserError
+
+if TYPE_CHECKING:
+    from fairway_core.target import Target
+    from fairway_runner.jobs.job import Job
+
+
+def _row(title: str, default: Any) -> Any:
+    return field(default=default, metadata={"title": title})
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What differs from engine to engine; a field a row of the table."""
+
+    runs_here: bool = _row("Runs on this machine", False)
+    """Its tasks are processes of this machine, and a run's folder here is where they work."""
+    containers: bool = _row("`container:`", False)
+    after: bool = _row("`after:`", True)
+    schedules: bool = _row("`fairway schedule`", False)
+    resizes: bool = _row("`fairway pool resize`", False)
+    shell: bool = _row("`fairway ssh` and `tunnel`", True)
+    node_actions: tuple[str, ...] = _row("`fairway nodes`", ())
+    """What it can do to a node, of drain, resume, reboot and reimage."""
+
+
+ENGINES = {
+    "local": Capabilities(runs_here=True, shell=False),
+    "ssh": Capabilities(),
+    "slurm": Capabilities(containers=True, node_actions=("drain", "resume", "reboot")),
+    "batch": Capabilities(
+        containers=True,
+        after=False,
+        schedules=True,
+        resizes=True,
+        node_actions=("drain", "resume", "reboot", "reimage"),
+    ),
+}
+"""Of each engine that there is."""
+
+
+def capabilities(engine: str) -> Capabilities:
+    """What the engine of this name can do; one that is not known is elsewhere, and can nothing."""
+    return ENGINES.get(engine, Capabilities(after=False, shell=False))
+
+
+def runs_here(engine: str) -> bool:
+    """Whether its tasks are processes of this machine."""
+    return capabilities(engine).runs_here
+
+
+def require(job: Job, target: Target) -> None:
+    """Refuses what no job can have on this target, whatever its state."""
+    able, findings = capabilities(target.engine), []
+    if job.container is not None and not able.containers:
+        message = f"`{target.name}` runs no containers: its engine is `{target.engine}`"
+        hint = f"leave it out (-s container=null), or use a target with {_with('containers')}"
+        findings.append(Finding("no-containers", message, hint, "container"))
+    if job.after and not able.after:
+        message = f"`after` cannot be kept on `{target.name}`: its engine is `{target.engine}`"
+        hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
+        findings.append(Finding("not-supported", message, hint, "after"))
+    if findings:
+        raise UserError(findings)
+
+
+def _with(name: str) -> str:
+    return " or ".join(f"`{engine}`" for engine, able in ENGINES.items() if getattr(able, name))
+
+
+def table() -> list[tuple[str, list[str]]]:
+    """Each row's title, and a word an engine in the order of ENGINES."""
+    return [
+        (row.metadata["title"], [_word(getattr(able, row.name)) for able in ENGINES.values()])
+        for row in fields(Capabilities)
+    ]
+
+
+def _word(value: bool | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(("list", *value))
+    return "yes" if value else "no"

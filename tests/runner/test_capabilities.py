@@ -1,0 +1,78 @@
+"""What engines say that they can do, held against what they do."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.capabilities import ENGINES, capabilities, require
+from fairway_runner.engines.engine import Engine, engine_for
+from fairway_runner.jobs.job import Job
+
+HERE = {"version": 1, "name": "nd", "vm_size": "Standard_D2s_v6", "nodes": {"min": 0, "max": 4}}
+SECTIONS = {
+    "ssh": {"host": "192.0.2.1", "user": "me", "shared": "/data/fairway"},
+    "slurm": {"host": "192.0.2.1", "user": "me", "partition": "nd", "shared": "/data/fairway"},
+    "batch": {"endpoint": "https://a.b.batch.azure.com", "pool": "nd", "identity": "/x"},
+}
+ACTIONS = ("drain", "resume", "reboot", "reimage")
+
+
+def target(engine: str) -> Target:
+    if engine == "local":
+        return Target.local()
+    return Target.model_validate({**HERE, "engine": engine, engine: SECTIONS[engine]})
+
+
+def engine(name: str) -> Engine:
+    return engine_for(target(name))
+
+
+LACKING = [
+    (name, action)
+    for name, able in ENGINES.items()
+    for action in ACTIONS
+    if action not in able.node_actions
+]
+
+
+@pytest.mark.parametrize(("name", "action"), LACKING)
+def test_what_is_not_listed_is_refused(name: str, action: str) -> None:
+    with pytest.raises(UserError, match=f"{action} a node"):
+        engine(name).act_on_node(action, "n-0")
+
+
+@pytest.mark.parametrize("name", [name for name, able in ENGINES.items() if not able.resizes])
+def test_a_target_that_is_not_resized_says_so(name: str) -> None:
+    with pytest.raises(UserError, match="be resized"):
+        engine(name).resize(2)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_containers(name: str) -> None:
+    job = Job.model_validate(
+        {"name": "x", "command": "true", "container": {"image": "ubuntu:24.04"}}
+    )
+    if capabilities(name).containers:
+        require(job, target(name))
+        return
+    with pytest.raises(UserError) as raised:
+        require(job, target(name))
+    [finding] = raised.value.findings
+    assert finding.id == "no-containers"
+    assert "a target with `slurm` or `batch`" in finding.hint
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_after(name: str) -> None:
+    job = Job.model_validate({"name": "x", "command": "true", "after": ["other-run"]})
+    if capabilities(name).after:
+        require(job, target(name))
+        return
+    with pytest.raises(UserError, match="`after` cannot be kept on `nd`: its engine is `batch`"):
+        require(job, target(name))
+
+
+def test_an_engine_that_is_not_known_is_elsewhere() -> None:
+    assert not capabilities("pbs").runs_here
