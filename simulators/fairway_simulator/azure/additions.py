@@ -151,6 +151,24 @@ def _batch_pool(new: _New) -> Made:
     return []
 
 
+def _role_assignment(new: _New) -> Made:
+    """It says for what it holds; the provider takes one without a scope for another one."""
+    at = new.path.key.rindex("/providers/microsoft.authorization/")
+    new.properties["scope"] = new.path.text[:at]
+    return []
+
+
+def _scale_set(new: _New) -> Made:
+    _drop_unused_capabilities(new.properties)
+    return []
+
+
+def _drop_unused_capabilities(properties: dict[str, Any]) -> None:
+    """What is put as `{}` or with all of it off is no part of what Compute answers."""
+    if not any((properties.get("additionalCapabilities") or {}).values()):
+        properties.pop("additionalCapabilities", None)
+
+
 def _public_ip(new: _New) -> Made:
     new.properties["ipAddress"] = documentation_address(new.path.key)
     return []
@@ -189,6 +207,7 @@ def _private_zone(new: _New) -> Made:
 def _virtual_machine(new: _New) -> Made:
     """The disk of the system is a resource of its own, as any other disk."""
     properties = new.properties
+    _drop_unused_capabilities(properties)
     properties["vmId"] = id_for(new.path.key)
     storage = _part(properties, "storageProfile")
     storage["dataDisks"] = storage.get("dataDisks") or []
@@ -228,9 +247,11 @@ def _netapp_volume(new: _New) -> Made:
 
 
 _ADDITIONS: dict[str, _Addition] = {
+    "microsoft.authorization/roleassignments": _role_assignment,
     "microsoft.batch/batchaccounts": _batch_account,
     "microsoft.batch/batchaccounts/pools": _batch_pool,
     "microsoft.compute/virtualmachines": _virtual_machine,
+    "microsoft.compute/virtualmachinescalesets": _scale_set,
     "microsoft.containerregistry/registries": _registry,
     "microsoft.insights/datacollectionendpoints": _data_collection,
     "microsoft.insights/datacollectionrules": _data_collection,

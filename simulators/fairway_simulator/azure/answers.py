@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.azure.additions import role_definition
 from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.resource_ids import ResourcePath
+from fairway_simulator.azure.scale_sets import SCALE_SETS, instance_of, instances_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,10 @@ def answer(
     if method in ("GET", "HEAD"):
         return _read(store, path, query)
     if method == "PUT":
-        return 200, store.put(path, body or {})
+        # A role is Created whenever it is put; the provider takes no other status.
+        # Source: Azure REST API, Role Definitions - Create Or Update.
+        status = 201 if path.type.endswith("/roledefinitions") else 200
+        return status, store.put(path, body or {})
     if method == "PATCH":
         changed = store.patch(path, body or {})
         return (200, changed) if changed is not None else _missing(path)
@@ -56,11 +60,22 @@ def _read(store: ResourceStore, path: ResourcePath, query: Mapping[str, str]) ->
     if path.is_resource:
         return _missing(path)
     if path.type.endswith("/roledefinitions"):
-        role = _ROLE_FILTER.search(query.get("$filter", ""))
-        return 200, {"value": [role_definition(role[1].replace("''", "'"))] if role else []}
+        return 200, {"value": _roles_named(store, query.get("$filter", ""))}
+    if path.type.startswith(SCALE_SETS):
+        return 200, {"value": instances_in(store, path)}
     if path.type.endswith("/skus/versions"):  # of images: a plain list
         return 200, store.list(path)
     return 200, {"value": store.list(path)}
+
+
+def _roles_named(store: ResourceStore, filter_: str) -> list[dict[str, Any]]:
+    """The roles that a filter by name finds: those that were made, or a built-in one."""
+    name = _ROLE_FILTER.search(filter_)
+    if not name:
+        return []
+    definition = role_definition(name[1].replace("''", "'"))
+    store.remember_role(definition)
+    return [definition]
 
 
 def _special(store: ResourceStore, path: ResourcePath) -> dict[str, Any] | None:
@@ -77,8 +92,11 @@ def _special(store: ResourceStore, path: ResourcePath) -> dict[str, Any] | None:
     if parts[-2:-1] == ["providers"]:  # …/providers/Microsoft.Batch
         return {"id": path.text, "namespace": path.name, "registrationState": "Registered"}
     if path.type.endswith("/roledefinitions") and path.is_resource:
-        # Roles are looked up by name first; the id tells nothing of the name.
-        return {**role_definition(path.name), "id": path.text, "name": path.name}
+        # Roles are looked up by name first: the id tells nothing of the name.
+        role = store.built_in_role(path.name)
+        return role and {**role, "id": path.text}
+    if path.type.startswith(f"{SCALE_SETS}/virtualmachines") and path.is_resource:
+        return instance_of(store, path)
     account = _SERVICES.search(path.key)
     if account and store.get(path.parent()) is not None:
         return {"id": path.text, "name": "default", "properties": {}}

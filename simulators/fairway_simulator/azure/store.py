@@ -21,6 +21,18 @@ class ResourceStore:
         self._vault_host = vault_host
         self._lock = threading.RLock()
         self._resources: dict[str, tuple[ResourcePath, dict[str, Any]]] = {}
+        self._roles: dict[str, dict[str, Any]] = {}
+
+    def remember_role(self, definition: dict[str, Any]) -> None:
+        """A built-in role that was looked up by its name is found by its id from now on."""
+        with self._lock:
+            self._roles[definition["name"].lower()] = definition
+
+    def built_in_role(self, name: str) -> dict[str, Any] | None:
+        """The built-in role with that id; None where nobody has looked it up."""
+        with self._lock:
+            found = self._roles.get(name.lower())
+            return copy.deepcopy(found)
 
     def get(self, path: ResourcePath) -> dict[str, Any] | None:
         """The resource, or None."""

@@ -169,6 +169,64 @@ def test_a_role_found_by_its_name_is_found_by_its_id(azure: Client) -> None:
     assert azure("GET", scope)[1] == {"value": []}
 
 
+def test_a_role_of_ones_own_is_not_there_before_it_is_made(azure: Client) -> None:
+    role = (
+        f"/subscriptions/{NOBODY}/providers/Microsoft.Authorization"
+        "/roleDefinitions/00000000-0000-0000-0000-000000000009"
+    )
+    assert azure("GET", role)[0] == 404
+    assert azure("PUT", role, {"properties": {"roleName": "scales"}})[0] == 201
+    assert azure("GET", role)[1]["properties"]["roleName"] == "scales"
+
+
+def test_a_role_assignment_says_what_it_is_on_and_by_which_role(azure: Client) -> None:
+    _, found = azure(
+        "GET",
+        f"{GROUP}/providers/Microsoft.Authorization/roleDefinitions"
+        "?%24filter=roleName+eq+%27Storage+Blob+Data+Reader%27",
+    )
+    role = found["value"][0]["id"]
+    account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/lab"
+    path = f"{account}/providers/Microsoft.Authorization/roleAssignments/one"
+    _, made = azure("PUT", path, {"properties": {"roleDefinitionId": role}})
+    assert made["properties"]["scope"] == account
+    assert azure("GET", role)[1]["properties"]["roleName"] == "Storage Blob Data Reader"
+
+
+@pytest.mark.parametrize("type_", ["virtualMachines", "virtualMachineScaleSets"])
+def test_capabilities_that_are_off_are_not_answered(azure: Client, type_: str) -> None:
+    path = f"{GROUP}/providers/Microsoft.Compute/{type_}/it"
+    off = {"additionalCapabilities": {"ultraSSDEnabled": False}}
+    assert "additionalCapabilities" not in azure("PUT", path, {"properties": off})[1]["properties"]
+    on = {"additionalCapabilities": {"ultraSSDEnabled": True}}
+    made = azure("PUT", path, {"properties": on})[1]["properties"]
+    assert made["additionalCapabilities"] == {"ultraSSDEnabled": True}
+
+
+def test_a_scale_set_has_instances_with_addresses_of_its_subnet(azure: Client) -> None:
+    subnet = f"{NETWORK}/virtualNetworks/net/subnets/compute"
+    azure("PUT", subnet, {"properties": {"addressPrefixes": ["10.40.0.0/24"]}})
+    interface = {"ipConfigurations": [{"properties": {"subnet": {"id": subnet}}}]}
+    network = {"networkInterfaceConfigurations": [{"properties": interface}]}
+    scale_set = f"{GROUP}/providers/Microsoft.Compute/virtualMachineScaleSets/pair"
+    body = {
+        "sku": {"name": "Standard_ND96isr_H100_v5", "capacity": 2},
+        "properties": {"virtualMachineProfile": {"networkProfile": network}},
+    }
+    azure("PUT", scale_set, body)
+    listed = azure("GET", f"{scale_set}/virtualMachines")[1]["value"]
+    assert [each["instanceId"] for each in listed] == ["0", "1"]
+    assert azure("GET", f"{scale_set}/virtualMachines/1")[1] == listed[1]
+    assert azure("GET", f"{scale_set}/virtualMachines/2")[0] == 404
+    (nic,) = azure("GET", f"{scale_set}/virtualMachines/1/networkInterfaces")[1]["value"]
+    both = azure("GET", f"{scale_set}/networkInterfaces")[1]["value"]
+    assert nic == both[1]
+    (address,) = [each["properties"] for each in nic["properties"]["ipConfigurations"]]
+    assert address["privateIPAddress"].startswith("10.40.0.")
+    sets = azure("GET", f"{GROUP}/providers/Microsoft.Compute/virtualMachineScaleSets")[1]["value"]
+    assert [each["name"] for each in sets] == ["pair"]
+
+
 def test_changes_are_merged_and_null_removes(azure: Client) -> None:
     path = f"{GROUP}/providers/A.B/things/x"
     assert azure("PATCH", path, {"tags": {"a": "1"}})[0] == 404
