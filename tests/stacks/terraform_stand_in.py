@@ -6,6 +6,7 @@ It needs no provider. TERRAFORM_STAND_IN names a folder: `calls.jsonl` gets a li
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -57,6 +58,16 @@ if fault == "refused" and command == "validate":
 if fault == "broken":
     diagnose("Service unavailable", "Azure is not there.")
     sys.exit(1)
+
+if host and command == "apply":
+    # The provider refuses a key whose host is not NAME.vault.SOMETHING, and the vault's own
+    # address is the stand-in's. Source: azurerm provider 5.2.0, at apply.
+    for account in document.get("resource", {}).get("azurerm_storage_account", {}).values():
+        key = account.get("customer_managed_key", {}).get("key_vault_key_id")
+        url = re.sub(r"\$\{[^}]*\.vault_uri\}", f"https://{host}/", key or "https://a.vault.b/")
+        if not re.match(r"https://[^/]+\.vault\.[^/]+/", url):
+            diagnose("expanding customer_managed_key", f"expected NAME.vault.** but got {host}")
+            sys.exit(1)
 
 if command == "plan":
     out = next(a for a in arguments if a.startswith("-out=")).removeprefix("-out=")

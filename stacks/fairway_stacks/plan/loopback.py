@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -60,6 +61,23 @@ def keep_states_in(folder: Path, stacks: Sequence[StackFolder]) -> None:
             source["backend"] = "local"
             source["config"] = {"path": _state(folder, name.removeprefix(_INPUT))}
         file.write_text(json.dumps(document, indent=1), encoding="utf-8")
+
+
+# The provider takes a key only from a host called NAME.vault.SOMETHING, and the stand-in is at
+# localhost. Source: azurerm provider, parseNameFromBaseUrl in services/keyvault/client.
+_KEY_IN_VAULT = re.compile(r"\$\{(azurerm_key_vault\.[\w-]+)\.vault_uri\}keys/")
+
+
+def name_vaults_in_keys(stacks: Sequence[StackFolder]) -> None:
+    """Makes the urls of keys those that Azure would give, in place of the stand-in's own."""
+    for stack in stacks:
+        file = stack.folder / "cdk.tf.json"
+        text = file.read_text(encoding="utf-8")
+        file.write_text(_KEY_IN_VAULT.sub(_named_url, text), encoding="utf-8")
+
+
+def _named_url(match: re.Match[str]) -> str:
+    return f"https://${{{match[1]}.name}}.vault.azure.net/keys/"
 
 
 def _state(folder: Path, stack: str) -> str:

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_stacks.plan.loopback import FOREIGN, keep_states_in, loopback_azure
+from fairway_stacks.plan.loopback import (
+    FOREIGN,
+    keep_states_in,
+    loopback_azure,
+    name_vaults_in_keys,
+)
 from fairway_stacks.plan.stacks import synthesize, usual_folder
 from fairway_stacks.plan.terraform import Terraform, cache_variables, require, waits_for_inputs
 
@@ -84,6 +89,7 @@ def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackP
         (here / "states").mkdir()
         stacks = synthesize(environment, here / "cdktf.out")
         keep_states_in(here / "states", stacks)
+        name_vaults_in_keys(stacks)
         with _only_what_is_ours(), loopback_azure() as azure:
             return [
                 _plan_and_apply(stack, azure, folder, say, apply=stack is not stacks[-1])
