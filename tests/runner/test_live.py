@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_cli.commands.check import command as check
+from fairway_core.catalog.roles import built_in_roles
 from fairway_core.checks.live import LIVE
 from fairway_core.environment import load_environment
 from fairway_core.findings import Severity, UserError
@@ -75,7 +76,50 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
             f"/offers/{image.offer}/skus/{image.sku}/versions"
         )
         plane.give(versions, [{"name": image.version}])
+        plane.give(f"{HERE}/Microsoft.Authorization/permissions", {"value": [{"actions": ["*"]}]})
         yield plane
+
+
+@pytest.mark.parametrize(
+    ("roles", "slurm", "missing"),
+    [
+        (["Contributor"], False, "locks/write, Microsoft.Authorization/roleAssignments/write"),
+        (
+            ["Contributor", "Role Based Access Control Administrator"],
+            False,
+            "takes Microsoft.Authorization/locks/write, which",
+        ),
+        (
+            ["Contributor", "Role Based Access Control Administrator", "Locks Contributor"],
+            False,
+            "",
+        ),
+        (
+            ["Contributor", "Role Based Access Control Administrator", "Locks Contributor"],
+            True,
+            "roleDefinitions/write",
+        ),
+        (["Contributor", "User Access Administrator"], True, ""),
+    ],
+)
+def test_what_whoever_deploys_may_not_do_is_a_warning(
+    tmp_path: Path,
+    lab: Environment,
+    plane: ControlPlane,
+    azure: Management,
+    roles: list[str],
+    slurm: bool,
+    missing: str,
+) -> None:
+    given = [built_in_roles()[role] for role in roles]
+    permissions = [{"actions": each.actions, "notActions": each.not_actions} for each in given]
+    plane.give(f"{HERE}/Microsoft.Authorization/permissions", {"value": permissions})
+    text = LAB.replace("engine: ssh", "engine: slurm") if slurm else LAB
+    (tmp_path / "own.yaml").write_text(text)
+    found = check_live(load_environment(tmp_path / "own.yaml"), azure)
+    rights = [each for each in found if each.id == "missing-right"]
+    assert [each.severity for each in rights] == [Severity.WARNING] * bool(missing)
+    assert all(missing in each.message and "Contributor" in each.hint for each in rights)
 
 
 def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:

@@ -30,6 +30,11 @@ LIVE: Mapping[str, LiveCheck] = {
         "A resource provider that is not registered: nothing of it can be made.",
         "`providers/NAMESPACE`",
     ),
+    "missing-right": LiveCheck(
+        Severity.WARNING,
+        "Role assignments, locks or roles that a deployment makes, and you may not.",
+        "`providers/Microsoft.Authorization/permissions`",
+    ),
     "size-not-offered": LiveCheck(
         Severity.ERROR,
         "A VM size that the region does not have.",

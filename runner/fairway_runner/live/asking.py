@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import Finding, Severity
 from fairway_runner.live import rules
 from fairway_runner.live.management import NotAllowed
-from fairway_runner.live.needs import images_of, machines_of, providers_of
+from fairway_runner.live.needs import actions_of, images_of, machines_of, providers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _COMPUTE = "2024-07-01"
 _SKUS = "2021-07-01"
 _BATCH = "2024-07-01"
+_PERMISSIONS = "2022-04-01"
 _RESOURCES = "2021-04-01"
 
 
@@ -46,6 +47,11 @@ class _Asking:
             with self._allowed(f"the registration of {namespace} was"):
                 found = self.azure.get(f"providers/{namespace}", _RESOURCES)
                 self.findings += rules.provider_registered(namespace, found)
+
+    def rights(self) -> None:
+        with self._allowed("what you may do was"):
+            found = self.azure.list("providers/Microsoft.Authorization/permissions", _PERMISSIONS)
+            self.findings += rules.may_deploy(actions_of(self.environment), found)
 
     def sizes(self) -> None:
         location, zone = self.environment.location, self.environment.zone
@@ -94,6 +100,7 @@ def check_live(environment: Environment, azure: Reader) -> list[Finding]:
     """
     asking = _Asking(environment, azure)
     asking.providers()
+    asking.rights()
     asking.sizes()
     asking.quotas()
     asking.images()

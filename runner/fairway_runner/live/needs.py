@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.catalog import image, vm_size
+from fairway_core.catalog.roles import action_that_makes
 from fairway_core.cost.environment import parts_of
 
 if TYPE_CHECKING:
@@ -80,6 +81,16 @@ def images_of(environment: Environment) -> dict[str, Image]:
 def providers_of(environment: Environment) -> list[str]:
     """The resource providers that must be registered in the subscription."""
     return sorted({*_ALWAYS, *_optional_providers(environment)})
+
+
+def actions_of(environment: Environment) -> list[str]:
+    """The actions, beyond those of Contributor, that deploying it takes."""
+    types = ["azurerm_role_assignment"]
+    if environment.protect:
+        types.append("azurerm_management_lock")
+    if environment.scheduler is not None:
+        types.append("azurerm_role_definition")
+    return sorted(filter(None, map(action_that_makes, types)))
 
 
 def _optional_providers(environment: Environment) -> Iterator[str]:

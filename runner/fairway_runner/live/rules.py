@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import vm_size
+from fairway_core.catalog.roles import Permission, allowed
 from fairway_core.findings import Finding, Severity
 
 if TYPE_CHECKING:
@@ -134,3 +135,28 @@ def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> I
         message = f"resource provider {namespace} is {state} in the subscription"
         hint = f"az provider register --namespace {namespace} --wait"
         yield Finding("provider-not-registered", message, hint)
+
+
+def may_deploy(
+    actions: Sequence[str], permissions: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """Actions that a deployment takes, and whoever is signed in is not allowed.
+
+    A warning: another identity may be the one that deploys.
+    """
+    own = [
+        Permission(tuple(each.get("actions") or ()), tuple(each.get("notActions") or ()))
+        for each in permissions
+    ]
+    missing = [action for action in actions if not allowed(action, own)]
+    if missing:
+        message = f"deploying this takes {', '.join(missing)}, which you are not allowed"
+        if any("/roleDefinitions/" in action for action in missing):
+            hint = "have the roles Contributor and User Access Administrator, or Owner"
+        else:
+            hint = (
+                "have the roles Contributor, Role Based Access Control Administrator and "
+                "Locks Contributor, or Owner"
+            )
+        hint += " on the subscription assigned to whoever deploys"
+        yield Finding("missing-right", message, hint, severity=Severity.WARNING)

@@ -1,0 +1,56 @@
+"""What whoever deploys must be allowed, and the roles of Azure that allow it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog.tables import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True)
+class Permission:
+    """Actions that are allowed, but for those of `not_actions`; `*` stands for any text."""
+
+    actions: tuple[str, ...]
+    not_actions: tuple[str, ...] = ()
+
+    def allows(self, action: str) -> bool:
+        """Whether it allows the action; Azure does not tell capitals from small letters."""
+        return _matches(self.actions, action) and not _matches(self.not_actions, action)
+
+
+def allowed(action: str, permissions: Iterable[Permission]) -> bool:
+    """Whether any of the permissions allows the action: what one leaves out, another may give.
+
+    >>> allowed("Microsoft.Authorization/locks/write", [built_in_roles()["Contributor"]])
+    False
+    """
+    return any(permission.allows(action) for permission in permissions)
+
+
+@cache
+def built_in_roles() -> Mapping[str, Permission]:
+    """The built-in roles that a deployment may need, by name."""
+    return {
+        name: Permission(tuple(row["actions"]), tuple(row.get("not_actions", ())))
+        for name, row in table("roles")["roles"].items()
+    }
+
+
+def action_that_makes(type: str) -> str | None:  # noqa: A002
+    """The action, beyond those of Contributor, that making a resource of that type takes."""
+    found: str | None = table("roles")["actions"].get(type)
+    return found
+
+
+def _matches(patterns: Iterable[str], action: str) -> bool:
+    return any(
+        re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), action, re.IGNORECASE)
+        for pattern in patterns
+    )

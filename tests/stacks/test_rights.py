@@ -1,0 +1,44 @@
+"""The roles that the documentation names deploy every environment, protected as by default."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.catalog.roles import action_that_makes, allowed, built_in_roles
+from fairway_core.environment import load_environment
+from fairway_runner.live.needs import actions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENTS = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
+
+
+def _documented(slurm: bool) -> list[str]:
+    """The roles that docs/pull-requests.md gives to the identity that deploys."""
+    text = " ".join((ROOT / "docs" / "pull-requests.md").read_text().split())
+    row = r"\| deploy \| [^|]* \| (.*?) on the subscription"
+    slurms = r"there the second identity has (.*?)\."
+    match = re.search(slurms if slurm else row, text)
+    assert match
+    return re.split(r", | and ", match[1])
+
+
+@pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
+def test_the_documented_roles_are_enough(written: Written, tmp_path: Path, file: Path) -> None:
+    own = tmp_path / file.name
+    own.write_text(file.read_text().replace("protect: false", "protect: true"))
+    environment = load_environment(own)
+    types = {type_ for stack in written(own).values() for type_ in stack["resource"]}
+    needed = {action for type_ in types if (action := action_that_makes(type_))}
+    assert needed == set(actions_of(environment))
+    roles = _documented(slurm=environment.scheduler is not None)
+    for action in [*needed, "Microsoft.Compute/virtualMachineScaleSets/write"]:
+        assert allowed(action, [built_in_roles()[role] for role in roles]), (action, roles)
