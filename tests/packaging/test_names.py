@@ -1,0 +1,63 @@
+"""Nothing tells a reader to install a package of ours by name: an index may hold a stranger's."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+# `fairway` on the Python package index is somebody else's; `fairway-hpc` is not there yet.
+_BARE = re.compile(
+    r"""pip\s+install\s[^\n#]*?(?<![\w./-])fairway(?:-hpc)?(?:\[[\w,]*\])?["'`]?(?:\s*$|\s+[^@\s])
+    | (?<![\w-])fairway\[
+    | (?<![\w-])fairway(?:-hpc)?(?:\[[\w,]*\])?\s*(?:==|~=|>=)\s*[\d@]""",
+    re.VERBOSE | re.MULTILINE,
+)
+_FILES = ("README.md", "CONTRIBUTING.md", "pyproject.toml", ".ci/run")
+_FOLDERS = (
+    *("bin", "constructs", "docs", "examples", "job_templates", "runner", "simulators", "stacks"),
+    *(".github", ".devcontainer"),
+)
+_TEXT = {".in", ".j2", ".json", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
+
+
+def test_nothing_installs_a_package_of_ours_by_name(repository: Path) -> None:
+    files = [repository / name for name in _FILES]
+    for folder in _FOLDERS:
+        files += [f for f in (repository / folder).rglob("*") if f.suffix in _TEXT and f.is_file()]
+    assert len(files) > 300
+    found = {
+        f"{file.relative_to(repository)}: {match[0].strip()}"
+        for file in files
+        for match in _BARE.finditer(file.read_text(encoding="utf-8", errors="replace"))
+    }
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'pip install "fairway[local,node]"',
+        "run: pip install 'fairway[node]'",
+        "pip install fairway",
+        ".venv/bin/pip install -q fairway-hpc",
+        'pip install "fairway-hpc[local]"',
+        "fairway[node]==0.1.0",
+        "fairway-hpc[node]==@VERSION@",
+        "fairway==0.1.0",
+    ],
+)
+def test_a_bare_name_is_found(line: str) -> None:
+    assert _BARE.search(f"{line}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'pip install "fairway-hpc[node] @ git+https://example.org/fairway@0123"',
+        "pip install -r requirements.txt  # brings fairway",
+        'pip install "./fairway_hpc-0.1.0-py3-none-any.whl[local,node]"',
+        'examples = ["fairway-hpc[local]", "numpy>=2"]',
+    ],
+)
+def test_a_named_source_is_not(line: str) -> None:
+    assert not _BARE.search(f"{line}\n")

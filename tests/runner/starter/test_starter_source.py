@@ -1,0 +1,110 @@
+"""What `fairway init` writes into requirements.txt: the very Fairway that is running."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+import fairway_core
+from fairway_runner.starter import Settings, write_project
+from fairway_runner.starter.source import Source, from_clone, from_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    options = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    command = ["git", "-C", str(folder), *options, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A repository with a commit."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    _git(folder, "init", "-q")
+    _git(folder, "commit", "-q", "--allow-empty", "-m", "First")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("remote", "url"),
+    [
+        ("https://example.org/lab/fairway.git", "https://example.org/lab/fairway.git"),
+        ("https://me:secret@example.org/lab/fairway", "https://example.org/lab/fairway"),
+        ("git@example.org:lab/fairway.git", "ssh://git@example.org/lab/fairway.git"),
+        ("ssh://git@example.org:2222/lab/fairway", "ssh://git@example.org:2222/lab/fairway"),
+    ],
+)
+def test_a_clone_is_named_with_its_origin_and_commit(clone: Path, remote: str, url: str) -> None:
+    _git(clone, "remote", "add", "origin", remote)
+    commit = _git(clone, "rev-parse", "HEAD")
+    assert from_clone(clone) == Source(f"fairway-hpc[node] @ git+{url}@{commit}")
+
+
+@pytest.mark.parametrize("remote", [None, "/srv/fairway", "../fairway"])
+def test_a_clone_that_only_this_machine_has_is_named_with_a_note(
+    clone: Path, remote: str | None
+) -> None:
+    if remote:
+        _git(clone, "remote", "add", "origin", remote)
+    source = from_clone(clone)
+    commit = _git(clone, "rev-parse", "HEAD")
+    assert source.requirement == f"fairway-hpc[node] @ git+file://{clone}@{commit}"
+    assert "only this machine has" in source.note
+
+
+def test_sources_without_a_commit_are_named_by_their_folder(clone: Path) -> None:
+    """Such as those of an archive that was unpacked in somebody's own repository."""
+    inner = clone / "fairway"
+    inner.mkdir()
+    source = from_clone(inner)
+    assert source.requirement == f"fairway-hpc[node] @ file://{inner}"
+    assert source.note
+
+
+def test_a_commit_that_pip_took_is_named() -> None:
+    vcs = {"vcs": "git", "commit_id": COMMIT, "requested_revision": "main"}
+    source = from_record({"url": "https://example.org/lab/fairway", "vcs_info": vcs})
+    assert source == Source(f"fairway-hpc[node] @ git+https://example.org/lab/fairway@{COMMIT}")
+
+
+@pytest.mark.parametrize("archive", [{"hashes": {"sha256": "ab"}}, {"hash": "sha256=ab"}])
+def test_a_wheel_of_a_server_is_named_with_its_hash(archive: dict[str, object]) -> None:
+    url = "https://example.org/fairway_hpc-0.1.0-py3-none-any.whl"
+    source = from_record({"url": url, "archive_info": archive})
+    assert source == Source(f"fairway-hpc[node] @ {url}#sha256=ab")
+
+
+def test_a_wheel_of_this_machine_goes_into_the_project(tmp_path: Path) -> None:
+    wheel = tmp_path / "dist/fairway_hpc-0.1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    wheel.write_bytes(b"PK wheel")
+    digest = hashlib.sha256(b"PK wheel").hexdigest()
+    record = {"url": wheel.as_uri(), "archive_info": {"hashes": {"sha256": digest}}}
+    settings = Settings("lab", "westeurope", source=from_record(record))
+    written = write_project(tmp_path / "lab", settings)
+    copied = tmp_path / "lab/wheels" / wheel.name
+    assert copied.relative_to(tmp_path / "lab") in written
+    assert copied.read_bytes() == b"PK wheel"
+    requirements = (tmp_path / "lab/requirements.txt").read_text().splitlines()
+    line = f"fairway-hpc[node] @ file://${{PWD}}/wheels/{wheel.name}#sha256={digest}"
+    assert requirements[-1] == line
+    # Another one of the same name is not taken for it.
+    wheel.write_bytes(b"PK other")
+    changed = from_record(record)
+    assert (changed.requirement, changed.wheel) == (line, None)
+    assert f"put {wheel.name} into wheels/" in changed.note
+
+
+def test_what_came_from_an_index_is_named_with_its_version() -> None:
+    """pip writes no direct_url.json for it; the index was the user's choice."""
+    assert from_record(None) == Source(f"fairway-hpc[node]=={fairway_core.__version__}")
