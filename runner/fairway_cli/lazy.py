@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+class ReaderGone(Exception):
+    """Nobody reads the output any more; Typer would end a BrokenPipeError with 1."""
+
+
 class LazyGroup(TyperGroup):
     """A group whose COMMANDS map each name to one line of help.
 
@@ -37,6 +41,13 @@ class LazyGroup(TyperGroup):
         if name is not None and name in self.COMMANDS:
             found = self.imported(name)
         return name, found, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; raises ReaderGone where the reader of its output went away."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGone from None
 
     @classmethod
     def imported(cls, name: str) -> Any:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 import fairway_core
-from fairway_cli.lazy import LazyGroup
+from fairway_cli.lazy import LazyGroup, ReaderGone
 from fairway_core.findings import UserError, format_finding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Why a disk takes nothing more.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -73,7 +76,9 @@ class Commands(LazyGroup):
         "review": (
             "Say what Terraform plans would change, what that costs and what it would destroy."
         ),
-        "synth": "Write the Terraform of an environment: a folder a stack, below cdktf.out.",
+        "synth": "Generate Terraform for an environment, one directory per stack in cdktf.out.",
+        "plan": "Plan every stack of an environment, and review what would change.",
+        "deploy": "Apply an approved plan, and nothing else.",
         "diagram": (
             "Draw an environment: its networks, clusters, file systems, and who reaches whom."
         ),
@@ -108,18 +113,21 @@ def options(
     """Submit training jobs to what was provisioned, and follow them to their end."""
 
 
-def main() -> None:
-    """Runs the program; a user's error is printed as its findings and sets the exit code."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the program; a user's error is printed as its findings and sets the exit code.
+
+    `arguments` are those of the command line where they are not given. Ends in SystemExit.
+    """
     try:
         try:
-            app()
+            app(arguments)
         finally:
             sys.stdout.flush()
     except UserError as error:
         for finding in error.findings:
             print(format_finding(finding), file=sys.stderr)  # noqa: T201
         sys.exit(error.exit_code)
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         # The reader went away (`fairway logs RUN | head`): nothing is left to say.
         sys.stderr.close()
         sys.exit(141)

@@ -1,70 +1,86 @@
-"""Writes the Terraform of an environment: `python -m fairway_stacks.app`, which cdktf runs.
+"""Writes the Terraform of an environment: what `fairway synth` does, and every plan begins with.
 
-The environment is chosen by FAIRWAY_ENVIRONMENT, a file or the name of one in the project's
-folder `environments` or among those that come with Fairway, or else by `environment:` in the
-project's fairway.yaml, or as the only one of the project. What is written goes to CDKTF_OUTDIR,
-or to cdktf.out beside cdktf.json. Prints a line a stack. Stacks of another environment that were
-written there before are taken away, but not what Terraform keeps beside them. With
-FAIRWAY_STACKS=state it writes the account that holds the state of the others, and nothing else:
-see docs/state.md. Exits with 2, and writes nothing, where the environment is not right, and with
-2 where what was written breaks a rule: see `fairway_core.checks`.
+What is written goes to a folder a stack below CDKTF_OUTDIR, or to cdktf.out beside cdktf.json.
+Stacks of another environment that were written there before are taken away, but not what
+Terraform keeps beside them. Nothing is written where the environment is not right, or where
+its Terraform breaks a rule: see `fairway_core.checks`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
-import shlex
 import shutil
-import sys
-from dataclasses import replace
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fairway_core.findings import Severity, UserError, format_finding
+from fairway_core.findings import Severity, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from fairway_core.environment import Environment
     from fairway_core.findings import Finding
 
-_STACKS = "FAIRWAY_STACKS"
+    Warn = Callable[[Finding], None]
 
 
-def main(arguments: Sequence[str] = ()) -> int:
-    """Synthesizes the chosen environment; answers with the exit code."""
+@dataclass(frozen=True)
+class WrittenStack:
+    """A stack on disk: its name, how many resources it has, and the folder for Terraform."""
+
+    name: str
+    resources: int
+    folder: Path
+
+
+def write_stacks(
+    file: Path, outdir: Path | None = None, *, warn: Warn, state: bool = False
+) -> list[WrittenStack]:
+    """Checks the environment in `file` and writes its stacks, all of them or none.
+
+    `outdir` is the folder that CDKTF_OUTDIR names where it is not given. `state` asks for the
+    stack of the account that holds the others' state, and nothing else: see docs/state.md.
+    `warn` is called with each warning. Raises UserError with the errors.
+    """
     from fairway_core.checks import check_environment
     from fairway_core.environment import read_environment
-    from fairway_core.environment.selection import environment_file
 
+    loaded = read_environment(file)
+    environment, ignore = loaded.environment, loaded.environment.checks.ignore
+    _report(check_environment(environment, loaded.document, ignore=ignore), warn)
+    project = _project_folder()
+    outdir = outdir or usual_outdir()
+    # Beside where it belongs, and of no use to Terraform, until it has been checked.
+    draft = outdir.with_name(f".{outdir.name}.{os.getpid()}")
     try:
-        _refuse(arguments)
-        loaded = read_environment(environment_file())
-        environment, ignore = loaded.environment, loaded.environment.checks.ignore
-        _report(check_environment(environment, loaded.document, ignore=ignore))
-        project = _project_folder()
-        outdir = Path(os.environ.get("CDKTF_OUTDIR") or project / "cdktf.out")
-        # Beside where it belongs, and of no use to Terraform, until it has been checked.
-        draft = outdir.with_name(f".{outdir.name}.{os.getpid()}")
-        try:
-            stacks = _chosen()(environment, project=project, outdir=draft)
-            drafts = {name: draft / "stacks" / name / "cdk.tf.json" for name in stacks}
-            resources = _checked(environment, drafts)
-            files = {name: _publish(file, draft, outdir) for name, file in drafts.items()}
-            _publish(draft / "manifest.json", draft, outdir)
-            _remove_others(outdir, environment.name)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    except UserError as error:
-        for finding in error.findings:
-            sys.stderr.write(format_finding(finding) + "\n")
-        return error.exit_code
-    for name, file in files.items():
-        sys.stdout.write(f"{name}: {resources[name]} resources -> {_shown(file.parent)}\n")
-    return 0
+        make = synthesize_state if state else synthesize
+        stacks = make(environment, project=project, outdir=draft)
+        drafts = {name: draft / "stacks" / name / "cdk.tf.json" for name in stacks}
+        resources = _checked(environment, drafts, warn)
+        files = {name: _publish(file, draft, outdir) for name, file in drafts.items()}
+        _publish(draft / "manifest.json", draft, outdir)
+        _remove_others(outdir, environment.name)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return [WrittenStack(name, resources[name], file.parent) for name, file in files.items()]
+
+
+def stack_documents(file: Path, *, warn: Warn) -> dict[str, Mapping[str, Any]]:
+    """The content of each stack's `cdk.tf.json` by the stack's name; nothing is kept."""
+    with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
+        return {
+            stack.name: json.loads((stack.folder / "cdk.tf.json").read_text(encoding="utf-8"))
+            for stack in write_stacks(file, Path(folder, "cdktf.out"), warn=warn)
+        }
+
+
+def usual_outdir() -> Path:
+    """Where `fairway synth` and cdktf write: CDKTF_OUTDIR, or cdktf.out beside cdktf.json."""
+    return Path(os.environ.get("CDKTF_OUTDIR") or _project_folder() / "cdktf.out")
 
 
 def synthesize(environment: Environment, *, project: Path, outdir: Path) -> list[str]:
@@ -105,27 +121,6 @@ def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -
     StateStack(Project(app=app, folder=project, outdir=outdir), environment, state)
     app.synth()
     return [f"{environment.name}-state"]
-
-
-def _chosen() -> Callable[..., list[str]]:
-    """What FAIRWAY_STACKS asks for: `state` alone, or the stacks of the environment."""
-    choice = os.environ.get(_STACKS, "")
-    if choice not in ("", "state"):
-        raise UserError.of(
-            "unknown-stacks", f"{_STACKS}: no stacks `{choice}`", "set it to `state`, or unset it"
-        )
-    return synthesize_state if choice else synthesize
-
-
-def _refuse(arguments: Sequence[str]) -> None:
-    """Nothing is told by arguments: a name that was taken for one would be ignored."""
-    if arguments:
-        first = arguments[0] if not arguments[0].startswith("-") else "demo"
-        raise UserError.of(
-            "unexpected-argument",
-            f"unexpected argument `{arguments[0]}`",
-            f"the environment is chosen by a variable: FAIRWAY_ENVIRONMENT={shlex.quote(first)}",
-        )
 
 
 def _publish(file: Path, draft: Path, outdir: Path) -> Path:
@@ -172,7 +167,7 @@ def _project_folder() -> Path:
     return project_folder() or (repository if (repository / "cdktf.json").is_file() else Path.cwd())
 
 
-def _checked(environment: Environment, files: Mapping[str, Path]) -> dict[str, int]:
+def _checked(environment: Environment, files: Mapping[str, Path], warn: Warn) -> dict[str, int]:
     """The number of resources of each stack; UserError where a check finds a fault in one."""
     from fairway_core.checks import Asked, check_stack
 
@@ -185,43 +180,17 @@ def _checked(environment: Environment, files: Mapping[str, Path]) -> dict[str, i
             replace(finding, message=f"{name}: {finding.path}: {finding.message}")
             for finding in check_stack(stack, asked, ignore=environment.checks.ignore)
         ]
-    _report(found)
+    _report(found, warn)
     return counts
 
 
-def _report(findings: Iterable[Finding]) -> None:
-    """Prints the warnings; raises UserError with the errors."""
+def _report(findings: Iterable[Finding], warn: Warn) -> None:
+    """Hands the warnings on; raises UserError with the errors."""
     errors = []
     for finding in findings:
         if finding.severity is Severity.ERROR:
             errors.append(finding)
         else:
-            sys.stderr.write(format_finding(finding) + "\n")
+            warn(finding)
     if errors:
         raise UserError(errors)
-
-
-def _shown(path: Path) -> Path:
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-if __name__ == "__main__":
-    # A short life: to look for garbage among cdktf's thousands of classes, now and at the
-    # end, and for pydantic's plugins among all installed packages, is a tenth of it.
-    from fairway_constructs.node import start_node_ahead
-
-    gc.disable()
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    ahead = start_node_ahead()
-    try:
-        code = main(sys.argv[1:])
-        sys.stdout.flush()
-    except BrokenPipeError:
-        code = 141  # the reader went away, as in `bin/synth | head -1`
-    sys.stderr.flush()
-    if code:
-        # A faulty file is answered at once, and not when Node.js has started in vain.
-        os._exit(code)
-    ahead.join()
-    gc.freeze()

@@ -234,7 +234,7 @@ def _check_options(words: list[str]) -> None:
     ("words", "said"),
     [
         (["chek", "demo"], "no command"),
-        (["check"], "Missing"),
+        (["render"], "Missing"),
         (["check", "demo", "--strickt"], "No such option"),
         (["targets", "sink"], "no command"),
         (["list", "extra"], "unexpected extra"),

@@ -12,7 +12,7 @@ _WHERE = "import constructs, sys; sys.stdout.write(str(constructs.__file__))"
 
 def _run(*arguments: str, cwd: Path) -> str:
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=60
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -42,6 +42,26 @@ def test_light_modules_load_neither_cdktf_nor_azure(repository: Path, module: st
     loaded = _run("-c", code, cwd=repository).split()
     heavy = [name for name in loaded if name.split(".")[0] in ("cdktf", "jsii", "azure")]
     assert heavy == []
+
+
+def test_no_command_pays_for_the_stacks_before_it_runs(repository: Path) -> None:
+    code = (
+        "import importlib, sys; from fairway_cli.main import Commands\n"
+        "for name in Commands.COMMANDS: Commands.imported(name)\n"
+        "sys.stdout.write(' '.join(sys.modules))"
+    )
+    loaded = {name.split(".")[0] for name in _run("-c", code, cwd=repository).split()}
+    assert not loaded & {"cdktf", "jsii", "azure", "fairway_constructs", "fairway_stacks"}
+
+
+def test_the_public_names_come_without_cdktf_and_azure(repository: Path) -> None:
+    code = (
+        "import fairway_hpc, sys\n"
+        "for name in fairway_hpc.__all__: assert getattr(fairway_hpc, name), name\n"
+        "sys.stdout.write(' '.join(sys.modules))"
+    )
+    loaded = {name.split(".")[0] for name in _run("-c", code, cwd=repository).split()}
+    assert not loaded & {"cdktf", "jsii", "azure", "fairway_constructs", "fairway_stacks", "typer"}
 
 
 def test_the_setup_through_a_link_is_that_of_the_repository(

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 
@@ -68,6 +69,22 @@ def test_completion_knows_the_commands_and_their_options() -> None:
         environment["COMP_CWORD"] = str(len(typed.split()))
         done = CliRunner().invoke(app, [], env=environment, prog_name="fairway")
         assert expected in done.output
+
+
+def test_a_reader_that_goes_away_is_no_error_of_the_program() -> None:
+    """Also where the output is written line by line, within the command."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-u", "-m", "fairway_cli.main", "sizes"],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            timeout=300,
+        )
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_a_full_disk_is_said_and_not_traced() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_cli.main import main
 from fairway_constructs.bindings.validator import validate
 from fairway_core.environment import load_environment
 from fairway_stacks.app import synthesize, synthesize_state
@@ -36,6 +37,19 @@ clusters:
   pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
   spot: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 8}, spot: true}
 """
+
+
+@pytest.fixture
+def fairway() -> Callable[..., int]:
+    """The program, in this process: its exit code."""
+
+    def run(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code is None or isinstance(ended.value.code, int)
+        return ended.value.code or 0
+
+    return run
 
 
 @pytest.fixture

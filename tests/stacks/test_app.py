@@ -1,8 +1,9 @@
-"""The command that cdktf runs: what it prints, where it writes, and how it refuses."""
+"""`fairway synth`, which cdktf runs: what it prints, where it writes, and how it refuses."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,12 +12,14 @@ import pytest
 
 from fairway_core.environment import selection
 from fairway_core.findings import UserError
-from fairway_stacks.app import main
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-PYTHON = [sys.executable, "-m", "fairway_stacks.app"]
+    Fairway = Callable[..., int]
+
+SYNTH = [sys.executable, "-P", "-m", "fairway_cli.main", "synth"]
 
 
 def _run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -39,8 +42,8 @@ def outdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "out"
 
 
-def test_a_line_a_stack(outdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main() == 0
+def test_a_line_a_stack(outdir: Path, fairway: Fairway, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fairway("synth") == 0
     said, errors = capsys.readouterr()
     lines = said.splitlines()
     assert [line.split(":")[0] for line in lines] == ["demo-network", "demo-data", "demo-compute"]
@@ -66,13 +69,17 @@ def test_bin_synth_works_from_any_folder_and_without_an_activated_environment(
 
 
 def test_a_file_of_ones_own_is_taken_by_its_path(
-    tmp_path: Path, outdir: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+    tmp_path: Path,
+    outdir: Path,
+    fairway: Fairway,
+    monkeypatch: pytest.MonkeyPatch,
+    repository: Path,
 ) -> None:
     demo = (repository / "stacks" / "environments" / "demo.yaml").read_text()
     (tmp_path / "mine.yaml").write_text(demo.replace("name: demo", "name: mine"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "mine.yaml")
-    assert main() == 0
+    assert fairway("synth") == 0
     assert (outdir / "stacks" / "mine-network" / "cdk.tf.json").is_file()
 
 
@@ -86,6 +93,7 @@ def test_a_file_of_ones_own_is_taken_by_its_path(
 )
 def test_what_is_not_there_is_refused_with_the_nearest(
     outdir: Path,
+    fairway: Fairway,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     choice: str,
@@ -93,7 +101,7 @@ def test_what_is_not_there_is_refused_with_the_nearest(
     hint: str,
 ) -> None:
     monkeypatch.setenv("FAIRWAY_ENVIRONMENT", choice)
-    assert main() == 2
+    assert fairway("synth") == 2
     said, errors = capsys.readouterr()
     assert said == ""
     assert message in errors
@@ -105,7 +113,7 @@ def test_a_faulty_file_is_refused_at_its_line_where_cdktf_cannot_start(tmp_path:
     (tmp_path / "lab.yaml").write_text("name: lab\nlocatoin: westeurope\n")
     # Neither the answer nor its exit code depends on a Node.js.
     done = _run(
-        PYTHON,
+        SYNTH,
         tmp_path,
         FAIRWAY_ENVIRONMENT="lab.yaml",
         CDKTF_OUTDIR="out",
@@ -120,17 +128,21 @@ def test_a_faulty_file_is_refused_at_its_line_where_cdktf_cannot_start(tmp_path:
 
 
 def test_an_output_folder_that_cannot_be_made_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    fairway: Fairway,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "file").touch()
+    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "demo")
     monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "file" / "out"))
-    assert main() == 2
+    assert fairway("synth") == 2
     assert "CDKTF_OUTDIR" in capsys.readouterr().err
 
 
 def test_a_missing_node_is_told_without_a_traceback(tmp_path: Path) -> None:
     chosen = {"CDKTF_OUTDIR": "out", "FAIRWAY_ENVIRONMENT": "demo"}
-    done = _run(PYTHON, tmp_path, JSII_NODE="/no/such/node", **chosen)
+    done = _run(SYNTH, tmp_path, JSII_NODE="/no/such/node", **chosen)
     assert done.returncode == 4
     assert "Node.js" in done.stderr
     assert "Traceback" not in done.stderr
@@ -139,13 +151,13 @@ def test_a_missing_node_is_told_without_a_traceback(tmp_path: Path) -> None:
 def test_without_an_outdir_it_is_written_beside_cdktf_json(tmp_path: Path) -> None:
     (tmp_path / "cdktf.json").write_text("{}")
     (tmp_path / "below").mkdir()
-    done = _run(PYTHON, tmp_path / "below", CDKTF_OUTDIR="", FAIRWAY_ENVIRONMENT="demo")
+    done = _run(SYNTH, tmp_path / "below", CDKTF_OUTDIR="", FAIRWAY_ENVIRONMENT="demo")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "cdktf.out" / "stacks" / "demo-network" / "cdk.tf.json").is_file()
 
 
 def test_outside_of_a_project_nothing_is_synthesized(tmp_path: Path) -> None:
-    done = _run(PYTHON, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="")
+    done = _run(SYNTH, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="")
     assert done.returncode == 2
     assert done.stdout == ""
     assert "[no-environment]" in done.stderr
@@ -222,11 +234,11 @@ def test_what_the_checks_refuse_is_not_written(tmp_path: Path) -> None:
         f"access: {{ssh_keys: [{key}]}}\n"
         "clusters: {box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}}\n"
     )
-    assert _run(PYTHON, tmp_path, **out).returncode == 0
+    assert _run(SYNTH, tmp_path, **out).returncode == 0
     written = tmp_path / "out/stacks/lab-network/cdk.tf.json"
     before = written.read_text()
     file.write_text(file.read_text().replace("10.9.0.0", "8.8.0.0"))
-    done = _run(PYTHON, tmp_path, **out)
+    done = _run(SYNTH, tmp_path, **out)
     assert done.returncode == 2
     assert "open-to-internet" in done.stderr
     assert written.read_text() == before
@@ -234,18 +246,30 @@ def test_what_the_checks_refuse_is_not_written(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_sees_no_traceback(tmp_path: Path) -> None:
-    command = f"set -o pipefail; {PYTHON[0]} -m fairway_stacks.app | true"
+    command = f"set -o pipefail; {shlex.join(SYNTH)} | true"
     done = _run(["bash", "-c", command], tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="demo")
     assert done.returncode in (0, 141)
     assert "Traceback" not in done.stderr
 
 
-def test_arguments_are_refused_with_the_variable_to_set(tmp_path: Path) -> None:
-    done = _run([*PYTHON, "a100-batch-spot"], tmp_path, CDKTF_OUTDIR="out")
-    assert done.returncode == 2
-    assert "unexpected argument `a100-batch-spot`" in done.stderr
-    assert "FAIRWAY_ENVIRONMENT=a100-batch-spot" in done.stderr
-    assert not (tmp_path / "out").exists()
+def test_an_argument_comes_before_the_variable(tmp_path: Path) -> None:
+    choice = {"CDKTF_OUTDIR": "out", "FAIRWAY_ENVIRONMENT": "nothing"}
+    done = _run([*SYNTH, "demo"], tmp_path, **choice)
+    assert done.returncode == 0, done.stderr
+    assert "demo-compute: 2 resources" in done.stdout
+    assert _run([*SYNTH, "demo", "extra"], tmp_path, **choice).returncode == 2
+
+
+def test_unknown_stacks_are_refused(
+    outdir: Path,
+    fairway: Fairway,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FAIRWAY_STACKS", "stat")
+    assert fairway("synth") == 2
+    assert "FAIRWAY_STACKS: no stacks `stat`" in capsys.readouterr().err
+    assert not outdir.exists()
 
 
 def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
@@ -261,7 +285,7 @@ def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
     own = tmp_path / "out/stacks/demo-state"  # of a synthesis with FAIRWAY_STACKS=state
     own.mkdir()
     (own / "cdk.tf.json").write_text("{}")
-    done = _run(PYTHON, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="demo")
+    done = _run(SYNTH, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="demo")
     assert done.returncode == 0, done.stderr
     assert sorted(entry.name for entry in stale.iterdir()) == [".terraform", "terraform.tfstate"]
     assert not bare.exists()
@@ -273,7 +297,7 @@ def test_what_is_refused_takes_nothing_away(tmp_path: Path) -> None:
     stale = tmp_path / "out/stacks/lab-network/cdk.tf.json"
     stale.parent.mkdir(parents=True)
     stale.write_text("{}")
-    done = _run(PYTHON, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="nothing")
+    done = _run(SYNTH, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="nothing")
     assert done.returncode == 2
     assert stale.exists()
 

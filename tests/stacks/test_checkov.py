@@ -41,7 +41,8 @@ def test_nothing_fails_in_any_environment(checkov: Path, repository: Path, tmp_p
         done = _run(
             sys.executable,
             "-m",
-            "fairway_stacks.app",
+            "fairway_cli.main",
+            "synth",
             FAIRWAY_ENVIRONMENT=str(file),
             CDKTF_OUTDIR=str(tmp_path / file.stem),
         )

@@ -9,7 +9,6 @@ from fairway_core.checks import Check, Fault, Subject
 from fairway_core.checks.check import REGISTERED
 from fairway_core.checks.terraform.stack import each
 from fairway_core.findings import Severity
-from fairway_stacks.app import main
 
 
 @pytest.fixture
@@ -31,10 +30,10 @@ def lab(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
 
 
 def test_an_error_stops_before_anything_is_written(
-    lab: Any, capsys: pytest.CaptureFixture[str]
+    lab: Any, fairway: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = lab(isr_H100="is_H100")
-    assert main() == 2
+    assert fairway("synth") == 2
     said, errors = capsys.readouterr()
     assert said == ""
     assert "error: 2 nodes of `Standard_ND96is_H100_v5` have no InfiniBand" in errors
@@ -42,19 +41,19 @@ def test_an_error_stops_before_anything_is_written(
 
 
 def test_a_warning_is_printed_and_stops_nothing(
-    lab: Any, capsys: pytest.CaptureFixture[str]
+    lab: Any, fairway: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = lab(owner="project")
-    assert main() == 0
+    assert fairway("synth") == 0
     assert "[no-owner]" in capsys.readouterr().err
     assert (out / "stacks/demo-compute/cdk.tf.json").is_file()
 
 
 def test_what_is_ignored_in_the_file_is_silent(
-    lab: Any, capsys: pytest.CaptureFixture[str]
+    lab: Any, fairway: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab(**{"owner": "project", "[no-budget,": "[no-owner, no-budget,"})
-    assert main() == 0
+    assert fairway("synth") == 0
     assert "warning" not in capsys.readouterr().err
 
 
@@ -65,6 +64,7 @@ def test_what_was_written_is_checked_too(
     capsys: pytest.CaptureFixture[str],
     severity: Severity,
     code: int,
+    fairway: Any,
 ) -> None:
     def rule(arguments: dict[str, Any]) -> Any:
         yield Fault(f"{arguments['name']} is not wanted", "leave it out")
@@ -73,11 +73,11 @@ def test_what_was_written_is_checked_too(
     no_network = Check("no-network", severity, Subject.TERRAFORM, rule, places)
     monkeypatch.setitem(REGISTERED, "no-network", no_network)
     lab()
-    assert main() == code
+    assert fairway("synth") == code
     said, errors = capsys.readouterr()
     assert "demo-network: azurerm_virtual_network.vnet: demo-vnet is not wanted" in errors
     assert "[no-network]" in errors
     assert ("demo-network: " in said) is (code == 0)
     lab(**{"[no-budget,": "[no-network, no-budget,"})
-    assert main() == 0
+    assert fairway("synth") == 0
     assert "no-network" not in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`bin/plan` and `bin/deploy`: the order of things, with a stand-in for Terraform.
+"""`fairway plan` and `fairway deploy`: the order of things, with a stand-in for Terraform.
 
 What the real provider makes of it is not seen here, as it cannot be downloaded everywhere;
 see the tests of the stand-in for Azure, which replay what it asked.
@@ -13,17 +13,21 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_stacks.plan import __main__ as planning
 from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan.deploy import read_approved
 from fairway_stacks.plan.stacks import StackFolder, in_order, synthesize
 from fairway_stacks.plan.terraform import waits_for_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Fairway = Callable[..., int]
 
 STACKS = ["demo-network", "demo-data", "demo-compute"]
 
@@ -89,9 +93,9 @@ def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_offline_each_stack_sees_what_was_applied_before(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
-    assert planning.main(["demo", "--offline", "--report", str(tmp_path / "report")]) == 0
+    assert fairway("plan", "demo", "--offline", "--report", str(tmp_path / "report")) == 0
     calls = quick.calls()
     steps = ["init", "validate", "plan", "show"]
     assert [(call["stack"], call["command"]) for call in calls] == [
@@ -126,10 +130,10 @@ def test_offline_a_key_of_ones_own_is_taken_too(
 
 
 def test_a_live_plan_changes_nothing(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     kept = tmp_path / "plans"
-    assert planning.main(["demo", "--out", str(kept), "--json"]) == 0
+    assert fairway("plan", "demo", "--out", str(kept), "--json") == 0
     calls = quick.calls()
     assert [call["stack"] for call in calls if call["command"] == "plan"] == STACKS
     assert "apply" not in {call["command"] for call in calls}
@@ -141,37 +145,40 @@ def test_a_live_plan_changes_nothing(
     assert (kept / "demo-data.json").stat().st_mode & 0o077 == 0
     capfd.readouterr()
     # The same plans as a base: all of it was to be done before.
-    assert planning.main(["demo", "--base", str(kept), "--json"]) == 0
+    assert fairway("plan", "demo", "--base", str(kept), "--json") == 0
     review = json.loads(capfd.readouterr().out)
     assert review["compared"]
     assert [len(each["pending"]) for each in review["stacks"]] == [1, 1, 1]
 
 
 def test_a_stack_that_waits_is_shown_and_does_not_fail(
-    quick: StandIn, capfd: pytest.CaptureFixture[str]
+    quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     quick.fault(compute_plan="no-inputs")
-    assert planning.main(["demo", "--json"]) == 0
+    assert fairway("plan", "demo", "--json") == 0
     states = {s["stack"]: s["state"] for s in json.loads(capfd.readouterr().out)["stacks"]}
     assert states == dict.fromkeys(STACKS, "planned") | {"demo-compute": "waiting"}
 
 
 def test_data_that_would_be_lost_sets_the_exit_code(
-    quick: StandIn, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    quick: StandIn,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    fairway: Fairway,
 ) -> None:
     quick.fault(data_plan="prevented", data_action="delete")
-    assert planning.main(["demo"]) == 3  # as `fairway review` ends
+    assert fairway("plan", "demo") == 3  # as `fairway review` ends
     said = "demo-data: Instance cannot be destroyed"
     assert said in capfd.readouterr().err
     # Meant or not: Terraform refuses it.
     monkeypatch.setenv("FAIRWAY_ALLOW", "azurerm_managed_disk.demo-data")
-    assert planning.main(["demo", "--json"]) == 5
+    assert fairway("plan", "demo", "--json") == 5
     assert said in capfd.readouterr().err
     quick.fault(data_action="delete")
-    assert planning.main(["demo", "--json"]) == 0
+    assert fairway("plan", "demo", "--json") == 0
     monkeypatch.delenv("FAIRWAY_ALLOW")
     capfd.readouterr()
-    assert planning.main(["demo", "--markdown"]) == 3
+    assert fairway("plan", "demo", "--markdown") == 3
     assert "azurerm_managed_disk.demo-data" in capfd.readouterr().out
 
 
@@ -189,9 +196,10 @@ def test_what_terraform_says_is_told(
     fault: dict[str, str],
     code: int,
     said: str,
+    fairway: Fairway,
 ) -> None:
     quick.fault(**fault)
-    assert planning.main(["demo"]) == code
+    assert fairway("plan", "demo") == code
     printed = capfd.readouterr()
     assert said in printed.err
     assert "Traceback" not in printed.err
@@ -201,49 +209,52 @@ def test_what_terraform_says_is_told(
 
 
 def test_without_terraform_nothing_is_synthesized(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    fairway: Fairway,
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
-    assert planning.main(["demo"]) == 4
+    assert fairway("plan", "demo") == 4
     assert "install it: https://" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_an_environment_that_is_none_starts_no_terraform(
-    terraform: StandIn, capfd: pytest.CaptureFixture[str]
+    terraform: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
-    assert planning.main(["dmo"]) == 2
+    assert fairway("plan", "dmo") == 2
     assert "did you mean `demo`?" in capfd.readouterr().err
     assert terraform.calls() == []
 
 
 def test_a_report_that_cannot_be_written_is_told(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
-    assert planning.main(["demo", "--json", "--report", str(file)]) == 2
-    assert planning.main(["demo", "--json", "--summary", str(tmp_path / "none/x")]) == 2
+    assert fairway("plan", "demo", "--json", "--report", str(file)) == 2
+    assert fairway("plan", "demo", "--json", "--summary", str(tmp_path / "none/x")) == 2
     said = capfd.readouterr().err
     assert f"error: {file}: File exists [cannot-write]" in said
     assert "none/x: No such file or directory" in said
     assert file.read_text() == "mine"
     # As on a laptop, where GITHUB_STEP_SUMMARY is not set.
-    assert planning.main(["demo", "--json", "--summary", ""]) == 0
+    assert fairway("plan", "demo", "--json", "--summary", "") == 0
 
 
-def _approve(folder: Path) -> Path:
-    assert planning.main(["demo", "--json", "--report", str(folder)]) == 0
+def _approve(fairway: Fairway, folder: Path) -> Path:
+    assert fairway("plan", "demo", "--json", "--report", str(folder)) == 0
     return folder / "review.json"
 
 
-def test_what_was_approved_is_deployed(quick: StandIn, tmp_path: Path) -> None:
-    review = _approve(tmp_path / "report")
+def test_what_was_approved_is_deployed(quick: StandIn, tmp_path: Path, fairway: Fairway) -> None:
+    review = _approve(fairway, tmp_path / "report")
     quick.forget()
     outputs = tmp_path / "outputs.json"
     arguments = ["demo", "--approved", str(review), "--outputs-file", str(outputs)]
-    assert deploy.main(arguments) == 0
+    assert fairway("deploy", *arguments) == 0
     done = [(c["stack"], c["command"]) for c in quick.calls()]
     assert [stack for stack, command in done if command == "apply"] == STACKS
     # Each is planned when those before it are there.
@@ -255,46 +266,48 @@ def test_what_was_approved_is_deployed(quick: StandIn, tmp_path: Path) -> None:
 
 
 def test_what_is_not_as_approved_is_not_deployed(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
-    review = _approve(tmp_path / "report")
+    review = _approve(fairway, tmp_path / "report")
     quick.fault(data_owner="somebody else")
     quick.forget()
-    assert deploy.main(["demo", "--approved", str(review)]) == 2
+    assert fairway("deploy", "demo", "--approved", str(review)) == 2
     assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
     assert "demo-data: the plan is not the one that was approved" in capfd.readouterr().err
 
 
 def test_a_stack_that_waited_is_not_deployed_unseen(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     quick.fault(data_plan="no-inputs")
-    review = _approve(tmp_path / "report")
+    review = _approve(fairway, tmp_path / "report")
     quick.fault()
     quick.forget()
-    assert deploy.main(["demo", "--approved", str(review)]) == 2
+    assert fairway("deploy", "demo", "--approved", str(review)) == 2
     assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
     assert "it waited for a stack that was not deployed" in capfd.readouterr().err
 
 
-def test_data_is_lost_only_where_it_is_named(quick: StandIn, tmp_path: Path) -> None:
+def test_data_is_lost_only_where_it_is_named(
+    quick: StandIn, tmp_path: Path, fairway: Fairway
+) -> None:
     quick.fault(data_action="delete")
     report = tmp_path / "report"
-    assert planning.main(["demo", "--json", "--report", str(report)]) == 3
+    assert fairway("plan", "demo", "--json", "--report", str(report)) == 3
     arguments = ["demo", "--approved", str(report / "review.json")]
-    assert deploy.main(arguments) == 3
+    assert fairway("deploy", *arguments) == 3
     assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
-    assert deploy.main([*arguments, "--allow", "azurerm_managed_disk.demo-data"]) == 0
+    assert fairway("deploy", *arguments, "--allow", "azurerm_managed_disk.demo-data") == 0
 
 
 def test_outputs_that_cannot_be_written_are_told_before_anything_is_done(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
-    review = _approve(tmp_path / "report")
+    review = _approve(fairway, tmp_path / "report")
     quick.forget()
     outputs = tmp_path / "none/outputs.json"
     arguments = ["demo", "--approved", str(review), "--outputs-file", str(outputs)]
-    assert deploy.main(arguments) == 2
+    assert fairway("deploy", *arguments) == 2
     assert "outputs.json: No such file or directory [cannot-write]" in capfd.readouterr().err
     assert quick.calls() == []
 
@@ -333,4 +346,4 @@ def test_a_plan_that_failed_for_more_than_its_inputs_has_failed() -> None:
 def test_the_scripts_explain_themselves(repository: Path, program: str) -> None:
     command = [repository / "bin" / program, "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.startswith(f"usage: bin/{program} ")
+    assert f"Usage: fairway {program} " in done.stdout

@@ -38,7 +38,7 @@ def _terraform(folder: Path, plugins: Path, *arguments: str) -> None:
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda file: file.stem)
 def test_terraform_validates_every_stack(environment: Path, plugins: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "fairway_stacks.app"],
+        [sys.executable, "-m", "fairway_cli.main", "synth"],
         env={**os.environ, "FAIRWAY_ENVIRONMENT": str(environment), "CDKTF_OUTDIR": str(tmp_path)},
         capture_output=True,
         text=True,

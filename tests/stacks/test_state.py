@@ -57,7 +57,7 @@ class TestAccount:
     def _run(self, tmp_path: Path, text: str, **environ: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "lab.yaml").write_text(text)
         return subprocess.run(
-            [sys.executable, "-m", "fairway_stacks.app"],
+            [sys.executable, "-m", "fairway_cli.main", "synth"],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -10,6 +10,22 @@ from fairway_cli.commands import completion
 
 _RUN_HELP = "A run's id, or as much of it as no other begins with."
 
+EnvironmentArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ENVIRONMENT]",
+        help="A file or a name; by default FAIRWAY_ENVIRONMENT, then the project's own.",
+        show_default=False,
+        autocompletion=completion.environments,
+    ),
+]
+AllowOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Address of a resource that may be destroyed; also in FAIRWAY_ALLOW. Repeatable.",
+    ),
+]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job file.")]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help=_RUN_HELP, autocompletion=completion.runs)
@@ -38,6 +54,13 @@ WatchOption = Annotated[
     bool, typer.Option("--watch", help="Follow the run, and exit with the job's code.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def allowed(given: list[str] | None) -> list[str]:
+    """The addresses whose loss is accepted: those given, and those of FAIRWAY_ALLOW."""
+    import os
+
+    return [*(given or ()), *os.environ.get("FAIRWAY_ALLOW", "").split()]
 
 
 def states(given: list[str] | None) -> list[str]:

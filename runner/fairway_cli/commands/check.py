@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import JsonOption
+from fairway_cli.commands.arguments import EnvironmentArgument, JsonOption
 
 if TYPE_CHECKING:
     from fairway_core.environment import LoadedEnvironment
@@ -18,9 +18,7 @@ _FAILED = 2
 
 
 def command(
-    environment: Annotated[
-        str, typer.Argument(metavar="ENVIRONMENT", help="A file, or the name of one of ours: demo.")
-    ],
+    environment: EnvironmentArgument = None,
     json_: JsonOption = False,
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Leave this check out. Repeatable.")
@@ -45,8 +43,9 @@ def command(
 
     require_known(ignore or ())
     failed = 0
+    file = environment_file(environment)
     try:
-        loaded = read_environment(environment_file(environment))
+        loaded = read_environment(file)
         ignored = {*loaded.environment.checks.ignore, *(ignore or ())}
         findings = check_environment(loaded.environment, loaded.document, ignore=ignored)
     except UserError as error:
@@ -58,7 +57,7 @@ def command(
     if json_:
         print(json.dumps([finding_facts(finding) for finding in findings], indent=1))
     else:
-        print_findings(findings, environment)
+        print_findings(findings, environment or file.stem)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(failed or _FAILED)
     raise typer.Exit(1 if findings and strict else 0)

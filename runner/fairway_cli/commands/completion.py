@@ -1,4 +1,4 @@
-"""What the shell completes: run ids, templates, targets. It is quick, and never fails."""
+"""What the shell completes, such as run ids and targets. It is quick, and never fails."""
 
 from __future__ import annotations
 
@@ -40,6 +40,17 @@ def targets(incomplete: str) -> list[str]:
         known = list(all_targets())
     except Exception:  # noqa: BLE001 - as above
         known = ["local"]
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def environments(incomplete: str) -> list[str]:
+    """The environments of the project, and those that come with Fairway."""
+    try:
+        from fairway_core.environment.selection import known_environments
+
+        known = list(known_environments())
+    except Exception:  # noqa: BLE001 - as above
+        return []
     return [name for name in known if name.startswith(incomplete)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import JsonOption
+from fairway_cli.commands.arguments import EnvironmentArgument, JsonOption
 
 if TYPE_CHECKING:
     from fairway_core.cost.parts import Part
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    environment: Annotated[
-        str, typer.Argument(metavar="ENVIRONMENT", help="A file, or the name of one of ours: demo.")
-    ],
+    environment: EnvironmentArgument = None,
     hours_per_day: Annotated[
         float | None,
         typer.Option(metavar="H", help="Clusters are at their maximum so many hours a day."),

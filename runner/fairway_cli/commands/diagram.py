@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fairway_cli.commands.arguments import EnvironmentArgument
+
 
 def command(
-    environment: Annotated[
-        str, typer.Argument(metavar="ENVIRONMENT", help="A file, or the name of one of ours: demo.")
-    ],
+    environment: EnvironmentArgument = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -26,19 +25,16 @@ def command(
     made by Graphviz. An earlier file is replaced; nothing is deployed, and nothing is asked
     of Azure.
     """
+    from fairway_cli.ui.findings import warn
     from fairway_core.diagram import draw, markdown
     from fairway_core.environment.selection import environment_file
     from fairway_runner.environments.diagram_file import require_writable, write_diagram
-    from fairway_runner.environments.synthesis import SynthesisFailed, synthesized
+    from fairway_stacks.app import stack_documents
 
     if output is not None:
         require_writable(output)
-    try:
-        stacks = synthesized(environment)
-    except SynthesisFailed as error:
-        print(error.said, end="", file=sys.stderr)
-        raise typer.Exit(error.exit_code) from None
-    picture = draw(stacks, environment_file(environment).stem)
+    file = environment_file(environment)
+    picture = draw(stack_documents(file, warn=warn), file.stem)
     if output is None:
         print(markdown(picture), end="")
     else:

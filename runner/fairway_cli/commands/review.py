@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from fairway_core.review.review import Review
+from fairway_cli.commands.arguments import AllowOption, JsonOption, allowed
 
 _DATA_LOST = 3
 
@@ -30,11 +28,8 @@ def command(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print a comment for a pull request.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ADDRESS", help="A resource whose loss is meant. Repeatable."),
-    ] = None,
+    json_: JsonOption = False,
+    allow: AllowOption = None,
     prices: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Prices of your own, see docs/cost.md.")
     ] = None,
@@ -44,36 +39,19 @@ def command(
     Exits with 3 where data would be lost and its address is not named by --allow. Asks no
     service: prices are those at hand.
     """
+    from fairway_cli.ui.reviews import form_of, show_review
     from fairway_core.cost.prices import prices_at_hand
-    from fairway_core.findings import UserError
     from fairway_core.review.plan import collector_paused, read_plan
     from fairway_core.review.review import review
 
-    if markdown and json_:
-        raise UserError.of("two-forms", "--markdown and --json exclude each other", "choose one")
+    form = form_of(markdown=markdown, json_=json_)
     with collector_paused():
         found = review(
             [read_plan(plan) for plan in plans],
             base=[read_plan(plan) for plan in base or ()],
-            allow=allow or (),
+            allow=allowed(allow),
             prices=prices_at_hand(prices),
         )
-        _print(found, "json" if json_ else "markdown" if markdown else "text")
+        show_review(found, form)
     if found.lost:
         raise typer.Exit(_DATA_LOST)
-
-
-def _print(found: Review, form: str) -> None:
-    match form:
-        case "json":
-            from fairway_core.review.facts import review_facts
-
-            print(json.dumps(review_facts(found), indent=1))
-        case "markdown":
-            from fairway_core.review.markdown import markdown
-
-            print(markdown(found), end="")
-        case _:
-            from fairway_cli.ui.reviews import print_review
-
-            print_review(found)

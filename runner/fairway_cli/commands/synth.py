@@ -2,31 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
 
-import typer
+from fairway_cli.commands.arguments import EnvironmentArgument
+
+_STACKS = "FAIRWAY_STACKS"
 
 
-def command(
-    environment: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ENVIRONMENT",
-            help="A file, or the name of one; by default FAIRWAY_ENVIRONMENT, or the only one.",
-        ),
-    ] = None,
-) -> None:
-    """Write the Terraform of an environment: a folder a stack, below cdktf.out.
+def command(environment: EnvironmentArgument = None) -> None:
+    """Generate Terraform for an environment, one directory per stack in cdktf.out.
 
-    cdktf.out lies beside cdktf.json, unless CDKTF_OUTDIR says otherwise; what other
-    environments have left there is taken away. `"app": "fairway synth"` in cdktf.json lets
-    `cdktf diff`, `cdktf deploy` and `cdktf destroy` run this.
+    cdktf.out lies beside cdktf.json, unless CDKTF_OUTDIR names another folder; what other
+    environments have left there is removed. `"app": "fairway synth"` in cdktf.json lets
+    `cdktf diff`, `cdktf deploy` and `cdktf destroy` run this. With FAIRWAY_STACKS=state it
+    writes the account that holds the state of the others, and nothing else.
     """
+    import gc
     import os
-    import sys
 
-    from fairway_runner.environments.synthesis import synth_command, synth_variables
+    from fairway_constructs.node import start_node_ahead
 
-    program = synth_command()
-    sys.stdout.flush()
-    os.execve(program[0], program, synth_variables(environment))  # noqa: S606
+    # A short life: to look for garbage among cdktf's thousands of classes, now and at the
+    # end, and for pydantic's plugins among all installed packages, is a tenth of it.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    ahead = start_node_ahead()
+    from fairway_cli.ui.findings import warn
+    from fairway_core.environment.selection import environment_file
+    from fairway_core.review.plan import collector_paused
+    from fairway_stacks.app import write_stacks
+
+    with collector_paused():
+        stacks = write_stacks(environment_file(environment), warn=warn, state=_state_asked_for())
+        for stack in stacks:
+            print(f"{stack.name}: {stack.resources} resources -> {_shown(stack.folder)}")
+    ahead.join()
+    gc.freeze()
+
+
+def _state_asked_for() -> bool:
+    """Whether FAIRWAY_STACKS asks for the stack that holds the others' state."""
+    import os
+
+    from fairway_core.findings import UserError
+
+    choice = os.environ.get(_STACKS, "")
+    if choice not in ("", "state"):
+        raise UserError.of(
+            "unknown-stacks", f"{_STACKS}: no stacks `{choice}`", "set it to `state`, or unset it"
+        )
+    return choice == "state"
+
+
+def _shown(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

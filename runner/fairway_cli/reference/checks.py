@@ -17,10 +17,10 @@ _HEAD = """# Checks
 
 Before anything is deployed, Fairway looks for what is known to go wrong.
 
-- `fairway check ENVIRONMENT` runs the checks on an environment file, and so does `bin/synth`
+- `fairway check` runs the checks on an environment file, and so does `fairway synth`
   before it writes anything. What makes a file meaningless is an error when it is read and
   needs no check.
-- `bin/synth` runs the checks on Terraform over the stacks that it has written.
+- `fairway synth` runs the checks on Terraform over the stacks that it has written.
 - `fairway review` runs the checks on a plan over what `terraform show -json` prints.
 - `fairway check ENVIRONMENT --live`, and `fairway doctor`, [ask Azure](#in-azure) too.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Severity, format_finding
@@ -35,6 +36,11 @@ def print_findings(findings: Sequence[Finding], subject: str) -> None:
     warnings = len(findings) - errors
     counts = [_count(errors, "error"), _count(warnings, "warning")]
     print(f"{subject}: {', '.join(filter(None, counts)) or 'nothing found'}")
+
+
+def warn(finding: Finding) -> None:
+    """A warning beside the output of a command."""
+    print(format_finding(finding), file=sys.stderr, flush=True)
 
 
 def _count(number: int, noun: str) -> str:

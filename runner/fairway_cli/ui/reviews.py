@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from fairway_cli.ui.columns import has_colours
-from fairway_core.findings import format_finding, printable
+from fairway_core.findings import UserError, format_finding, printable
 from fairway_core.review import lines
 from fairway_core.review.changes import Action
 from fairway_core.review.lines import DONE, Given
@@ -28,6 +29,28 @@ _COLOURS = {
     Action.IMPORT: "36",
 }
 _BOLD = "1"
+
+
+def form_of(*, markdown: bool, json_: bool) -> str:
+    """The form that the options ask for; UserError where they ask for two."""
+    if markdown and json_:
+        raise UserError.of("two-forms", "--markdown and --json exclude each other", "choose one")
+    return "json" if json_ else "markdown" if markdown else "text"
+
+
+def show_review(found: Review, form: str) -> None:
+    """Prints the review as text, as Markdown or as JSON."""
+    match form:
+        case "json":
+            from fairway_core.review.facts import review_facts
+
+            print(json.dumps(review_facts(found), indent=1))
+        case "markdown":
+            from fairway_core.review.markdown import markdown
+
+            print(markdown(found), end="")
+        case _:
+            print_review(found)
 
 
 def print_review(review: Review) -> None:

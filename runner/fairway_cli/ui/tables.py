@@ -93,7 +93,10 @@ def print_table(table: Table) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 10_000
-    console.print(table)
+    # rich would end the program with 1 where the reader of its output went away.
+    with console.capture() as text:
+        console.print(table)
+    print(text.get(), end="")
 
 
 def _moment(iso: str | None) -> str:

@@ -21,8 +21,6 @@ _INSTALL = r"\g<0>\1- run: pip install -r requirements.txt\n"
 
 _CHANGES = (
     # What a script of the repository does, a program of the wheel does.
-    (r"\bbin/plan ", "python -P -m fairway_stacks.plan "),
-    (r"\bbin/deploy ", "python -P -m fairway_stacks.plan.deploy "),
     (r"\bbin/fairway ", "fairway "),
     (_PYTHON, _INSTALL),
     # A project holds environments, and Fairway is what its requirements name.

@@ -1,5 +1,4 @@
 """Plans of an environment's stacks, from its file to the review, and the deployment of those.
 
-`python -m fairway_stacks.plan` is `bin/plan`, `python -m fairway_stacks.plan.deploy` is
-`bin/deploy`. Both run Terraform and `fairway review` as programs.
+`fairway plan` and `fairway deploy` are the commands; both run Terraform as a program.
 """

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.loopback import (
     FOREIGN,
     keep_states_in,
     loopback_azure,
     name_vaults_in_keys,
 )
-from fairway_stacks.plan.stacks import synthesize, usual_folder
+from fairway_stacks.plan.stacks import synthesize
 from fairway_stacks.plan.terraform import Terraform, cache_variables, require, waits_for_inputs
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def plan_live(environment: str | None, folder: Path, say: Say) -> list[StackPlan
     """Plans every stack against its state and Azure; nothing is changed, no state is locked."""
     require()
     plans = []
-    for stack in synthesize(environment, usual_folder()):
+    for stack in synthesize(environment, usual_outdir()):
         say(f"{stack.name}: init, validate, plan")
         plans.append(prepare_and_plan(live_terraform(stack), folder, lock=False))
     return plans
@@ -164,3 +165,14 @@ def _only_what_is_ours() -> Iterator[None]:
         yield
     finally:
         os.environ.update(kept)
+
+
+def base_plans(given: str, say: Say) -> list[str]:
+    """A plan of the base as `fairway review` takes it; those of a folder that --out has filled."""
+    folder = Path(given)
+    if not folder.is_dir():
+        return [given]
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        say(f"{folder} holds no plans: there is nothing to compare with")
+    return [StackPlan(file.stem, file.with_suffix(".tfplan"), file).argument for file in files]

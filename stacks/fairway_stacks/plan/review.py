@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,18 +42,6 @@ class Reviewer:
                 allow=self.allow,
                 prices=prices_at_hand(),
             )
-
-    def show(self, plans: Sequence[StackPlan]) -> int:
-        """Prints the review as `fairway review` does on a terminal; its exit code."""
-        options = []
-        for plan in self.base:
-            options += ["--base", plan]
-        for address in self.allow:
-            options += ["--allow", address]
-        program = [sys.executable, "-P", "-m", "fairway_cli.main", "review"]
-        sys.stdout.flush()
-        command = [*program, *(plan.argument for plan in plans), *options]
-        return subprocess.run(command, check=False).returncode
 
 
 def exit_code(found: Review) -> int:

@@ -1,17 +1,18 @@
-"""The stacks of an environment: synthesized by a program of its own, in their order."""
+"""The stacks of an environment: synthesized, in their order."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fairway_core.environment.selection import VARIABLE, environment_file, project_folder
-from fairway_core.findings import UserError
+from fairway_core.environment.selection import environment_file
+from fairway_core.findings import format_finding
+from fairway_stacks.plan.options import say
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -23,36 +24,14 @@ class StackFolder:
     dependencies: tuple[str, ...] = ()
 
 
-class SynthesisFailed(UserError):
-    """The synthesis has said already what is wrong."""
-
-    def __init__(self, exit_code: int) -> None:
-        super().__init__((), exit_code=exit_code)
-
-
-def usual_folder() -> Path:
-    """Where `bin/synth` and cdktf write: CDKTF_OUTDIR, or cdktf.out beside cdktf.json."""
-    given = os.environ.get("CDKTF_OUTDIR")
-    return Path(given) if given else (project_folder() or Path.cwd()) / "cdktf.out"
-
-
 def synthesize(choice: str | None, outdir: Path) -> list[StackFolder]:
     """Writes the stacks of the environment to `outdir`; answers with them in their order.
 
-    Raises SynthesisFailed where the environment is refused; what is wrong with it, and what
-    is only worth a warning, has gone to standard error then.
+    Raises UserError where the environment is refused; warnings go to standard error.
     """
-    variables = {
-        **os.environ,
-        VARIABLE: str(environment_file(choice).absolute()),
-        "CDKTF_OUTDIR": str(outdir),
-        "FAIRWAY_STACKS": "",
-    }
-    # -P: a file of the user's that is called like one of Python's modules does no harm.
-    command = [sys.executable, "-P", "-m", "fairway_stacks.app"]
-    done = subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, check=False)
-    if done.returncode:
-        raise SynthesisFailed(done.returncode)
+    from fairway_stacks.app import write_stacks
+
+    write_stacks(environment_file(choice), outdir, warn=lambda found: say(format_finding(found)))
     return in_order(outdir)
 
 

@@ -1,0 +1,71 @@
+"""`fairway plan`: what deploying an environment would do, in words, in money and in danger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import AllowOption, EnvironmentArgument, JsonOption, allowed
+
+
+def command(
+    environment: EnvironmentArgument = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Plan from an empty state, without Azure.")
+    ] = False,
+    base: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLAN.json|DIR",
+            help="A plan, or a folder of --out, whose changes are set apart. Repeatable.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the plans here; they hold secrets."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write review.md and review.json here.")
+    ] = None,
+    summary: Annotated[
+        str, typer.Option(metavar="FILE", help="Append the review in Markdown to this file.")
+    ] = "",
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the review as Markdown.")
+    ] = False,
+    json_: JsonOption = False,
+    allow: AllowOption = None,
+) -> None:
+    """Plan every stack of an environment, and review what would change.
+
+    Synthesizes the environment, runs `terraform init`, `validate` and `plan` for each stack in
+    its order, and prints what `fairway review` does. With --offline no Azure account is
+    needed: every stack is planned from an empty state against a stand-in for Azure on this
+    machine. Exits with 3 where data would be lost, with 4 where Terraform or its provider is
+    missing, and with 5 where Terraform failed.
+    """
+    from fairway_cli.ui.reviews import form_of, show_review
+    from fairway_stacks.plan.options import files_can_be_written, say, tell
+    from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
+    from fairway_stacks.plan.review import Reviewer, add_summary, exit_code, write_report
+
+    form = form_of(markdown=markdown, json_=json_)
+    reviewer = Reviewer(
+        [plan for each in base or () for plan in base_plans(each, say)], allowed(allow)
+    )
+    make = plan_offline if offline else plan_live
+    with files_can_be_written(), plan_folder(out) as folder:
+        plans = make(environment, folder, say)
+        found = reviewer.review(plans)
+        if report:
+            write_report(found, report)
+        if summary:  # nothing where it is that of a variable which is not set
+            add_summary(found, Path(summary))
+        show_review(found, form)
+    code = exit_code(found)
+    for error in filter(None, (plan.error for plan in plans)):
+        code = code or error.exit_code
+        tell(error)
+    raise typer.Exit(code)
