@@ -120,11 +120,11 @@ def test_offline_each_stack_sees_what_was_applied_before(
 
 
 def test_offline_a_key_of_ones_own_is_taken_too(
-    terraform: StandIn, tmp_path: Path, everything: str, capfd: pytest.CaptureFixture[str]
+    terraform: StandIn, tmp_path: Path, everything: str, fairway: Fairway
 ) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text(everything)
-    assert planning.main([str(file), "--offline", "--report", str(tmp_path / "report")]) == 0
+    assert fairway("plan", str(file), "--offline", "--report", str(tmp_path / "report")) == 0
     applied = [call["stack"] for call in terraform.calls() if call["command"] == "apply"]
     assert applied == ["lab-network", "lab-data"]
 
