@@ -59,14 +59,11 @@ class Commands(LazyGroup):
         "report": "Write a page about a run: its tasks, metrics, sweep and scaling.",
         "fetch": "Copy what a run's tasks kept, and their logs, to FOLDER/TASK/.",
         "targets": "List where jobs can be sent, or read it from what was deployed.",
-        "nodes": "List the nodes of a target, or drain, resume, reboot or reimage some of them.",
+        "nodes": "List, drain, resume, reboot or reimage the nodes of a target.",
         "pool": "Ask a target for another number of nodes.",
         "ssh": "Open a shell on a node of a target, or run a command there.",
         "tunnel": "Bring a port of a run's main host to this machine, such as TensorBoard's 6006.",
-        "schedule": (
-            "Start a job again and again without this machine, or list, disable, enable, "
-            "delete that."
-        ),
+        "schedule": "Run a job on a recurring schedule.",
         "data": "Copy files to and from the storage of a target, and from there to its nodes.",
         "clean": "Remove runs that have ended, with their logs, outputs and checkpoints.",
         "init": "Begin a project: an environment, a job, and what deploys and checks them.",

@@ -50,7 +50,7 @@ def test_sync_replaces_what_was_read_before(tmp_path: Path, fairway: RunFairway)
 
 
 def test_this_machine_is_a_node(tmp_path: Path, fairway: RunFairway) -> None:
-    code, out, _ = fairway(tmp_path, "nodes", "local", "--json")
+    code, out, _ = fairway(tmp_path, "nodes", "list", "local", "--json")
     assert code == 0
     assert [node["name"] for node in json.loads(out)] == ["localhost"]
 
@@ -58,9 +58,13 @@ def test_this_machine_is_a_node(tmp_path: Path, fairway: RunFairway) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nodes", "lcoal"], "there is no target `lcoal`"),
+        (["nodes", "list", "lcoal"], "there is no target `lcoal`"),
         (["nodes", "rebot", "local", "x"], "did you mean `reboot`?"),
-        (["nodes", "reboot", "local"], "say which node of local"),
+        (["nodes", "reboot", "local"], "Missing argument 'NODE…'"),
+        # As these were spelt before they were groups.
+        (["nodes", "spot"], "type: fairway nodes list spot"),
+        (["nodes", "spot", "--json"], "type: fairway nodes list spot --json"),
+        (["schedule", "job.yaml", "--every", "6h"], "schedule create job.yaml --every 6h"),
         (["nodes", "reboot", "local", "localhost"], "`local` cannot reboot a node"),
         (["pool", "resize", "local", "3"], "`local` cannot be resized"),
         (["pool", "resize", "spot", "9"], "`spot` has 8 nodes at most"),

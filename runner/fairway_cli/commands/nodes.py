@@ -9,57 +9,68 @@ import typer
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import JsonOption
+from fairway_cli.groups import group_with_default
 
-_ACTIONS = {
-    "drain": "gets no more work, and finishes what it does",
-    "resume": "gets work again",
-    "reboot": "starts again",
-    "reimage": "is made anew from its image",
-}
+app = typer.Typer(
+    cls=group_with_default("list"),
+    add_completion=False,
+    no_args_is_help=True,
+    help="List, drain, resume, reboot or reimage the nodes of a target.",
+)
+
+_TargetArgument = Annotated[
+    str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)
+]
+_NodesArgument = Annotated[
+    list[str], typer.Argument(metavar="NODE…", help="Names from `fairway nodes list TARGET`.")
+]
 
 
-def command(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[drain|resume|reboot|reimage] TARGET [NODE…]",
-            help="A target; or what to do, the target, and to which of its nodes.",
-            autocompletion=completion.targets,
-        ),
-    ],
-    json_: JsonOption = False,
-) -> None:
-    """List the nodes of a target, or drain, resume, reboot or reimage some of them."""
+@app.command("list")
+def list_(target: _TargetArgument, json_: JsonOption = False) -> None:
+    """List the nodes of a target, and why one of them is not fit for work."""
+    from fairway_cli.ui.nodes import node_facts, print_nodes
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target
 
-    if len(words) > 1:
-        _act(*words)
-        return
-    nodes = engine_for(find_target(words[0])).nodes()
-    from fairway_cli.ui.nodes import node_facts, print_nodes
-
+    nodes = engine_for(find_target(target)).nodes()
     if json_:
         print(json.dumps([node_facts(node) for node in nodes], indent=1))
     elif nodes:
         print_nodes(nodes)
     else:
-        print(f"{words[0]} has no nodes now")
+        print(f"{target} has no nodes now")
 
 
-def _act(action: str, target: str, *names: str) -> None:
-    from fairway_core.findings import UserError
-    from fairway_core.spelling import did_you_mean
+@app.command()
+def drain(target: _TargetArgument, nodes: _NodesArgument) -> None:
+    """Give nodes no new work; what runs there finishes."""
+    _act("drain", target, nodes, "drains: it gets no new work, and finishes what it runs")
+
+
+@app.command()
+def resume(target: _TargetArgument, nodes: _NodesArgument) -> None:
+    """Give drained nodes work again."""
+    _act("resume", target, nodes, "gets work again")
+
+
+@app.command()
+def reboot(target: _TargetArgument, nodes: _NodesArgument) -> None:
+    """Restart nodes."""
+    _act("reboot", target, nodes, "restarts")
+
+
+@app.command()
+def reimage(target: _TargetArgument, nodes: _NodesArgument) -> None:
+    """Reinstall nodes from their image; what is on their disks is lost."""
+    _act("reimage", target, nodes, "is reinstalled from its image")
+
+
+def _act(action: str, target: str, nodes: list[str], done: str) -> None:
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target
 
-    if action not in _ACTIONS:
-        message = f"`{action}` is nothing that is done to a node"
-        raise UserError.of("unknown-action", message, did_you_mean(action, _ACTIONS))
     engine = engine_for(find_target(target))
-    if not names:
-        hint = f"its nodes: fairway nodes {target}"
-        raise UserError.of("no-node", f"say which node of {target}", hint)
-    for name in names:
-        engine.act_on_node(action, name)
-        print(f"{name} {_ACTIONS[action]}", flush=True)
+    for node in nodes:
+        engine.act_on_node(action, node)
+        print(f"{node} {done}", flush=True)

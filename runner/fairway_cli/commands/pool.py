@@ -37,4 +37,4 @@ def resize(
         hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
         raise UserError.of("too-many-nodes", message, hint)
     engine_for(found).resize(nodes)
-    print(f"{target} is asked for {nodes} nodes; look at them with: fairway nodes {target}")
+    print(f"{target} is asked for {nodes} nodes; look at them with: fairway nodes list {target}")

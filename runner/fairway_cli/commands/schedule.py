@@ -1,4 +1,4 @@
-"""`fairway schedule`: a job that comes back by itself."""
+"""`fairway schedule`: jobs that run on a recurring schedule."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import JsonOption, SetOption, TargetOption, span
+from fairway_cli.commands.arguments import (
+    JobArgument,
+    JsonOption,
+    SetOption,
+    TargetOption,
+    span,
+)
+from fairway_cli.groups import group_with_default
 
 if TYPE_CHECKING:
     from fairway_runner.engines.batch.engine import BatchEngine
     from fairway_runner.engines.batch.recurrence import Recurrence
 
-_ACTIONS = {
-    "disable": "starts no more runs for now",
-    "enable": "starts runs again",
-    "delete": "is no more; what its runs kept is still there",
-}
+app = typer.Typer(
+    cls=group_with_default("create"),
+    add_completion=False,
+    no_args_is_help=True,
+    help="Run a job on a recurring schedule.",
+)
+
+_NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME…", help="Schedules.")]
 
 
-def command(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="JOB | list | disable|enable|delete NAME…",
-            help="A job file; or what to do, and with which schedules.",
-        ),
-    ],
+@app.command()
+def create(
+    job: JobArgument,
     target: TargetOption,
     every: Annotated[
         str | None, typer.Option("--every", metavar="SPAN", help="How often: 30m, 6h, 1d.")
@@ -37,26 +42,49 @@ def command(
         typer.Option("--cron", metavar="LINE", help="When, in UTC: '30 2 * * *' or '@daily'."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="What the schedule is called; runs are NAME-1, …")
+        str | None, typer.Option("--name", help="Name of the schedule; its runs are NAME-1, …")
     ] = None,
     set_: SetOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Start a job again and again without this machine, or list, disable, enable, delete that.
+    """Start a job again and again; this machine is no longer needed.
 
-    Only targets with the engine `batch` have schedules: of jobs with one task on one node.
+    Only targets with the engine `batch` have schedules, for jobs with one task on one node.
     """
-    engine = _engine(target)
-    if words == ["list"]:
-        _list(engine, json_=json_)
-    elif words[0] in _ACTIONS and len(words) > 1:
-        from fairway_runner.engines.batch.schedules import act
+    _create(_engine(target), job, _recurrence(every, cron), name, set_ or [], json_=json_)
 
-        for each in words[1:]:
-            act(engine, words[0], each)
-            print(f"{each} {_ACTIONS[words[0]]}", flush=True)
-    else:
-        _create(engine, words, _recurrence(every, cron), name, set_ or [], json_=json_)
+
+@app.command("list")
+def list_(target: TargetOption, json_: JsonOption = False) -> None:
+    """List the schedules of a target."""
+    _list(_engine(target), json_=json_)
+
+
+@app.command()
+def disable(names: _NamesArgument, target: TargetOption) -> None:
+    """Stop schedules from starting runs, for now."""
+    _act("disable", names, target, "is disabled")
+
+
+@app.command()
+def enable(names: _NamesArgument, target: TargetOption) -> None:
+    """Let disabled schedules start runs again."""
+    _act("enable", names, target, "is enabled")
+
+
+@app.command()
+def delete(names: _NamesArgument, target: TargetOption) -> None:
+    """Delete schedules; the files of their runs stay."""
+    _act("delete", names, target, "is deleted; the files of its runs stay")
+
+
+def _act(action: str, names: list[str], target: str, done: str) -> None:
+    from fairway_runner.engines.batch.schedules import act
+
+    engine = _engine(target)
+    for name in names:
+        act(engine, action, name)
+        print(f"{name} {done}", flush=True)
 
 
 def _engine(name: str) -> BatchEngine:
@@ -88,22 +116,19 @@ def _recurrence(every: str | None, cron: str | None) -> Recurrence:
 
 def _create(
     engine: BatchEngine,
-    words: list[str],
+    job_file: str,
     recurrence: Recurrence,
     name: str | None,
     set_: list[str],
     *,
     json_: bool,
 ) -> None:
-    from fairway_core.findings import UserError
     from fairway_runner.engines.batch.schedules import create
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.submission import prepare
 
-    if len(words) != 1:
-        raise UserError.of("no-job", "say one job file", "fairway schedule JOB --every 6h")
-    job = load_job(words[0], set_)
+    job = load_job(job_file, set_)
     prepared = prepare(job, engine.target, RunStore.here(), run_id=name)
     made = create(engine, prepared, recurrence)
     if json_:

@@ -175,7 +175,7 @@ class TestRefusals:
         self.pool(batch, "broken")
         said = self.refused(batch)
         assert "its start task failed: the disk is broken" in said
-        assert "the disk is broken" in batch.ok("nodes", "batch-sim")
+        assert "the disk is broken" in batch.ok("nodes", "list", "batch-sim")
         [finding] = [each for each in self.examined(batch) if each.id == "unfit-node"]
         assert "the disk is broken" in finding.message
 
@@ -201,13 +201,13 @@ class TestNodes:
         assert TestRefusals().examined(batch) == []
 
     def test_states_and_actions(self, batch: Batch) -> None:
-        listed = json.loads(batch.ok("nodes", "batch-sim", "--json"))
+        listed = json.loads(batch.ok("nodes", "list", "batch-sim", "--json"))
         assert [node["state"] for node in listed] == ["idle"] * 3
         name = listed[0]["name"]
         batch.ok("nodes", "drain", "batch-sim", name)
         [drained] = [
             node
-            for node in json.loads(batch.ok("nodes", "batch-sim", "--json"))
+            for node in json.loads(batch.ok("nodes", "list", "batch-sim", "--json"))
             if node["name"] == name
         ]
         assert "drained" in drained["reason"]

@@ -19,7 +19,17 @@ class TestSchedules:
             template="plain",
             outputs={"words": {}},
         )
-        made = ("schedule", job, "--every", "6h", "--name", "nightly", "--target", "batch-sim")
+        made = (
+            "schedule",
+            "create",
+            job,
+            "--every",
+            "6h",
+            "--name",
+            "nightly",
+            "--target",
+            "batch-sim",
+        )
         assert "nightly runs on batch-sim" in batch.ok(*made)
         assert batch.runs() == []
         batch.service.wait_for_job("nightly:job-1")
@@ -41,7 +51,7 @@ class TestSchedules:
     def test_they_are_listed_disabled_and_deleted(self, batch: Batch) -> None:
         job = batch.fairway.job("true", template="plain")
         common = ("--name", "weekly", "--target", "batch-sim")
-        batch.ok("schedule", job, "--cron", "30 2 * * 1", *common)
+        batch.ok("schedule", "create", job, "--cron", "30 2 * * 1", *common)
         [found] = json.loads(batch.ok("schedule", "list", "--target", "batch-sim", "--json"))
         assert (found["name"], found["state"]) == ("weekly", "active")
         assert "T02:30" in found["next_run"]
@@ -58,12 +68,14 @@ class TestSchedules:
         points = [{"repeat": 2}]
         for fields in ({"nodes": 2}, {"sweep": {"points": points}}):
             job = batch.fairway.job("true", template="plain", **fields)
-            done = batch.fairway.within("schedule", job, "--every", "1h", "--target", "batch-sim")
+            done = batch.fairway.within(
+                "schedule", "create", job, "--every", "1h", "--target", "batch-sim"
+            )
             assert done.returncode == 2
             assert "starts one task on one node" in done.stderr
         job = batch.fairway.job("true", template="plain")
         for when in ((), ("--every", "30s"), ("--cron", "0 0 1 * *"), ("--cron", "x")):
-            done = batch.fairway.within("schedule", job, *when, "--target", "batch-sim")
+            done = batch.fairway.within("schedule", "create", job, *when, "--target", "batch-sim")
             assert done.returncode == 2, when
-        done = batch.fairway.within("schedule", job, "--every", "1h", "--target", "local")
+        done = batch.fairway.within("schedule", "create", job, "--every", "1h", "--target", "local")
         assert "`local` cannot start runs by itself" in done.stderr

@@ -285,7 +285,7 @@ class TestTheTarget:
         assert fairway("logs", run).stdout == "once\n"
 
     def test_its_nodes_are_listed(self, fairway: Fairway, place: Place) -> None:
-        nodes = fairway("nodes", place.name, "--json")
+        nodes = fairway("nodes", "list", place.name, "--json")
         assert nodes.returncode == 0, nodes.stderr
         assert len(json.loads(nodes.stdout)) == place.nodes
         targets = json.loads(fairway("targets", "--json").stdout)

@@ -245,7 +245,7 @@ server.serve_forever()
         facts = fairway.show(run)
         assert facts["state"] == "queued"
         assert facts["reason"]
-        listed = json.loads(fairway("nodes", "slurm-sim", "--json").stdout)
+        listed = json.loads(fairway("nodes", "list", "slurm-sim", "--json").stdout)
         nodes = {node["name"]: node for node in listed}
         assert nodes["sim-1"]["state"] == "drained"
         assert nodes["sim-1"]["reason"] == "a bad GPU"

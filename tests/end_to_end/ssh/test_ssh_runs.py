@@ -197,7 +197,7 @@ def test_a_second_run_waits_for_its_nodes(
     assert [each["state"] for each in shown] == ["running", "queued", "queued"]
     assert shown[1]["reason"] == "waits for 3 nodes: 0 free of 3 that are up"
     assert shown[2]["reason"] == f"waits behind {second}"
-    nodes = json.loads(fairway("nodes", "pair", "--json").stdout)
+    nodes = json.loads(fairway("nodes", "list", "pair", "--json").stdout)
     assert [(node["name"], node["state"], node["run"]) for node in nodes] == [
         (name, "busy", first) for name in ("n1", "n2", "n3")
     ]

@@ -84,7 +84,7 @@ def _address(account: Account, node: str) -> tuple[str, int]:
         )
     except ServiceError as error:
         if error.is_missing:
-            hint = f"its nodes: fairway nodes {account.target.name}"
+            hint = f"its nodes: fairway nodes list {account.target.name}"
             raise UserError.of("unknown-node", f"the pool has no node `{node}`", hint) from None
         raise
     return str(settings["remoteLoginIPAddress"]), int(settings["remoteLoginPort"])

@@ -61,7 +61,7 @@ class NodeActions:
         except ServiceError as error:
             if not error.is_missing:
                 raise
-            hint = f"its nodes: fairway nodes {self.account.target.name}"
+            hint = f"its nodes: fairway nodes list {self.account.target.name}"
             raise UserError.of("unknown-node", f"the pool has no node `{node}`", hint) from None
 
     def resize(self, nodes: int) -> None:

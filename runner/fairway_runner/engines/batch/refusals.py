@@ -119,7 +119,7 @@ def _of_nodes(account: Account, pool: Mapping[str, Any], job: Job) -> Iterator[F
         return
     name, fault = next((name, fault) for name, fault in faults.items() if fault)
     message = f"{len(fit)} of the pool's {len(nodes)} nodes can work; {name}: {fault}"
-    yield Finding("unfit-nodes", message, f"look at all: fairway nodes {account.target.name}")
+    yield Finding("unfit-nodes", message, f"look at all: fairway nodes list {account.target.name}")
 
 
 def _autoscale_maximum(formula: str) -> int | None:

@@ -55,6 +55,6 @@ def _of_nodes(found: Mapping[str, Any], target: Target) -> Iterator[Finding]:
             yield Finding("silent-node", message, hint, severity=Severity.WARNING)
     if len(fresh) < target.nodes.min:
         message = f"{len(fresh)} of {target.nodes.min} nodes are there"
-        yield Finding("missing-nodes", message, "see which: fairway nodes " + target.name)
+        yield Finding("missing-nodes", message, "see which: fairway nodes list " + target.name)
     if len(found["hosts"]) > 1 and not found["has_ssh"]:
         yield Finding("missing-tool", "the main host has no ssh", "install openssh-client there")
