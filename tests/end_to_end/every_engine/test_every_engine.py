@@ -308,7 +308,8 @@ class TestTheTarget:
         if not place.has_mpi:
             pytest.skip("needs root: each node has a host name of its own")
         fails = "test $OMPI_COMM_WORLD_RANK != 2 || { echo rank 2 says no; exit 11; }"
-        command = f"sleep 0.3; {fails}; sleep 60"
+        # Once they have met: mpirun may hang where a rank ends while its daemons greet each other.
+        command = f'python -c "from mpi4py import MPI"; {fails}; sleep 600'
         code, run, log = watched(fairway, place, command=command, nodes=2, processes_per_node=2)
         assert code == 11, log
         assert "rank 2 says no" in fairway("logs", run).stdout

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 EACH = "every-node"
 
 
+# Holds a sweep's first tasks until three of them run: on a node each.
+ALL_UP = 'mkdir -p "$FAIRWAY_SHARED_DIR/up"; touch "$FAIRWAY_SHARED_DIR/up/$FAIRWAY_TASK"; '
+ALL_UP += 'while [ $(ls "$FAIRWAY_SHARED_DIR/up" | wc -l) -lt 3 ]; do sleep 0.05; done'
+
+
 def remote(cluster: SshCluster, run: str) -> Path:
     """The run's folder on the shared file system."""
     return cluster.shared / "runs" / run
@@ -230,7 +235,7 @@ def test_a_sweep_uses_all_nodes_and_its_failures_are_retried(
     fairway: Any, cluster: SshCluster
 ) -> None:
     """Tasks run beside each other, each on a node; retry runs those that failed, in place."""
-    command = "hostname; sleep 0.3; test {{ params.x }} != 2 || test $FAIRWAY_ATTEMPT = 1"
+    command = f"hostname; {ALL_UP}; test {{{{ params.x }}}} != 2 || test $FAIRWAY_ATTEMPT = 1"
     points = [{"grid": {"x": {"start": 0, "stop": 4, "step": 1}}}]
     job = fairway.job(command, template="plain", sweep={"points": points}, params={"x": 0})
     run = fairway("submit", job, "-t", "pair", "--watch")
@@ -272,7 +277,7 @@ def test_the_setup_runs_once_on_each_node(fairway: Any, cluster: SshCluster) -> 
     """And never again for the run's later tasks; one that fails ends the run."""
     points = [{"grid": {"x": {"start": 0, "stop": 6, "step": 1}}}]
     job = fairway.job(
-        "sleep 0.2", template="plain", setup="hostname", sweep={"points": points}, params={"x": 0}
+        ALL_UP, template="plain", setup="hostname", sweep={"points": points}, params={"x": 0}
     )
     assert fairway("submit", job, "-t", "pair", "--watch").returncode == 0
     (run,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]

@@ -17,10 +17,14 @@ from fairway_runner.engines.ssh.node import channel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SILENCE = 0.6  # seconds, in place of many
+# It looks often how long it has heard nothing, on a clock that only the tests move.
+_SILENCE = 0.3
 _PROGRAM = f"""
+import pathlib, sys, types
 from fairway_runner.engines.ssh.node import channel, on_node
 channel.SILENCE = {_SILENCE}
+clock = pathlib.Path(sys.argv[1])
+on_node.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
 on_node.main()
 """
 
@@ -29,8 +33,10 @@ class Node:
     """The other side of a channel."""
 
     def __init__(self, argv: list[str], folder: Path) -> None:
+        self._clock = folder / "clock"
+        self.set_clock(0)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
+            [sys.executable, "-c", _PROGRAM, str(self._clock)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -47,6 +53,21 @@ class Node:
         """The next line that the command prints."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().decode().strip()
+
+    def set_clock(self, seconds: float) -> None:
+        """What time it is for the node."""
+        draft = self._clock.with_suffix(".new")
+        draft.write_text(str(seconds))
+        draft.replace(self._clock)
+
+    def fall_silent(self) -> None:
+        """Lets time pass there until that has had its effect."""
+        for step in range(1, 3000):
+            self.set_clock(1.1 * _SILENCE * step)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.1)
+                return
+        raise AssertionError("it waits for ever")
 
     def hang_up(self) -> None:
         assert self.process.stdin is not None
@@ -80,7 +101,7 @@ def test_the_exit_code_is_the_commands(
     started: list[Node], tmp_path: Path, script: str, code: int
 ) -> None:
     """But for 255, which says that a connection failed."""
-    assert run(started, tmp_path, script).process.wait(30) == code
+    assert run(started, tmp_path, script).process.wait(300) == code
 
 
 def test_a_program_that_is_not_there_is_named(started: list[Node], tmp_path: Path) -> None:
@@ -102,7 +123,7 @@ def test_signals_reach_the_program_and_not_the_shell_around_it(
     assert node.hear() == "up"
     node.say(b"signal SIGUSR1\n")
     assert node.hear() == "told"
-    assert node.process.wait(30) == 5
+    assert node.process.wait(300) == 5
 
 
 def is_alive(pid: int) -> bool:
@@ -124,31 +145,37 @@ def test_a_side_that_is_gone_ends_the_command(
     node.strays.append(stray)
     if how == "hangs up":
         node.hang_up()
-    assert node.process.wait(30) == channel.LOST
+    else:
+        node.fall_silent()
+    assert node.process.wait(300) == channel.LOST
     assert not is_alive(stray)
 
 
 def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> None:
     """For longer than a silence may last."""
-    node = run(started, tmp_path, f"sleep {3 * _SILENCE}; echo done")
-    for _ in range(12):
-        node.say(b"beat\n")
-        try:
-            node.process.wait(_SILENCE / 3)
-        except subprocess.TimeoutExpired:
-            continue
-        break
+    program = "import signal; signal.signal(signal.SIGUSR1, lambda *_: print('told', flush=True));"
+    program += "print('up', flush=True); [signal.pause() for _ in range(12)]; print('done')"
+    node = run(started, tmp_path, f'exec {sys.executable} -c "{program}"')
+    assert node.hear() == "up"
+    for beat in range(12):
+        node.set_clock(0.9 * _SILENCE * (beat + 1))
+        node.say(b"beat\nsignal SIGUSR1\n")
+        assert node.hear() == "told"  # so it has heard the beat, at that time
     assert node.hear() == "done"
-    assert node.process.returncode == 0
+    assert node.process.wait(300) == 0
 
 
 def test_the_command_is_not_ended_by_signals_to_its_keeper(
     started: list[Node], tmp_path: Path
 ) -> None:
     """Only through the channel; and it has their default actions."""
-    node = run(started, tmp_path, "grep SigIgn /proc/self/status; read -r _ </dev/null; sleep 0.3")
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    node = run(started, tmp_path, f"grep SigIgn /proc/self/status; read -r _ <{gate}")
     ignored = int(node.hear().split()[1], 16)
     node.process.send_signal(signal.SIGTERM)
+    with gate.open("w") as opened:
+        opened.write("go\n")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         assert not ignored >> (number - 1) & 1
-    assert node.process.wait(30) == 0
+    assert node.process.wait(300) == 0
