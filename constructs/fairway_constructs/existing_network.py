@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.data_subnet import DataSubnet
 from fairway_constructs.cdk import Output
 from fairway_constructs.network import PlacedSubnet
-from fairway_core.environment.resource_ids import network_of, parts_of
+from fairway_core.resource_ids import network_of, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,8 @@ class ExistingNetwork:
 
     # Services know the nodes by it, where they have no private endpoint.
     egress_address = ""
+    # One that leads here is its owner's.
+    bastion = None
 
     def __init__(
         self, scope: Construct, *, place: Placement, spec: Existing, private_endpoints: bool = False

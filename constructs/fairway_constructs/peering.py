@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.virtual_network_peering import VirtualNetworkPeering
-from fairway_core.environment.resource_ids import parts_of
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from fairway_constructs.azurerm.virtual_network import VirtualNetwork

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.reach import Reach
 
 Engine = Literal["local", "ssh", "slurm", "batch"]
 
@@ -71,7 +72,8 @@ class BatchAccess(Model):
 class Target(Model):
     """A place to run jobs; exactly the section of its engine is set, and none for `local`.
 
-    `mounts` maps a file system's name to its path on every node.
+    `mounts` maps a file system's name to its path on every node. `reach` is the way to the host
+    of `ssh:` or `slurm:`; without it ssh connects to the host as it is.
 
     >>> Target.local().engine
     'local'
@@ -87,6 +89,7 @@ class Target(Model):
     mounts: dict[str, str] = Field(default_factory=dict)
     storage: StorageAccount | None = None
     vault_url: str = ""
+    reach: Reach | None = None
     slurm: SlurmAccess | None = None
     ssh: SshAccess | None = None
     batch: BatchAccess | None = None
@@ -105,6 +108,16 @@ class Target(Model):
                     f"a target with engine `{engine}` needs its `{engine}:` section",
                     f"add `{engine}:`",
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _reach_leads_to_a_host(self) -> Self:
+        if self.reach is not None and self.slurm is None and self.ssh is None:
+            raise FieldError(
+                f"`reach:` is for targets that ssh leads to, and not for engine `{self.engine}`",
+                "leave it out",
+                ("reach",),
+            )
         return self
 
     @classmethod

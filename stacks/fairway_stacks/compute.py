@@ -8,6 +8,7 @@ from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_core.catalog import vm_size
+from fairway_core.reach import Reach
 from fairway_core.target import BatchAccess, SlurmAccess, SshAccess, StorageAccount, Target
 from fairway_stacks.stack import EnvironmentStack
 
@@ -40,6 +41,7 @@ class ComputeStack(EnvironmentStack):
         self._storage = StorageAccount(
             account_url=data.storage.account_url, containers=tuple(data.storage.containers)
         )
+        self._reach = _reach(environment, network)
         self._slurm = self._scheduler(network) if environment.scheduler else None
         targets = [
             self._pool(name, cluster, network)
@@ -91,6 +93,7 @@ class ComputeStack(EnvironmentStack):
             mounts={mount.name: mount.path for mount in mounts},
             storage=self._storage,
             vault_url=self._vault_url,
+            reach=self._reach,
             **self._access(name, cluster, mounts),
         )
 
@@ -202,3 +205,13 @@ class ComputeStack(EnvironmentStack):
                 mpi=spec.mpi,
             ),
         )
+
+
+def _reach(environment: Environment, network: AnyNetwork) -> Reach | None:
+    """How people's machines get to the nodes; None where ssh connects to them as they are."""
+    chosen = environment.access.reach
+    if isinstance(chosen, Reach):
+        return chosen
+    if chosen == "direct" or network.bastion is None:
+        return None
+    return Reach(bastion=network.bastion.id)

@@ -9,8 +9,9 @@ import pytest
 
 from fairway_core.documents import FieldError
 from fairway_core.environment import Environment, Firewall, load_environment, subnet_plan
-from fairway_core.environment.resource_ids import network_of, parts_of
 from fairway_core.findings import Finding, UserError
+from fairway_core.reach import Reach
+from fairway_core.resource_ids import network_of, parts_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -264,3 +265,32 @@ class TestIds:
         with pytest.raises(FieldError, match="not the id of a virtual network") as caught:
             parts_of("virtual network", text)
         assert caught.value.hint.startswith("az network vnet show")
+
+
+BASTION = f"{GROUP}/providers/Microsoft.Network/bastionHosts/hub-bas"
+
+
+def test_nodes_are_reached_by_what_is_named(tmp_path: Path) -> None:
+    access = f", reach: {{bastion: {BASTION}}}"
+    assert _load(tmp_path, "", access).access.reach == Reach(bastion=BASTION)
+    access = ", reach: {jump: [me@gate.contoso.com]}"
+    assert _load(tmp_path, "", access).access.reach == Reach(jump=("me@gate.contoso.com",))
+    assert _load(tmp_path, "", ", bastion: true, reach: direct").access.reach == "direct"
+
+
+@pytest.mark.parametrize(
+    ("reach", "message", "hint"),
+    [
+        ("direct", "reached directly anyway", "leave it out"),
+        ("{jump: [me@a me@b]}", "is not a jump host", "each by itself"),
+        ("{bastion: hub-bas}", "not the id of a Bastion", "az network bastion show"),
+        ("{bastion: '${evil}'}", "not the id of a Bastion", "az network bastion show"),
+    ],
+)
+def test_a_way_that_leads_nowhere_is_refused(
+    tmp_path: Path, reach: str, message: str, hint: str
+) -> None:
+    fault = _fault(tmp_path, "", f", reach: {reach}")
+    assert message in fault.message
+    assert hint in fault.hint
+    assert fault.path.startswith("access.reach")

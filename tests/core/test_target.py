@@ -31,9 +31,19 @@ WITHOUT = {key: value for key, value in SLURM.items() if key != "slurm"}
 SSH = {**WITHOUT, "engine": "ssh", "ssh": {"host": "h", "user": "u", "shared": "/data/f"}}
 POOL = {"endpoint": "e", "pool": "p", "identity": "i", "mpi": False}
 BATCH = {**WITHOUT, "engine": "batch", "batch": POOL}
+BASTION = (
+    "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/lab-rg-network"
+    "/providers/Microsoft.Network/bastionHosts/lab-bas"
+)
+THROUGH_BASTION = {**SSH, "reach": {"bastion": BASTION}}
+THROUGH_HOSTS = {**SLURM, "reach": {"jump": ["me@gate.contoso.com:2222", "second"]}}
 
 
-@pytest.mark.parametrize("record", [SLURM, SSH, BATCH], ids=["slurm", "ssh", "batch"])
+@pytest.mark.parametrize(
+    "record",
+    [SLURM, SSH, BATCH, THROUGH_BASTION, THROUGH_HOSTS],
+    ids=["slurm", "ssh", "batch", "bastion", "jump"],
+)
 def test_a_record_survives_the_way_through_json(record: dict[str, Any]) -> None:
     target = Target.model_validate_json(json.dumps(record))
     assert target.record() == record
@@ -65,8 +75,19 @@ def test_local_always_exists_and_needs_no_section() -> None:
         ({"engine": "kubernetes"}, "'local', 'ssh', 'slurm' or 'batch'"),
         ({"version": 2}, "Input should be 1"),
         ({"partition": "nd"}, "Extra inputs are not permitted"),
+        ({"reach": {}}, "either `bastion:` or `jump:`"),
+        ({"reach": {"bastion": BASTION, "jump": ["gate"]}}, "either `bastion:` or `jump:`"),
+        ({"reach": {"bastion": "lab-bas"}}, "not the id of a Bastion"),
+        ({"reach": {"jump": []}}, "at least 1 item"),
+        ({"reach": {"jump": ["one,two"]}}, "`one,two` is not a jump host"),
+        ({"reach": {"jump": ["-oProxyCommand=reboot"]}}, "is not a jump host"),
     ],
 )
 def test_a_record_that_contradicts_itself_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Target.model_validate_json(json.dumps({**SLURM, **change}))
+
+
+def test_a_pool_has_no_way_over_ssh() -> None:
+    with pytest.raises(ValidationError, match="not for engine `batch`"):
+        Target.model_validate({**BATCH, "reach": {"jump": ["gate"]}})

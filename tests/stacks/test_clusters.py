@@ -127,6 +127,23 @@ def test_a_bastion_lets_admins_see_both_ends(written: Written) -> None:
     )
 
 
+def _reach(stacks: dict[str, dict[str, Any]]) -> Any:
+    (record,) = stacks["compute"]["output"]["targets"]["value"]
+    return record.get("reach")
+
+
+def test_targets_say_how_their_hosts_are_reached(written: Written) -> None:
+    """Through the environment's bastion, unless it says otherwise."""
+    reach = _reach(written(_file(BOX, access=", bastion: true")))
+    assert set(reach) == {"bastion"}
+    assert "azurerm_bastion_host" in reach["bastion"]
+    assert reach["bastion"].startswith("${")
+    assert _reach(written(_file(BOX, access=", bastion: true, reach: direct"))) is None
+    assert _reach(written(_file(BOX, access=", allowed: [203.0.113.0/24]"))) is None
+    jump = ", allowed: [203.0.113.0/24], reach: {jump: [me@gate]}"
+    assert _reach(written(_file(BOX, access=jump))) == {"jump": ["me@gate"]}
+
+
 def test_a_network_may_be_peered_and_leave_by_its_firewall(written: Written) -> None:
     more = (
         f"network: {{egress: {{next_hop: 10.0.0.4}}, peerings: {{hub: {{network: {NETWORK}}}}}}}\n"

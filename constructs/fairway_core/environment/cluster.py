@@ -8,9 +8,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.documents import FieldError, Model
-from fairway_core.environment.resource_ids import ImageVersionId, PlacementGroupId
 from fairway_core.environment.values import as_field_error, offered_size
 from fairway_core.findings import UserError
+from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
 from fairway_core.spans import Span
 from fairway_core.target import NodeRange
 

@@ -10,8 +10,9 @@ from pydantic import AfterValidator, Field, PlainValidator, field_validator, mod
 from fairway_core.catalog import reserved_ranges
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.addresses import LONGEST_PREFIX
-from fairway_core.environment.resource_ids import ObjectId, SubnetId, VirtualNetworkId, network_of
 from fairway_core.environment.values import Range, named
+from fairway_core.reach import Reach
+from fairway_core.resource_ids import ObjectId, SubnetId, VirtualNetworkId, network_of, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,11 +61,15 @@ class Access(Model, defer_build=True):
     ssh_keys: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Public keys, or paths of files that hold them."""
     allowed: tuple[Annotated[Range, AfterValidator(_own_range)], ...] = ()
-    """Address ranges from which SSH is let in."""
+    """Address ranges from which SSH is let in; the public ones among them may use storage, Batch,
+    vault and registry too."""
     bastion: bool = False
     """Whether there is an Azure Bastion, by which SSH gets in without a range of one's own."""
     admins: tuple[ObjectId, ...] = ()
     """Object ids of users and groups who may reach nodes through the bastion."""
+    reach: Literal["direct"] | Reach | None = None
+    """How people's machines get to nodes over SSH: by default through the environment's own
+    bastion where there is one, or `direct`, as a VPN does."""
 
     @model_validator(mode="after")
     def _admins_have_a_way_in(self) -> Self:
@@ -75,6 +80,23 @@ class Access(Model, defer_build=True):
                 ("admins",),
             )
         return self
+
+    @model_validator(mode="after")
+    def _reach_has_an_effect(self) -> Self:
+        if self.reach == "direct" and not self.bastion:
+            raise FieldError(
+                "nodes are reached directly anyway: there is no bastion",
+                "leave it out",
+                ("reach",),
+            )
+        return self
+
+    @field_validator("reach")
+    @classmethod
+    def _bastion_is_there(cls, reach: object) -> object:
+        if isinstance(reach, Reach) and reach.bastion is not None:
+            parts_of("Bastion", reach.bastion)  # in a file it is never Terraform's to fill in
+        return reach
 
 
 class Firewall(Model, defer_build=True):

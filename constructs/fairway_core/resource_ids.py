@@ -21,6 +21,10 @@ _KINDS = {
         "Microsoft.Network/virtualNetworks/{network}/subnets/{name}",
         "az network vnet subnet show -o tsv --query id -g GROUP --vnet-name NETWORK -n NAME",
     ),
+    "Bastion": (
+        "Microsoft.Network/bastionHosts/{name}",
+        "az network bastion show -o tsv --query id -g GROUP -n NAME",
+    ),
     "version of a gallery image": (
         "Microsoft.Compute/galleries/{gallery}/images/{name}/versions/{version}",
         "az sig image-version show -o tsv --query id -g GROUP -r GALLERY -i NAME -e VERSION",

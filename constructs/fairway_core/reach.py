@@ -1,0 +1,46 @@
+"""How ssh gets from a user's machine to a target's host, where no address leads there."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from fairway_core.documents import FieldError, Model
+from fairway_core.resource_ids import parts_of
+
+# As ssh's ProxyJump takes them: a name that ssh knows, or an address.
+_JUMP = re.compile(r"(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
+
+
+def _bastion(text: str) -> str:
+    # What Terraform will fill in, in the output of a stack.
+    if not text.startswith("${"):
+        parts_of("Bastion", text)
+    return text
+
+
+def _jump_host(text: str) -> str:
+    if not _JUMP.fullmatch(text):
+        raise FieldError(
+            f"`{text}` is not a jump host", "write user@host, or user@host:port, each by itself"
+        )
+    return text
+
+
+class Reach(Model, defer_build=True):
+    """The way to a host with a private address: an Azure Bastion, or jump hosts."""
+
+    bastion: Annotated[str, AfterValidator(_bastion)] | None = None
+    """The id of an Azure Bastion with tunnels and connections by address."""
+    jump: tuple[Annotated[str, AfterValidator(_jump_host)], ...] | None = Field(
+        default=None, min_length=1
+    )
+    """Hosts to go through, the first of them first, each `user@host` or `user@host:port`."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.bastion is None) == (self.jump is None):
+            raise FieldError("name one way: either `bastion:` or `jump:`")
+        return self
