@@ -62,6 +62,9 @@ class Commands(LazyGroup):
         "nodes": "List, drain, resume, reboot or reimage the nodes of a target.",
         "pool": "Ask a target for another number of nodes.",
         "ssh": "Open a shell on a node of a target, or run a command there.",
+        "ssh-config": (
+            "Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets."
+        ),
         "tunnel": "Bring a port of a run's main host to this machine, such as TensorBoard's 6006.",
         "schedule": "Run a job on a recurring schedule.",
         "data": "Copy files to and from the storage of a target, and from there to its nodes.",

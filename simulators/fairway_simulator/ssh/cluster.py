@@ -36,6 +36,9 @@ _MPI = {
 }
 
 
+_SSH = 22
+
+
 def missing() -> str:
     """What this machine lacks for such a cluster; "" where it has all."""
     if os.geteuid() != 0:
@@ -50,12 +53,14 @@ def missing() -> str:
 class SshCluster:
     """The hosts `names`, whose files lie in `folder`; the first is the main host.
 
-    `path` comes before PATH on the hosts: by default the folder of this Python.
+    `path` comes before PATH on the hosts: by default the folder of this Python. With a `private`
+    address the one host has a network of its own, in which it is the only one.
     """
 
     folder: Path
     names: Sequence[str] = ("n1",)
     name: str = "pair"
+    private: str = ""
     path: str = str(Path(sys.executable).parent)
     variables: Mapping[str, str] = field(default_factory=dict)
     hosts: dict[str, Host] = field(default_factory=dict)
@@ -82,7 +87,11 @@ class SshCluster:
             "name": self.name,
             "engine": "ssh",
             "nodes": {"min": count, "max": count},
-            "ssh": {"host": self.names[0], "user": "root", "shared": str(self.shared)},
+            "ssh": {
+                "host": self.private or self.names[0],
+                "user": "root",
+                "shared": str(self.shared),
+            },
             **fields,
         }
 
@@ -96,6 +105,8 @@ class SshCluster:
             subprocess.run([*generate, str(self.folder / key)], check=True)
         addresses = [f"127.0.1.{number}" for number in range(1, len(self.names) + 1)]
         port = _free_port(addresses)
+        if self.private:
+            addresses, port = [self.private], _SSH
         self._configure(addresses, port)
         for name, address in zip(self.names, addresses, strict=True):
             place = self.folder / "hosts.d" / name
@@ -104,7 +115,9 @@ class SshCluster:
                 **_MPI,
                 **self.variables,
             }
-            self.hosts[name] = Host(name, address, port, place, self.folder, variables)
+            self.hosts[name] = Host(
+                name, address, port, place, self.folder, variables, private=bool(self.private)
+            )
         try:
             for host in self.hosts.values():
                 host.start()
@@ -135,12 +148,13 @@ class SshCluster:
         pairs = list(zip(self.names, addresses, strict=True))
         lines = [f"{address} {name}" for name, address in pairs]
         (self.folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        known_hosts = str(self.folder / "known_hosts") if self.private else os.devnull
         common = [
             f"    Port {port}",
             f"    IdentityFile {self.folder / 'key'}",
             "    IdentitiesOnly yes",
             "    StrictHostKeyChecking no",
-            "    UserKnownHostsFile /dev/null",
+            f"    UserKnownHostsFile {known_hosts}",
             "    LogLevel ERROR",
             "",
         ]
@@ -150,6 +164,8 @@ class SshCluster:
             for name, address in pairs
             for line in (f"Host {name}", f"    HostName {address}", "    User root", *common)
         ]
+        if self.private:  # its address is all that is known, and how one gets there is not
+            blocks = ["Host *", *common]
         (self.folder / "client_config").write_text("\n".join(blocks))
 
 

@@ -1,12 +1,14 @@
 """One host of a loopback cluster: a real sshd in namespaces of its own.
 
 It has its own host name, processes, /mnt, /dev/shm and folder for temporary files, so that
-what runs there cannot take itself for another host; network and disk are this machine's.
+what runs there cannot take itself for another host; network and disk are this machine's. A host
+that is `private` has a network of its own too, to which no route leads: see `bastion`.
 Killing its first process ends all that runs there, as a power cut would.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -29,8 +31,14 @@ mount -t tmpfs tmpfs /mnt
 mkdir /mnt/resource_nvme
 mount --bind {hosts} /etc/hosts
 mount --bind {client} /etc/ssh/ssh_config
-exec {sshd} -D -e -f {config}
+{network}exec {sshd} -D -e -f {config}
 """
+
+
+_NETWORK = """ip link set lo up
+ip address add {address}/32 dev lo
+"""
+_LISTENS = "0A"  # in /proc/net/tcp
 
 
 @dataclass
@@ -46,6 +54,7 @@ class Host:
     folder: Path
     common: Path
     environment: Mapping[str, str]
+    private: bool = False
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
@@ -61,12 +70,13 @@ class Host:
             client=shlex.quote(str(self.common / "ssh_config")),
             sshd=sshd_program(),
             config=shlex.quote(str(config)),
+            network=_NETWORK.format(address=self.address) if self.private else "",
         )
         with (self.folder / "sshd.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
                     *("unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child"),
-                    *("--mount-proc", "sh", "-c", boot),
+                    *("--mount-proc", *(["--net"] if self.private else []), "sh", "-c", boot),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -141,26 +151,37 @@ class Host:
 
     def _await_port(self) -> None:
         deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                socket.create_connection((self.address, self.port), timeout=1).close()
-                return
-            except OSError:
-                dead = self.process is None or self.process.poll() is not None
-                if dead or time.monotonic() > deadline:
-                    said = (self.folder / "sshd.log").read_text(errors="replace")[-400:]
-                    raise RuntimeError(f"{self.name} did not start: {said}") from None
-                time.sleep(0.02)
+        while not self._answers():
+            dead = self.process is None or self.process.poll() is not None
+            if dead or time.monotonic() > deadline:
+                said = (self.folder / "sshd.log").read_text(errors="replace")[-400:]
+                raise RuntimeError(f"{self.name} did not start: {said}")
+            time.sleep(0.02)
 
     def _await_end(self) -> None:
         """Until its port is closed, so that it can be started again."""
         deadline = time.monotonic() + _PATIENCE
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection((self.address, self.port), timeout=1).close()
-            except OSError:
-                return
+        while self._answers() and time.monotonic() < deadline:
             time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        """Whether somebody listens at its port."""
+        if self.private:
+            return any(f":{self.port:04X}" in line for line in self._listeners())
+        try:
+            socket.create_connection((self.address, self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+    def _listeners(self) -> list[str]:
+        """The local addresses of its own network at which somebody listens, as the kernel has
+        them."""
+        for pid in self.pids()[:1]:
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/net/tcp") as file:  # noqa: PTH123
+                lines = [line.split() for line in file.read().splitlines()[1:]]
+                return [words[1] for words in lines if words[3] == _LISTENS]
+        return []
 
 
 def sshd_program() -> str:

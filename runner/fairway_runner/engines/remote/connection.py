@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from fairway_core.reach import Reach
+
 # Seconds for one command on the host: what takes longer hangs, as file systems do.
 COMMAND_TIMEOUT = 300.0
 _INTERRUPTED = 130
@@ -67,8 +69,9 @@ class Connection(Protocol):
         """
 
 
-def connection_to(host: str, user: str) -> Connection:
-    """The connection of this process to a host; UserError where there is no ssh.
+def connection_to(host: str, user: str, reach: Reach | None = None) -> Connection:
+    """The connection of this process to a host; UserError where there is no ssh, or not what
+    the way to it takes.
 
     An empty name, or one of this machine's own, is this machine.
     """
@@ -76,7 +79,7 @@ def connection_to(host: str, user: str) -> Connection:
 
     if is_here(host):
         return Here()
-    return ssh.shared(host, user)
+    return ssh.shared(host, user, reach)
 
 
 def is_here(host: str) -> bool:

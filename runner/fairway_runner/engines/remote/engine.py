@@ -36,7 +36,11 @@ class RemoteEngine:
         """The host that is reached, and the shared folder."""
         access = _access(self.target)
         return Place.of(
-            host=access.host, user=access.user, shared=access.shared, deadline=self.deadline
+            host=access.host,
+            user=access.user,
+            shared=access.shared,
+            reach=self.target.reach,
+            deadline=self.deadline,
         )
 
     @property

@@ -19,6 +19,7 @@ from fairway_runner.engines.remote.shipping import bundle
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_core.reach import Reach
     from fairway_runner.engines.remote.connection import Connection, Ended
 
 _NO_BUNDLE = 66
@@ -49,9 +50,17 @@ class Place:
     deadline: float = DEADLINE
 
     @classmethod
-    def of(cls, *, host: str, user: str, shared: str, deadline: float = DEADLINE) -> Place:
+    def of(
+        cls,
+        *,
+        host: str,
+        user: str,
+        shared: str,
+        reach: Reach | None = None,
+        deadline: float = DEADLINE,
+    ) -> Place:
         """The place at a host, which may be this machine; UserError where there is no ssh."""
-        return cls(connection_to(host, user), shared, deadline)
+        return cls(connection_to(host, user, reach), shared, deadline)
 
     def call(
         self,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.remote import copying
+from fairway_runner.engines.remote import copying, ways
 from fairway_runner.engines.remote.connection import (
     COMMAND_TIMEOUT,
     Ended,
@@ -32,6 +32,8 @@ from fairway_runner.engines.remote.patience import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from fairway_core.reach import Reach
 
 BROKEN = 255  # what OpenSSH exits with where the connection failed
 
@@ -52,18 +54,20 @@ _PERMANENT = {
     "Could not resolve hostname": "is the name right, and the network or tunnel up? try: {ssh}",
 }
 
-_connections: dict[tuple[str, str, str], Ssh] = {}
+_connections: dict[tuple[str, str, str, Reach | None], Ssh] = {}
 
 
-def shared(host: str, user: str) -> Ssh:
-    """The connection of this process to a host; UserError where this machine has no ssh."""
+def shared(host: str, user: str, reach: Reach | None = None) -> Ssh:
+    """The connection of this process to a host; UserError where this machine has no ssh, or
+    not what the way there takes."""
     if shutil.which("ssh") is None:
         message = "`ssh` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, "install OpenSSH's client", exit_code=4)
+    ways.require_tools(reach)
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
-    key = (host, user, config)
+    key = (host, user, config, reach)
     if key not in _connections:
-        _connections[key] = Ssh(host, user, config)
+        _connections[key] = Ssh(host, user, config, reach)
         atexit.register(_connections[key].close)
     return _connections[key]
 
@@ -75,6 +79,7 @@ class Ssh:
     host: str
     user: str
     config: str = ""
+    reach: Reach | None = None
     has_rsync: bool = True
     socket: Path | None = None
     reached: bool = False
@@ -118,7 +123,7 @@ class Ssh:
                     self.reached = True
                     return ended
             self._drop()
-            if _is_permanent(ended.err) or not patience.pause(reached=self.reached):
+            if self._is_permanent(ended.err) or not patience.pause(reached=self.reached):
                 raise self._unreachable(ended.err)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
@@ -131,7 +136,10 @@ class Ssh:
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """See `Connection.interactive`."""
-        command = ["ssh", *self._configuration(), *_options()]
+        command = ["ssh", *self._configuration(), *self._options()]
+        if self._is_ambiguous:
+            # One that the user keeps to this address may lead to another environment's host.
+            command += ["-o", f"ControlPath={self.socket or 'none'}"]
         if forward:
             command += ["-o", "ExitOnForwardFailure=yes", "-L", forward]
             # A terminal there, so that what runs ends with this connection; not this one here.
@@ -146,7 +154,7 @@ class Ssh:
         """The start of a command line that uses the connection."""
         own = ["-o", f"ControlPath={self.socket}"] if self.socket else []
         return [
-            *("ssh", *self._configuration(), *_options(), *own),
+            *("ssh", *self._configuration(), *self._options(), *own),
             *("-o", "BatchMode=yes", "-o", "ControlMaster=no", *options),
         ]
 
@@ -169,17 +177,19 @@ class Ssh:
             self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self.socket = self.folder / "ssh"
         errors = self.folder / "errors"
-        with errors.open("wb") as log:
+        errors.unlink(missing_ok=True)
+        with errors.open("ab") as log:
             # Not a pipe: the master holds it open for as long as it lives.
             code = subprocess.call(
                 [
-                    *("ssh", *self._configuration(), *_options(), "-o", "BatchMode=yes"),
+                    *("ssh", *self._configuration(), *self._options(), "-o", "BatchMode=yes"),
                     *("-o", f"ControlPersist={_PERSIST}", "-o", f"ControlPath={self.socket}"),
                     *("-M", "-N", "-f", self.name),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
+                env={**os.environ, **ways.environment(self.reach, errors)},
             )
         if code:
             return Ended(BROKEN, b"", errors.read_text(errors="replace"))
@@ -188,9 +198,9 @@ class Ssh:
 
     def _has_masters_own(self) -> bool:
         """Whether the user's own configuration keeps a master connection that is up."""
-        if self.folder is not None:
-            return False  # asked before
-        query = ["ssh", *self._configuration(), "-O", "check", self.name]
+        if self.folder is not None or self._is_ambiguous:
+            return False  # asked before, or not to be trusted
+        query = ["ssh", *self._configuration(), *self._options(), "-O", "check", self.name]
         return subprocess.run(query, capture_output=True, check=False).returncode == 0
 
     def _drop(self) -> None:
@@ -207,21 +217,34 @@ class Ssh:
     def _configuration(self) -> list[str]:
         return ["-F", self.config] if self.config else []
 
+    def _options(self) -> list[str]:
+        options = {**_OPTIONS, **ways.settings(self.reach, self.host)}
+        return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+
+    @property
+    def _is_ambiguous(self) -> bool:
+        """Whether the address says which host is meant in its own network only."""
+        return self.reach is not None and self.reach.bastion is not None
+
+    def _is_permanent(self, said: str) -> bool:
+        fault = ways.fault_in(said)
+        return any(text in said for text in _PERMANENT) or (
+            fault is not None and fault.id != "no-connection"
+        )
+
     def _unreachable(self, said: str) -> UserError:
-        by_hand = shlex.join(["ssh", *self._configuration(), self.name])
+        fault = ways.fault_in(said)
+        if fault is not None:
+            message = f"{self.name} cannot be reached: {fault.message}"
+            code = 4 if fault.id == "missing-tool" else 5
+            return UserError.of(fault.id, message, fault.hint, exit_code=code)
+        way = ways.options(self.reach, self.host)
+        by_hand = shlex.join(["ssh", *self._configuration(), *way, self.name])
         last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
         hints = (hint for text, hint in _PERMANENT.items() if text in said)
-        hint = next(hints, "is it up, and the network or tunnel to it? try: {ssh}")
+        hint = next(hints, None) or ways.hint_for(self.host, self.reach)
         message = f"{self.name} cannot be reached: {last.strip() or 'the connection broke'}"
         return UserError.of("no-connection", message, hint.format(ssh=by_hand), exit_code=5)
-
-
-def _options() -> list[str]:
-    return [word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}")]
-
-
-def _is_permanent(said: str) -> bool:
-    return any(text in said for text in _PERMANENT)
 
 
 def _remove_left_over() -> None:

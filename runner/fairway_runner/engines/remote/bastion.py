@@ -1,0 +1,319 @@
+"""An ssh connection through Azure Bastion: what ssh runs as its ProxyCommand.
+
+    python bastion.py BASTION_ID ADDRESS PORT
+
+It starts `az network bastion tunnel` on a free port of this machine, connects to that, and copies
+what comes there to its output and its input there. `az` ends with it, whatever ends it: a process
+of its own waits for that. The standard library alone, so that it starts at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+# A file for what went wrong: a master connection that persists has no standard error to give.
+FAULTS = "FAIRWAY_BASTION_FAULTS"
+START = 120.0  # seconds in which az listens: it may load slowly, and it asks Azure first
+_CLEAN_UP = 10.0  # seconds in which az closes its session when it is told to end
+_LAST_WORDS = 2.0  # seconds in which it says why it closed a connection
+_TRIES = 3  # of ports that others take before az does
+_BUFFER = 65536
+
+_ID = re.compile(
+    "/subscriptions/([^/]+)/resourceGroups/([^/]+)/providers/Microsoft.Network/bastionHosts/([^/]+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why there is no connection, and what to type; printed as Fairway prints its errors."""
+
+    id: str
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"error: {self.message} [{self.id}]\n  {self.hint}"
+
+
+NO_AZ = Fault(
+    "missing-tool",
+    "the way to this host is an Azure Bastion, and `az` is not on this machine's PATH",
+    "install the Azure CLI, then: az extension add --name bastion; az login",
+)
+
+# What no second try changes, by a pattern in what az says.
+_KNOWN = (
+    (
+        r"requires the extension bastion|'bastion' is misspelled|not in the 'az network'",
+        Fault(
+            "missing-tool",
+            "the Azure CLI lacks its extension `bastion`",
+            "add it: az extension add --name bastion",
+        ),
+    ),
+    (
+        r"az login|AADSTS\d+|refresh token has expired",
+        Fault("not-signed-in", "the Azure CLI is not signed in", "sign in: az login"),
+    ),
+    (
+        r"was not found|could not be found|doesn't exist",
+        Fault(
+            "no-bastion",
+            "there is no Bastion {bastion} that you may see",
+            "is it deployed, and the account right? az account show; fairway targets sync",
+        ),
+    ),
+    (
+        r"AuthorizationFailed|does not have authorization",
+        Fault(
+            "forbidden",
+            "you may not use the Bastion {bastion}",
+            "it takes the role Reader on it and on the node: `access.admins` gives both",
+        ),
+    ),
+    (
+        r"IpConnect is not enabled|Native Client must be enabled|SKU must be Standard",
+        Fault(
+            "no-tunnels",
+            "the Bastion {bastion} has no tunnels to addresses",
+            "its owner turns them on: SKU Standard, native client support, IP-based connection",
+        ),
+    ),
+)
+_LOST_PORT = "port is currently unavailable"
+
+
+def explain(said: str, words: list[str]) -> Fault:
+    """What is wrong, from what az has printed, and its command line."""
+    bastion = words[words.index("--name") + 1]
+    for pattern, fault in _KNOWN:
+        if re.search(pattern, said):
+            return Fault(fault.id, fault.message.format(bastion=bastion), fault.hint)
+    lines = [line for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
+    why = errors[0].removeprefix("ERROR:").strip() if errors else "it gave no reason"
+    hint = f"is the host up? by hand: {shlex.join(words)}"
+    return Fault("no-connection", f"az network bastion tunnel: {why}", hint)
+
+
+def tunnel_words(bastion_id: str, address: str, port: str, local: int) -> list[str]:
+    """The command line of az; ValueError for what is not the id of a Bastion."""
+    match = _ID.fullmatch(bastion_id)
+    if match is None:
+        raise ValueError(bastion_id)
+    subscription, group, name = match.groups()
+    return [
+        *("az", "network", "bastion", "tunnel"),
+        *(
+            "--subscription",
+            subscription,
+            "--resource-group",
+            group,
+            "--name",
+            name,
+            "--target-ip-address",
+            address,
+        ),
+        *("--resource-port", port, "--port", str(local)),
+    ]
+
+
+class Tunnel:
+    """An `az` that runs, what it has said, and the connection through it once there is one."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.said = b""
+        self._errors, self._lifeline = _start(words)
+
+    def connect(self, local: int) -> socket.socket | None:
+        """The connection to its port; None where az has ended, ssh has, or time is over."""
+        deadline = time.monotonic() + START
+        while time.monotonic() < deadline and not _has_ended(0):
+            # No probe before: az takes the first connection for the one that is meant.
+            with suppress(OSError):
+                found = socket.create_connection(("127.0.0.1", local), timeout=10)
+                if found.getsockname() != found.getpeername():
+                    found.settimeout(None)
+                    return found
+                found.close()  # with itself: both ends are ports of this machine
+            if not self._listen_for(0.1):
+                return None
+        return None
+
+    def drain(self) -> None:
+        """Reads what az says until it ends."""
+        while self._listen_for(None):
+            pass
+
+    def end(self) -> None:
+        """Lets it end."""
+        os.close(self._lifeline)
+
+    def _listen_for(self, seconds: float | None) -> bool:
+        """Reads what it says meanwhile; False when it has ended."""
+        if not select.select([self._errors], [], [], seconds)[0]:
+            return True
+        data = os.read(self._errors, _BUFFER)
+        self.said = (self.said + data)[-_BUFFER:]
+        return bool(data)
+
+
+def _has_ended(descriptor: int) -> bool:
+    """Whether nobody writes to a pipe or socket any more, though there may be more to read."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return bool(poll.poll(0))
+
+
+def _start(words: list[str]) -> tuple[int, int]:
+    """Starts a program; the pipe of what it prints, and one that ends it when it is closed.
+
+    The kernel closes that one too, where this process is killed.
+    """
+    errors, errors_in = os.pipe()
+    end, lifeline = os.pipe()
+    guard = os.fork()
+    if guard == 0:
+        try:
+            os.close(errors)
+            os.close(lifeline)
+            _guard(words, errors_in, end)
+        finally:
+            os._exit(0)
+    os.close(errors_in)
+    os.close(end)
+    return errors, lifeline
+
+
+def _guard(words: list[str], errors: int, end: int) -> None:
+    """Runs a program, in a group of its own, until the pipe `end` is closed."""
+    os.setsid()
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    with open(os.devnull, "r+b") as nothing:  # noqa: PTH123
+        for descriptor in range(3):  # those of ssh, which waits until they are closed
+            os.dup2(nothing.fileno(), descriptor)
+    process = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=errors,
+        stderr=errors,
+        start_new_session=True,
+        # In the child Python takes SIGINT for what it is only where it was not ignored before.
+        preexec_fn=_listen_to_signals,
+    )
+    os.close(errors)
+    os.read(end, 1)
+    # az is a script around another program: the group is meant, and Ctrl-C its way to end.
+    _signal(process.pid, signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_CLEAN_UP)
+    _signal(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _listen_to_signals() -> None:
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def relay(tunnel: Tunnel, connection: socket.socket) -> int:
+    """Copies both ways until one side has ended; how many bytes have come from there."""
+    done = threading.Event()
+    received = 0
+
+    def send() -> None:
+        with suppress(OSError):
+            while data := os.read(0, _BUFFER):
+                connection.sendall(data)
+        done.set()
+
+    def receive() -> None:
+        nonlocal received
+        with suppress(OSError):
+            while data := connection.recv(_BUFFER):
+                received += len(data)
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(1, view) :]
+        done.set()
+
+    threads = [threading.Thread(target=each, daemon=True) for each in (tunnel.drain, send, receive)]
+    for thread in threads:
+        thread.start()
+    done.wait()
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    if not received and not _has_ended(0):
+        threads[0].join(_LAST_WORDS)
+    return received
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def main(bastion_id: str, address: str, port: str) -> int:
+    """Returns the exit code; what went wrong is on standard error."""
+    # What a person types at ssh's terminal is not meant for it: ssh itself ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(OSError):
+        os.setsid()
+    if shutil.which("az") is None:
+        return _fail(NO_AZ)
+    for _ in range(_TRIES):
+        local = _free_port()
+        words = tunnel_words(bastion_id, address, port, local)
+        tunnel = Tunnel(words)
+        connection = tunnel.connect(local)
+        received = relay(tunnel, connection) if connection else 0
+        tunnel.end()
+        if received:
+            return 0
+        said = tunnel.said.decode(errors="replace")
+        if connection or _LOST_PORT not in said:
+            break
+    # Where ssh was told to end there is nobody to tell.
+    return 1 if _has_ended(0) else _fail(explain(said, words))
+
+
+def _fail(fault: Fault) -> int:
+    print(fault, file=sys.stderr)  # noqa: T201
+    if file := os.environ.get(FAULTS):
+        with suppress(OSError), open(file, "a", encoding="utf-8") as log:  # noqa: PTH123
+            log.write(f"{fault}\n")
+    return 4 if fault.id == "missing-tool" else 5
+
+
+def _exit(code: int) -> NoReturn:
+    sys.stderr.flush()
+    os._exit(code)  # a thread may still wait for what never comes
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit("usage: bastion.py BASTION_ID ADDRESS PORT")
+    _exit(main(*sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""Targets as `Host` blocks of ~/.ssh/config, for programs that connect by themselves."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.remote import ways
+
+if TYPE_CHECKING:
+    from fairway_core.target import Target
+
+_ALIVE = {"ServerAliveInterval": "15"}
+
+
+def host_block(target: Target) -> str:
+    """The block whose name is the target's; UserError for a target that ssh does not lead to.
+
+    >>> print(host_block(Target.model_validate(  # doctest: +SKIP
+    ...     {"name": "pair", "engine": "ssh", "nodes": {"min": 2, "max": 2},
+    ...      "ssh": {"host": "10.40.0.4", "user": "azureuser", "shared": "/data/fairway"}})))
+    Host pair
+        HostName 10.40.0.4
+        User azureuser
+        ServerAliveInterval 15
+    """
+    access = target.ssh or target.slurm
+    if access is None:
+        message = f"`{target.name}` is not reached by ssh: its engine is `{target.engine}`"
+        raise UserError.of("not-supported", message, "name a target with engine ssh or slurm")
+    if not access.host:
+        message = f"`{target.name}` has no address to connect to"
+        raise UserError.of("no-address", message, "deploy it again, then: fairway targets sync")
+    if not re.fullmatch(r"[\w.-]+", target.name):
+        message = f"`{target.name}` cannot be the name of a host: it has more than letters in it"
+        raise UserError.of("bad-name", message, "give it a name of letters, digits and dashes")
+    user = {"User": access.user} if access.user else {}
+    facts = {
+        "HostName": access.host,
+        **user,
+        **ways.settings(target.reach, access.host),
+        **_ALIVE,
+    }
+    return "\n".join([f"Host {target.name}", *(f"    {key} {facts[key]}" for key in facts)])

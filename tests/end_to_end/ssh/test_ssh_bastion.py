@@ -1,0 +1,130 @@
+"""A host with a network of its own, to which nothing but a Bastion leads; needs root."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.target import Target
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.remote.engine import RemoteEngine
+from fairway_simulator.ssh.bastion import Bastion
+from fairway_simulator.ssh.cluster import SshCluster, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PATIENCE = 60.0  # seconds; only a hang takes so long
+ADDRESS = "10.231.77.4"
+
+
+@pytest.fixture
+def bastion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bastion]:
+    """The way to the target `box`, whose host is `n1` to itself."""
+    lacking = missing() or ("" if shutil.which("ip") else "no ip (Debian: iproute2)")
+    if lacking and os.environ.get("CI") == "true":
+        pytest.fail(lacking)
+    if lacking:
+        pytest.skip(lacking)
+    with SshCluster(tmp_path / "cluster", ["n1"], name="box", private=ADDRESS) as cluster:
+        bastion = Bastion(tmp_path / "bastion")
+        bastion.lets_in(cluster.hosts["n1"])
+        monkeypatch.setenv("PATH", f"{bastion.programs}:{os.environ['PATH']}")
+        for name, value in cluster.environment.items():
+            monkeypatch.setenv(name, value)
+        record = cluster.target(reach={"bastion": bastion.id})
+        (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [record]}))
+        yield bastion
+
+
+def _await_end(bastion: Bastion) -> None:
+    """Until no az of this test runs; none may have been killed with its session open."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+        if str(bastion.folder) not in listed.stdout:
+            break
+        assert time.monotonic() < deadline, listed.stdout
+        time.sleep(0.05)
+    assert bastion.sessions == []
+
+
+def test_a_job_runs_and_its_files_come_back(fairway: Any, bastion: Bastion) -> None:
+    """Each command opens one tunnel for all that it does, and closes it."""
+    job = fairway.job(
+        'echo "hello from $(hostname)"; echo 42 >"$FAIRWAY_OUTPUT_WORD/w"',
+        template="plain",
+        outputs={"word": {}},
+    )
+    assert "hello from n1" in fairway.watch(job, "-t", "box")
+    assert len(bastion.calls) == 1
+    _await_end(bastion)
+    (run,) = [path.name for path in (fairway.folder / ".fairway" / "runs").iterdir()]
+    assert fairway("fetch", run).returncode == 0
+    assert (fairway.folder / run / "0" / "word" / "w").read_text() == "42\n"
+    assert len(bastion.calls) == 2
+    _await_end(bastion)
+    # Its key is known by a name that no other environment's host has.
+    known = (fairway.folder / "cluster" / "known_hosts").read_text()
+    assert known.startswith(f"{ADDRESS}.lab-bas ssh-ed25519")
+
+
+def test_a_shell_opens_and_closes_the_way(fairway: Any, bastion: Bastion) -> None:
+    done = fairway("ssh", "box", "--", "hostname")
+    assert (done.returncode, done.stdout) == (0, "n1\n"), done.stderr
+    _await_end(bastion)
+
+
+def test_a_tunnel_that_is_cut_is_opened_again(fairway: Any, bastion: Bastion) -> None:
+    (record,) = json.loads((fairway.folder / "fairway.yaml").read_text())["targets"]
+    engine = engine_for(Target.model_validate(record), _PATIENCE)
+    assert isinstance(engine, RemoteEngine)
+    connection = engine.place.connection
+    assert connection.run(["hostname"], deadline=_PATIENCE).out == b"n1\n"
+    (session,) = bastion.sessions
+    os.kill(int(session), signal.SIGKILL)
+    assert connection.run(["hostname"], deadline=_PATIENCE).out == b"n1\n"
+    assert len(bastion.calls) == 2
+    connection.close()  # type: ignore[attr-defined]
+
+
+def test_plain_ssh_scp_and_rsync_use_the_block(fairway: Any, bastion: Bastion) -> None:
+    block = fairway("ssh-config", "box")
+    assert block.returncode == 0, block.stderr
+    own = fairway.folder / "cluster" / "client_config"
+    config = fairway.folder / "config"
+    config.write_text(f"{block.stdout}\n{own.read_text()}")
+    ssh = ["ssh", "-F", str(config)]
+    done = subprocess.run([*ssh, "box", "hostname"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("n1\n", "")
+    (fairway.folder / "a").write_text("alpha")
+    there = fairway.folder / "there"
+    there.mkdir()
+    for words in (
+        ["scp", "-q", "-F", str(config), "a", f"box:{there}/scp"],
+        ["rsync", "-e", " ".join(ssh), "a", f"box:{there}/rsync"],
+    ):
+        subprocess.run(words, cwd=fairway.folder, check=True)
+    assert {path.name: path.read_text() for path in there.iterdir()} == {
+        "scp": "alpha",
+        "rsync": "alpha",
+    }
+    _await_end(bastion)
+
+
+def test_jump_hosts_are_gone_through(cluster: SshCluster) -> None:
+    record = cluster.target(reach={"jump": ["root@n2", "n3"]})
+    engine = engine_for(Target.model_validate(record), _PATIENCE)
+    assert isinstance(engine, RemoteEngine)
+    assert engine.place.connection.run(["hostname"], deadline=_PATIENCE).out == b"n1\n"
+    for name in ("n2", "n3"):
+        log = (cluster.folder / "hosts.d" / name / "sshd.log").read_text()
+        assert "Accepted publickey" in log, name

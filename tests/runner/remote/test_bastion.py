@@ -1,0 +1,280 @@
+"""The program between ssh and `az network bastion tunnel`: what it says, and that az ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_runner.engines.remote import bastion as program
+from fairway_simulator.ssh.bastion import Bastion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import RunFairway
+
+_PATIENCE = 60.0  # seconds; only a hang takes so long
+ADDRESS = "10.231.77.4"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current one is the test's own."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def bastion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bastion:
+    """The stand-in, whose `az` is the first on PATH."""
+    bastion = Bastion(tmp_path / "bastion")
+    monkeypatch.setenv("PATH", f"{bastion.programs}:{os.environ['PATH']}")
+    return bastion
+
+
+@pytest.fixture
+def echo(bastion: Bastion) -> Iterator[None]:
+    """A host behind the Bastion that greets, and says all again that it hears."""
+
+    def serve() -> None:
+        while True:
+            try:
+                client, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=_echo, args=(client,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        bastion.leads_to(ADDRESS, "127.0.0.1", server.getsockname()[1])
+        threading.Thread(target=serve, daemon=True).start()
+        yield
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def _echo(client: socket.socket) -> None:
+    with client:
+        client.sendall(b"hello\n")
+        while data := client.recv(65536):
+            client.sendall(data)
+
+
+def _start(bastion: Bastion, **options: Any) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-I", "-S", program.__file__, bastion.id, ADDRESS, "22"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, **options)
+
+
+def _await(what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _is_over(bastion: Bastion) -> bool:
+    """Whether no az of this test runs, and none was killed with its session open."""
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return str(bastion.folder) not in listed.stdout and not bastion.sessions
+
+
+def test_all_that_is_said_goes_both_ways(bastion: Bastion, echo: None) -> None:
+    much = os.urandom(3_000_000)
+    with _start(bastion) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"hello\n"
+        said: list[bytes] = []
+        reader = threading.Thread(target=lambda: said.append(process.stdout.read(len(much))))  # type: ignore[union-attr]
+        reader.start()
+        process.stdin.write(much)
+        process.stdin.flush()
+        reader.join(_PATIENCE)
+        assert said == [much]
+        process.stdin.close()
+        assert process.wait(_PATIENCE) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    (words,) = bastion.calls
+    assert words[words.index("--target-ip-address") + 1] == ADDRESS
+    _await(lambda: _is_over(bastion))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
+def test_az_ends_with_it_however_it_ends(
+    bastion: Bastion, echo: None, number: signal.Signals
+) -> None:
+    """And is told so as by Ctrl-C, since its session stays open at the service otherwise."""
+    with _start(bastion) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"hello\n"
+        assert bastion.sessions
+        process.send_signal(number)
+        process.wait(_PATIENCE)
+        _await(lambda: _is_over(bastion))
+
+
+def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
+    """A terminal sends it to all: a master connection, which goes on, is not to lose its way."""
+    with _start(bastion) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"hello\n"
+        assert os.getsid(process.pid) == process.pid, "it has no terminal"
+        process.send_signal(signal.SIGINT)
+        process.stdin.write(b"more\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"more\n"
+
+
+def test_it_ends_before_az_listens_where_ssh_has_gone(bastion: Bastion, echo: None) -> None:
+    with _start(bastion) as process:
+        out, err = process.communicate(timeout=_PATIENCE)
+        assert (out, err) == (b"", b"")
+    _await(lambda: _is_over(bastion))
+
+
+FAULTS: dict[str, tuple[dict[str, Any], int, str, str]] = {
+    "no extension": (
+        {"extensions": ()},
+        4,
+        "lacks its extension `bastion` [missing-tool]",
+        "az extension add --name bastion",
+    ),
+    "signed out": ({"signed_in": False}, 5, "is not signed in [not-signed-in]", "az login"),
+    "another": (
+        {"id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/bastionHosts/b"},
+        5,
+        "there is no Bastion lab-bas that you may see [no-bastion]",
+        "fairway targets sync",
+    ),
+    "no role": (
+        {"reader": False},
+        5,
+        "you may not use the Bastion lab-bas [forbidden]",
+        "access.admins",
+    ),
+    "no addresses": (
+        {"addresses": False},
+        5,
+        "no tunnels to addresses [no-tunnels]",
+        "IP-based connection",
+    ),
+    "no such host": (
+        {},
+        5,
+        "no such address in the network [no-connection]",
+        "by hand: az network bastion tunnel --subscription 1111",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_it_says_why_and_what_to_type(tmp_path: Path, name: str) -> None:
+    """By itself for plain ssh, and through the commands."""
+    changes, code, message, hint = FAULTS[name]
+    bastion = Bastion(tmp_path / "bastion")
+    wanted = bastion.id
+    for field, value in changes.items():
+        setattr(bastion, field, value)
+    bastion.write()
+    bastion.id = wanted
+    path = f"{bastion.programs}:{os.environ['PATH']}"
+    with _start(bastion, env={**os.environ, "PATH": path}) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        process.stdin.close()
+        assert process.wait(_PATIENCE) == code
+    assert message in said
+    assert hint in said
+
+
+def _target(**fields: Any) -> None:
+    """A target of the current folder."""
+    record = {
+        "name": "box",
+        "engine": "ssh",
+        "nodes": {"min": 1, "max": 1},
+        "ssh": {"host": ADDRESS, "user": "azureuser", "shared": "/home/azureuser/fairway"},
+        **fields,
+    }
+    Path("fairway.yaml").write_text(json.dumps({"targets": [record]}))
+
+
+def test_a_command_repeats_what_it_says(bastion: Bastion, fairway: RunFairway) -> None:
+    bastion.signed_in = False
+    bastion.write()
+    _target(reach={"bastion": bastion.id})
+    code, _, said = fairway(Path(), "nodes", "box")
+    assert code == 5
+    assert f"azureuser@{ADDRESS} cannot be reached: the Azure CLI is not signed in" in said
+    assert "sign in: az login" in said
+    assert len(bastion.calls) == 1, "and it is not tried again"
+
+
+def test_a_command_names_the_extension_that_az_lacks(bastion: Bastion, fairway: RunFairway) -> None:
+    bastion.extensions = ()
+    bastion.write()
+    _target(reach={"bastion": bastion.id})
+    code, _, said = fairway(Path(), "nodes", "box")
+    assert code == 4
+    assert "az extension add --name bastion" in said
+
+
+def test_without_az_a_command_says_what_to_install(
+    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "ssh").symlink_to(str(shutil.which("ssh")))
+    monkeypatch.setenv("PATH", str(programs))
+    _target(reach={"bastion": Bastion(tmp_path / "bastion").id})
+    code, _, said = fairway(Path(), "nodes", "box")
+    assert code == 4
+    assert "`az` is not on this machine's PATH" in said
+    assert "az extension add --name bastion; az login" in said
+
+
+def test_a_private_address_that_does_not_answer_is_called_one(
+    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host *\n    ProxyCommand false\n")
+    monkeypatch.setenv("FAIRWAY_SSH_CONFIG", str(config))
+    _target()
+    code, _, said = fairway(Path(), "nodes", "box")
+    assert code == 5
+    assert f"{ADDRESS} is a private address" in said
+    assert "`access.reach`" in said
+    assert "fairway targets sync" in said
+    _target(ssh={"host": "host.invalid", "user": "me", "shared": "/x"})
+    assert "private address" not in fairway(Path(), "nodes", "box")[2]
+
+
+def test_blocks_for_plain_ssh_say_the_same(bastion: Bastion, fairway: RunFairway) -> None:
+    """OpenSSH reads them as they are meant."""
+    _target(reach={"jump": ["me@gate.contoso.com:2222", "second"]})
+    code, block, said = fairway(Path(), "ssh-config", "box")
+    assert code == 0, said
+    Path("config").write_text(block)
+    query = ["ssh", "-G", "-F", "config", "box"]
+    read = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+    assert f"hostname {ADDRESS}\n" in read
+    assert "user azureuser\n" in read
+    assert "proxyjump me@gate.contoso.com:2222,second\n" in read
+
+
+def test_blocks_are_for_targets_that_ssh_leads_to(fairway: RunFairway) -> None:
+    code, _, said = fairway(Path(), "ssh-config", "local")
+    assert code == 2
+    assert "`local` is not reached by ssh: its engine is `local`" in said
