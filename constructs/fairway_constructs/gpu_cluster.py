@@ -198,7 +198,8 @@ def _first_address(
         resource_group_name=place.resource_group,
     )
     address = instances.reference("instances[0].private_ip_address")
-    # Empty while the scale set has no instance, for example when Azure lacks capacity.
+    # Empty while the scale set has no instance, for example when Azure lacks capacity. The
+    # runner refuses jobs for a target without an address.
     return f'${{try({address}, "")}}'
 
 

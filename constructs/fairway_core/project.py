@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from fairway_core.documents import Model
+from fairway_core.documents import FieldError, Model
 from fairway_core.target import Target
 
 
@@ -25,6 +25,19 @@ class Project(Model):
     """The environment that commands take where none is named: a file, or the name of one."""
     targets: tuple[LocalTarget | Target, ...] = ()
     """Targets that no environment has, and what `local` mounts."""
+
+    @model_validator(mode="after")
+    def _hosts_are_named(self) -> Self:
+        for position, target in enumerate(self.targets):
+            if isinstance(target, LocalTarget) or target.access is None:
+                continue
+            if not target.access.host:
+                raise FieldError(
+                    "which host is it?",
+                    "write its name or address, or localhost where jobs run on this machine",
+                    path=("targets", position, target.engine, "host"),
+                )
+        return self
 
 
 def find_project() -> tuple[Path, Path | None]:

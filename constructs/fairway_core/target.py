@@ -40,7 +40,10 @@ class StorageAccount(Model):
 
 
 class SshAccess(Model):
-    """How the `ssh` engine reaches the main host; `shared` is a folder that all nodes see."""
+    """How the `ssh` engine reaches the main host; `shared` is a folder that all nodes see.
+
+    `host` is empty while the cluster has no node, for example when Azure lacks capacity.
+    """
 
     host: str
     user: str
@@ -119,6 +122,11 @@ class Target(Model):
                 ("reach",),
             )
         return self
+
+    @property
+    def access(self) -> SshAccess | SlurmAccess | None:
+        """How its host is reached; None for an engine that has none."""
+        return self.ssh or self.slurm
 
     @classmethod
     def local(cls) -> Self:

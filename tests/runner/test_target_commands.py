@@ -20,6 +20,14 @@ POOL = {
     "batch": {"pool": "spot"},
 }
 
+# A scale set for which Azure had no capacity when it was deployed.
+WITHOUT_NODES = {
+    "name": "pair",
+    "engine": "ssh",
+    "nodes": {"min": 2, "max": 2},
+    "ssh": {"host": "", "user": "azureuser", "shared": "/data/fairway"},
+}
+
 RunFairway = Callable[..., tuple[int, str, str]]
 
 
@@ -89,3 +97,56 @@ def test_an_ended_run_has_no_tunnel(
     code, _, err = fairway(tmp_path, "tunnel", "job-aaaaaa", "6006")
     assert code == 2
     assert "job-aaaaaa has ended" in err
+
+
+def test_a_target_without_an_address_is_taken_and_said_not_to_be_ready(
+    tmp_path: Path, fairway: RunFairway
+) -> None:
+    outputs = tmp_path / "outputs.json"
+    outputs.write_text(json.dumps({"x-compute": {"targets": [POOL, WITHOUT_NODES]}}))
+    code, out, err = fairway(tmp_path, "targets", "sync", "--from", str(outputs))
+    assert code == 0
+    assert "spot" in out
+    assert "not ready" in out
+    assert "warning: `pair` has no address" in err
+    code, out, err = fairway(tmp_path, "targets", "--offline", "--json")
+    assert {each["name"]: each["ready"] for each in json.loads(out)} == {
+        "local": True,
+        "spot": True,
+        "pair": False,
+    }
+    assert "fairway targets sync" in err
+
+
+def test_nothing_is_done_on_a_target_without_an_address(
+    tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for this machine once, and jobs ran here."""
+    monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.run", _never)
+    outputs = tmp_path / "outputs.json"
+    outputs.write_text(json.dumps({"x-compute": {"targets": [WITHOUT_NODES]}}))
+    assert fairway(tmp_path, "targets", "sync", "--from", str(outputs))[0] == 0
+    job = tmp_path / "job.yaml"
+    job.write_text(json.dumps({"name": "job", "command": "true", "template": "plain"}))
+    commands = (["submit", str(job), "-t", "pair"], ["nodes", "pair"], ["ssh", "pair", "--", "id"])
+    for words in commands:
+        code, _, err = fairway(tmp_path, *words)
+        assert (code, "`pair` has no address" in err) == (2, True), words
+    assert not list((tmp_path / ".fairway").glob("runs/*"))
+    code, out, _ = fairway(tmp_path, "doctor", "pair")
+    assert code == 4
+    assert "`pair` has no address" in out
+
+
+def test_an_empty_host_by_hand_is_refused_at_its_line(tmp_path: Path, fairway: RunFairway) -> None:
+    project = tmp_path / "fairway.yaml"
+    project.write_text(json.dumps({"targets": [POOL, WITHOUT_NODES]}, indent=1))
+    line = 1 + project.read_text()[: project.read_text().index('"host"')].count("\n")
+    code, _, err = fairway(tmp_path, "targets", "--offline")
+    assert code == 2
+    assert f"fairway.yaml:{line}:" in err
+    assert "localhost" in err
+
+
+def _never(*_: object, **__: object) -> None:
+    pytest.fail("this machine was taken for the target")

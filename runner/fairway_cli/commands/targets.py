@@ -32,14 +32,16 @@ def targets(
     """
     if context.invoked_subcommand is not None:
         return
-    from fairway_cli.ui.targets import print_targets, target_facts
+    from fairway_cli.ui.targets import print_targets, target_facts, warn_of_unready
     from fairway_runner.targets.lookup import all_targets
 
-    facts = target_facts(list(all_targets().values()), ask=not offline)
+    known = list(all_targets().values())
+    facts = target_facts(known, ask=not offline)
     if json_:
         print(json.dumps(facts, indent=1))
     else:
         print_targets(facts)
+    warn_of_unready(each.target for each in known)
 
 
 @app.command()
@@ -55,7 +57,7 @@ def sync(
     json_: JsonOption = False,
 ) -> None:
     """Read the targets of what was deployed, in place of those read before."""
-    from fairway_cli.ui.targets import print_targets, target_facts
+    from fairway_cli.ui.targets import print_targets, target_facts, warn_of_unready
     from fairway_runner.targets.lookup import SYNCED, project_folder
     from fairway_runner.targets.sync import read_targets, write_targets
 
@@ -68,3 +70,4 @@ def sync(
         from fairway_runner.targets.lookup import KnownTarget
 
         print_targets(target_facts([KnownTarget(target, str(file)) for target in found], ask=False))
+    warn_of_unready(found)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Severity, UserError, format_finding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from fairway_core.target import Target
     from fairway_runner.targets.lookup import KnownTarget
@@ -18,7 +20,8 @@ _PATIENCE = 5.0
 
 
 def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str, Any]]:
-    """One mapping a target; `nodes_now` is null where the target was not asked, or is silent."""
+    """One mapping a target; `nodes_now` is null where the target was not asked, or is silent,
+    `ready` false where it takes no jobs yet."""
     counts: list[int | None] = [None] * len(targets)
     if ask:
         with ThreadPoolExecutor(max_workers=16) as pool:
@@ -27,6 +30,15 @@ def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str,
         {**_facts(known.target), "nodes_now": count, "source": known.source}
         for known, count in zip(targets, counts, strict=True)
     ]
+
+
+def warn_of_unready(targets: Iterable[Target]) -> None:
+    """Says on standard error which targets take no jobs yet, and why."""
+    from fairway_runner.engines.engine import unready
+
+    for target in targets:
+        if (finding := unready(target)) is not None:
+            print(format_finding(replace(finding, severity=Severity.WARNING)), file=sys.stderr)
 
 
 def print_targets(facts: Sequence[dict[str, Any]]) -> None:
@@ -38,13 +50,14 @@ def print_targets(facts: Sequence[dict[str, Any]]) -> None:
     for each in facts:
         limit = "" if runs_here(each["engine"]) else f"/{each['nodes_max']}"
         now = "?" if each["nodes_now"] is None else each["nodes_now"]
+        count = f"{now}{limit}" if each["ready"] else "not ready"
         rows.add_row(
             each["name"],
             each["engine"],
             each["vm_size"] or "",
             f"{each['gpus']}" if each["gpus"] else "",
             f"{each['infiniband_gbps']} Gb/s" if each["infiniband_gbps"] else "",
-            f"{now}{limit}",
+            count,
             " ".join(f"{name}:{path}" for name, path in each["mounts"].items()),
             each["source"],
         )
@@ -57,6 +70,8 @@ def _facts(target: Target) -> dict[str, Any]:
         from fairway_core.catalog import vm_sizes
 
         size = vm_sizes().get(target.vm_size)
+    from fairway_runner.engines.engine import unready
+
     fabric = size.infiniband if size and size.rdma else None
     return {
         "name": target.name,
@@ -69,6 +84,7 @@ def _facts(target: Target) -> dict[str, Any]:
         "nodes_max": target.nodes.max,
         "spot": target.spot,
         "mounts": target.mounts,
+        "ready": unready(target) is None,
     }
 
 

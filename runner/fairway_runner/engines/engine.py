@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_core.findings import Finding
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.store import Run, RunStore
@@ -146,6 +145,15 @@ def unsupported(engine: Engine, what: str) -> UserError:
     target = engine.target
     message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
     return UserError.of("not-supported", message)
+
+
+def unready(target: Target) -> Finding | None:
+    """Why nothing can run on a target yet; None where nothing is missing."""
+    if target.access is None or target.access.host:
+        return None
+    message = f"`{target.name}` has no address: it had no node when its environment was deployed"
+    hint = "once Azure has made one, deploy again, and then: fairway targets sync"
+    return Finding("no-address", message, hint)
 
 
 def target_of(record: Mapping[str, Any]) -> Target:

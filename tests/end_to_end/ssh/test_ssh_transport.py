@@ -177,18 +177,20 @@ def test_a_host_without_python_is_named(cluster: SshCluster, place: Place, tmp_p
 
 def test_this_machine_needs_no_ssh(tmp_path: Path) -> None:
     """Nor a connection: it is the main host itself."""
-    assert isinstance(connection.connection_to("", "anybody"), connection.Here)
+    assert isinstance(connection.connection_to("localhost", "anybody"), connection.Here)
     assert connection.is_here(socket.gethostname())
     assert not connection.is_here("127.0.0.1"), "a tunnel may end there"
     assert not connection.is_here("192.0.2.77")
-    place = Place.of(host="", user="", shared=str(tmp_path / "shared"))
+    with pytest.raises(UserError, match="does not say which host"):
+        connection.connection_to("", "anybody")
+    place = Place.of(host="localhost", user="", shared=str(tmp_path / "shared"))
     found = place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "box"})
     assert [host["name"] for host in found["hosts"]] == [os.uname().nodename]
 
 
 def test_a_single_machine_runs_jobs_by_itself(fairway: Any, tmp_path: Path) -> None:
     """With the command line on it: no ssh, no announcements, and the same verbs."""
-    access = {"host": "", "user": "", "shared": str(tmp_path / "shared")}
+    access = {"host": "localhost", "user": "", "shared": str(tmp_path / "shared")}
     record = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": access}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [record]}))
     job = fairway.job(

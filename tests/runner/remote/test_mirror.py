@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
     """The runs of a shared folder on this machine."""
-    place = Place.of(host="", user="", shared=str(tmp_path / "shared"), deadline=5.0)
+    place = Place.of(host="localhost", user="", shared=str(tmp_path / "shared"), deadline=5.0)
     return Mirror(place)
 
 

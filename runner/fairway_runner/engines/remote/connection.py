@@ -73,27 +73,25 @@ def connection_to(host: str, user: str, reach: Reach | None = None) -> Connectio
     """The connection of this process to a host; UserError where there is no ssh, or not what
     the way to it takes.
 
-    An empty name, or one of this machine's own, is this machine.
+    `localhost`, or the name of this machine, is this machine; an empty name is none.
     """
     from fairway_runner.engines.remote import ssh
 
+    if not host:
+        hint = "`host` is a name or an address, or localhost for this machine itself"
+        raise UserError.of("no-address", "the target does not say which host to connect to", hint)
     if is_here(host):
         return Here()
     return ssh.shared(host, user, reach)
 
 
 def is_here(host: str) -> bool:
-    """Whether a name is this machine's own. A loopback address is not: a tunnel may end there."""
-    if not host or host == socket.gethostname():
-        return True
-    if host.startswith("127.") or not host.replace(".", "").isdecimal():
-        return False
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((host, 0))
-        except OSError:
-            return False
-    return True
+    """Whether a name says that this machine is meant: `localhost`, or the machine's own name.
+
+    An address never does. A tunnel may end at 127.0.0.1, and the private address of a cluster's
+    host may be this machine's too, in another network.
+    """
+    return host in ("localhost", socket.gethostname())
 
 
 @dataclass

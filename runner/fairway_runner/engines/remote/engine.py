@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
-from fairway_runner.engines.engine import DEADLINE, nobody
+from fairway_runner.engines.engine import DEADLINE, nobody, unready
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.mirror import Mirror
@@ -35,6 +35,7 @@ class RemoteEngine:
     def place(self) -> Place:
         """The host that is reached, and the shared folder."""
         access = _access(self.target)
+        self.require_address()
         return Place.of(
             host=access.host,
             user=access.user,
@@ -48,8 +49,14 @@ class RemoteEngine:
         """The runs there."""
         return Mirror(self.place, states=f"{self.NODE}.states")
 
+    def require_address(self) -> None:
+        """UserError where the target does not say where it is."""
+        if (finding := unready(self.target)) is not None:
+            raise UserError([finding])
+
     def require_nodes(self, job: Job) -> None:
-        """UserError for more nodes than there can be."""
+        """UserError for a target without an address, and for more nodes than there can be."""
+        self.require_address()
         most = self.target.nodes.max
         if job.nodes > most:
             message = f"the job wants {job.nodes} nodes, and `{self.target.name}` has {most}"
@@ -112,6 +119,6 @@ class RemoteEngine:
 
 
 def _access(target: Target) -> SshAccess | SlurmAccess:
-    access = target.ssh or target.slurm
+    access = target.access
     assert access is not None, "a target with such an engine has its section"
     return access
