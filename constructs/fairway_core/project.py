@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.target import Target
@@ -18,12 +18,23 @@ class LocalTarget(Model):
     mounts: dict[str, str] = Field(default_factory=dict)
 
 
+def _kind(target: Any) -> str:
+    """Which of the two an entry is, so that only what is wrong with it as that is told."""
+    name = target.get("name") if isinstance(target, dict) else getattr(target, "name", "")
+    return "local" if name == "local" else "target"
+
+
+AnyTarget = Annotated[
+    Annotated[LocalTarget, Tag("local")] | Annotated[Target, Tag("target")], Discriminator(_kind)
+]
+
+
 class Project(Model):
     """The file `fairway.yaml`; relative paths in it are relative to its folder."""
 
     environment: str | None = None
     """The environment that commands take where none is named: a file, or the name of one."""
-    targets: tuple[LocalTarget | Target, ...] = ()
+    targets: tuple[AnyTarget, ...] = ()
     """Targets that no environment has, and what `local` mounts."""
 
     @model_validator(mode="after")

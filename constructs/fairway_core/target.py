@@ -6,14 +6,53 @@ The compute stack's Terraform output `targets` is a list of these, and so is wha
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+import re
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.reach import Reach
 
 Engine = Literal["local", "ssh", "slurm", "batch"]
+
+
+def _printable(value: str) -> str:
+    if not value.isprintable():
+        raise FieldError("this holds a control character", "write it as plain text")
+    return value
+
+
+def _word(value: str) -> str:
+    """What programs are given on their command lines."""
+    _printable(value)
+    if value.startswith("-"):
+        raise FieldError("this begins with `-`, as options of programs do", "leave that out")
+    # Terraform has its own words where an address is not known yet.
+    if not value.startswith("${") and any(character.isspace() for character in value):
+        raise FieldError("this holds a space", "leave that out")
+    return value
+
+
+def _folder(value: str) -> str:
+    if value.startswith("-"):
+        raise FieldError("this begins with `-`, as options of programs do", "write it as ./-…")
+    return _printable(value)
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", value):
+        raise FieldError(
+            "this is not a target's name",
+            "up to 63 letters, digits, points, hyphens and underscores; no hyphen at the front",
+        )
+    return value
+
+
+Text = Annotated[str, AfterValidator(_printable)]
+Word = Annotated[str, AfterValidator(_word)]
+Folder = Annotated[str, AfterValidator(_folder)]
+Name = Annotated[str, AfterValidator(_name)]
 
 
 class NodeRange(Model):
@@ -35,8 +74,8 @@ class StorageAccount(Model):
     Without `account_url` it is that of the variable AZURE_STORAGE_CONNECTION_STRING.
     """
 
-    account_url: str = ""
-    containers: tuple[str, ...] = ()
+    account_url: Text = ""
+    containers: tuple[Text, ...] = ()
 
 
 class SshAccess(Model):
@@ -45,18 +84,18 @@ class SshAccess(Model):
     `host` is empty while the cluster has no node, for example when Azure lacks capacity.
     """
 
-    host: str
-    user: str
-    shared: str
+    host: Word
+    user: Word
+    shared: Folder
 
 
 class SlurmAccess(Model):
     """How the `slurm` engine reaches the scheduler; `shared` is a folder that all nodes see."""
 
-    host: str
-    user: str
-    partition: str
-    shared: str
+    host: Word
+    user: Word
+    partition: Word
+    shared: Folder
 
 
 class BatchAccess(Model):
@@ -66,9 +105,9 @@ class BatchAccess(Model):
     `endpoint` it is that of the variable AZURE_BATCH_ENDPOINT.
     """
 
-    endpoint: str = ""
-    pool: str
-    identity: str = ""
+    endpoint: Text = ""
+    pool: Word
+    identity: Text = ""
     mpi: bool = True
 
 
@@ -83,15 +122,15 @@ class Target(Model):
     """
 
     version: Literal[1] = 1
-    name: str
-    environment: str = ""
+    name: Name
+    environment: Text = ""
     engine: Engine
-    vm_size: str = ""
+    vm_size: Text = ""
     nodes: NodeRange
     spot: bool = False
-    mounts: dict[str, str] = Field(default_factory=dict)
+    mounts: dict[Text, Folder] = Field(default_factory=dict)
     storage: StorageAccount | None = None
-    vault_url: str = ""
+    vault_url: Text = ""
     reach: Reach | None = None
     slurm: SlurmAccess | None = None
     ssh: SshAccess | None = None

@@ -91,3 +91,43 @@ def test_a_record_that_contradicts_itself_is_refused(change: dict[str, Any], mes
 def test_a_pool_has_no_way_over_ssh() -> None:
     with pytest.raises(ValidationError, match="not for engine `batch`"):
         Target.model_validate({**BATCH, "reach": {"jump": ["gate"]}})
+
+
+@pytest.mark.parametrize("field", ["host", "user", "partition", "shared"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("-oProxyCommand=touch /tmp/x", "begins with `-`"),
+        ("a\nb", "control character"),
+        ("a\x1b]0;x\x07", "control character"),
+        ("\ud800", "control character"),
+    ],
+)
+def test_no_word_of_a_target_is_an_option_or_moves_a_terminal(
+    field: str, value: str, message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Target.model_validate({**SLURM, "slurm": {**SLURM["slurm"], field: value}})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "../../x"},
+        {"name": "-t"},
+        {"name": ""},
+        {"name": "a\x1b[31m"},
+        {"mounts": {"data": "/data\n"}},
+        {"vault_url": "https://x\x1b["},
+        {"slurm": {**SLURM["slurm"], "host": "one two"}},
+    ],
+)
+def test_a_record_whose_text_does_harm_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=r"control character|not a target's name|a space"):
+        Target.model_validate({**SLURM, **change})
+
+
+def test_an_address_that_terraform_fills_in_is_taken() -> None:
+    host = '${try(data.x.instances[0].private_ip_address, "")}'
+    target = Target.model_validate({**SSH, "ssh": {**SSH["ssh"], "host": host}})
+    assert target.record()["ssh"]["host"] == host

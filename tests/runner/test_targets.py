@@ -63,7 +63,9 @@ def test_it_is_found_from_a_folder_below(folder: Path, monkeypatch: pytest.Monke
     assert find_target("local").mounts == {"data": str(folder / "sets")}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"name": "x"}', '[{"name": "x"}]'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", '{"name": "x"}', '[{"name": "x"}]', "[" * 100_000]
+)
 def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> None:
     (folder / ".fairway").mkdir()
     (folder / ".fairway" / "targets.json").write_text(text)
@@ -77,6 +79,17 @@ def test_a_target_by_hand_is_held_against_its_model(folder: Path) -> None:
     with pytest.raises(UserError) as caught:
         all_targets()
     assert caught.value.findings[0].location is not None
+
+
+def test_a_host_by_hand_that_is_an_option_is_refused_at_its_line(folder: Path) -> None:
+    access = "ssh: {host: -oProxyCommand=x, user: me, shared: /data}"
+    text = f"targets:\n- name: lab\n  engine: ssh\n  nodes: {{min: 1, max: 1}}\n  {access}\n"
+    (folder / "fairway.yaml").write_text(text)
+    with pytest.raises(UserError, match=r"`targets\.0\.ssh\.host`: this begins with `-`") as caught:
+        all_targets()
+    (finding,) = caught.value.findings
+    assert finding.location is not None
+    assert finding.location.line == 5
 
 
 def test_gpus_needs_to_know_the_size(folder: Path) -> None:
@@ -109,6 +122,7 @@ def test_outputs_are_read_in_either_form(tmp_path: Path, outputs: object) -> Non
         ({"a": {"targets": [POOL]}, "b": {"targets": [POOL]}}, "two targets are named `spot`"),
         ({"targets": [{**POOL, "version": 2}]}, "not a target of this version"),
         ({"targets": ["x"]}, "not a target of this version"),
+        ({"targets": [{**POOL, "name": "\ud800"}]}, "not a target of this version"),
     ],
 )
 def test_outputs_that_are_none_are_refused(tmp_path: Path, outputs: object, message: str) -> None:
@@ -116,6 +130,14 @@ def test_outputs_that_are_none_are_refused(tmp_path: Path, outputs: object, mess
     file.write_text(json.dumps(outputs))
     with pytest.raises(UserError, match=message):
         read_targets(file)
+
+
+def test_outputs_that_are_nested_without_end_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "outputs.json"
+    for text in ("[" * 100_000, '{"a":' * 900 + "{}" + "}" * 900):
+        file.write_text(text)
+        with pytest.raises(UserError):
+            read_targets(file)
 
 
 def test_a_folder_without_stacks_is_refused(tmp_path: Path) -> None:

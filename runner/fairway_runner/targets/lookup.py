@@ -78,7 +78,7 @@ def _synced(file: Path) -> Iterator[Target]:
         yield from [Target.model_validate(record) for record in records]
     except (FileNotFoundError, NotADirectoryError):
         return
-    except (OSError, ValueError, TypeError, ValidationError):
+    except (OSError, ValueError, TypeError, RecursionError, ValidationError):
         hint = "write it again with: fairway targets sync"
         raise UserError.of("damaged-targets", f"{file} cannot be read", hint) from None
 

@@ -29,7 +29,10 @@ def read_targets(source: Path) -> list[Target]:
 
     UserError where there are none, and with exit code 4 where Terraform is missing.
     """
-    records = list(_of_folder(source) if source.is_dir() else _of_file(source))
+    try:
+        records = list(_of_folder(source) if source.is_dir() else _of_file(source))
+    except RecursionError:
+        raise UserError.of("bad-outputs", f"{source} is nested too deep to be read") from None
     if not records:
         raise UserError.of("no-targets", f"{source} holds no output `targets`", _DEPLOY)
     targets: dict[str, Target] = {}
@@ -38,8 +41,9 @@ def read_targets(source: Path) -> list[Target]:
             target = Target.model_validate(record)
         except ValidationError as error:
             message = f"{source}: this is not a target of this version of Fairway: {record}"
-            first = error.errors(include_url=False)[0]["msg"]
-            raise UserError.of("bad-target", message[:300], first) from None
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "target"
+            raise UserError.of("bad-target", message[:300], f"{where}: {first['msg']}") from None
         if target.name in targets:
             message = f"{source}: two targets are named `{target.name}`"
             raise UserError.of("bad-target", message, "give one of the clusters another name")

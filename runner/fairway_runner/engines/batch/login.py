@@ -64,7 +64,7 @@ def _words(
         words += ["-N", "-o", "ExitOnForwardFailure=yes", "-L", forward]
     elif not command:
         words.append("-t")
-    return [*words, host, *([shlex.join(command)] if command else [])]
+    return [*words, "--", host, *([shlex.join(command)] if command else [])]
 
 
 def _any_node(account: Account) -> str:

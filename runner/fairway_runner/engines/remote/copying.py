@@ -51,7 +51,7 @@ class Remote(Protocol):
 
 def upload(remote: Remote, folder: Path, to: str, *, deadline: float) -> None:
     """See `Connection.upload`; a copy that was cut off goes on where it was."""
-    program = lambda: [*_rsync_line(remote), f"{folder}/", f"{remote.name}:{to}/"]  # noqa: E731
+    program = lambda: [*_rsync_line(remote), "--", f"{folder}/", f"{remote.name}:{to}/"]  # noqa: E731
     if _finish_rsync(remote, program, b"", deadline):
         return
     script = 'mkdir -p "$1" && exec tar -xzf - -C "$1"'
@@ -65,7 +65,7 @@ def download(
     to.mkdir(parents=True, exist_ok=True)
     listed = b"".join(f"{name}\0".encode() for name in names)
     options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args"]
-    program = lambda: [*_rsync_line(remote), *options, f"{remote.name}:{folder}/", f"{to}/"]  # noqa: E731
+    program = lambda: [*_rsync_line(remote), *options, "--", f"{remote.name}:{folder}/", f"{to}/"]  # noqa: E731
     if _finish_rsync(remote, program, listed, deadline):
         return
     script = 'cd "$1" && while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
@@ -95,7 +95,7 @@ def _rsync_line(remote: Remote) -> list[str]:
 
 def _sh(remote: Remote, script: str, *arguments: str) -> Program:
     line = shlex.join(["bash", "-c", script, "bash", *arguments])
-    return lambda: [*remote.command("-T"), remote.name, line]
+    return lambda: [*remote.command("-T"), "--", remote.name, line]
 
 
 def _packed(folder: Path) -> bytes:

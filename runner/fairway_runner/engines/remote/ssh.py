@@ -50,7 +50,7 @@ _PERSIST = 60  # seconds that a master waits for another command before it ends
 _PERMANENT = {
     "Permission denied": "is the key loaded (ssh-add), and the user right? try: {ssh}",
     "Host key verification failed": "the host is not known yet, or not what it was; see: {ssh}",
-    "Bad configuration option": "hint the configuration of ssh, then try: {ssh}",
+    "Bad configuration option": "correct the configuration of ssh, then try: {ssh}",
     "Could not resolve hostname": "is the name right, and the network or tunnel up? try: {ssh}",
 }
 
@@ -100,7 +100,7 @@ class Ssh:
     ) -> Ended:
         """See `Connection.run`."""
         line = shlex.join(words)
-        program = lambda: [*self.command("-T"), self.name, line]  # noqa: E731
+        program = lambda: [*self.command("-T"), "--", self.name, line]  # noqa: E731
         return self.insist(program, input, deadline=deadline, timeout=timeout)
 
     def insist(
@@ -140,15 +140,16 @@ class Ssh:
         if self._is_ambiguous:
             # One that the user keeps to this address may lead to another environment's host.
             command += ["-o", f"ControlPath={self.socket or 'none'}"]
+        name = ("--", self.name)
         if forward:
             command += ["-o", "ExitOnForwardFailure=yes", "-L", forward]
             # A terminal there, so that what runs ends with this connection; not this one here.
-            rest = ["-n", "-tt", self.name, shlex.join(words)] if words else ["-N", self.name]
+            rest = ["-n", "-tt", *name, shlex.join(words)] if words else ["-N", *name]
             return on_terminal([*command, *rest])
         if not words:
-            return on_terminal([*command, "-t", self.name])
+            return on_terminal([*command, "-t", *name])
         terminal = ["-t"] if os.isatty(0) and os.isatty(1) else ["-T"]
-        return on_terminal([*command, *terminal, self.name, shlex.join(words)])
+        return on_terminal([*command, *terminal, *name, shlex.join(words)])
 
     def command(self, *options: str) -> list[str]:
         """The start of a command line that uses the connection."""
@@ -184,7 +185,7 @@ class Ssh:
                 [
                     *("ssh", *self._configuration(), *self._options(), "-o", "BatchMode=yes"),
                     *("-o", f"ControlPersist={_PERSIST}", "-o", f"ControlPath={self.socket}"),
-                    *("-M", "-N", "-f", self.name),
+                    *("-M", "-N", "-f", "--", self.name),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -200,13 +201,13 @@ class Ssh:
         """Whether the user's own configuration keeps a master connection that is up."""
         if self.folder is not None or self._is_ambiguous:
             return False  # asked before, or not to be trusted
-        query = ["ssh", *self._configuration(), *self._options(), "-O", "check", self.name]
+        query = ["ssh", *self._configuration(), *self._options(), "-O", "check", "--", self.name]
         return subprocess.run(query, capture_output=True, check=False).returncode == 0
 
     def _drop(self) -> None:
         if self.socket is None:
             return
-        quit_ = [*self.command(), "-O", "exit", self.name]
+        quit_ = [*self.command(), "-O", "exit", "--", self.name]
         try:
             subprocess.run(quit_, capture_output=True, timeout=5, check=False)
         except subprocess.TimeoutExpired:

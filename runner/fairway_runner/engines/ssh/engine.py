@@ -110,7 +110,8 @@ class SshEngine(RemoteEngine):
         # host, which nobody else can open, is in between.
         port, _, there = forward.partition(":")
         socket = f"/tmp/fairway-{secrets.token_hex(8)}"  # noqa: S108 - cannot be guessed
-        words = ["ssh", "-N", "-o", "ExitOnForwardFailure=yes", "-L", f"{socket}:{there}", address]
+        way = ["-o", "ExitOnForwardFailure=yes", "-L", f"{socket}:{there}"]
+        words = ["ssh", "-N", *way, "--", address]
         line = f"trap 'rm -f {socket}' EXIT; {shlex.join(words)}"
         return connection.interactive(["bash", "-c", line], forward=f"{port}:{socket}")
 
@@ -142,5 +143,5 @@ ENGINE = SshEngine
 def _onwards(address: str, command: Sequence[str]) -> list[str]:
     """The command line that the main host runs to get to a node."""
     if not command:
-        return ["ssh", "-t", address]
-    return ["ssh", address, shlex.join(command)]
+        return ["ssh", "-t", "--", address]
+    return ["ssh", "--", address, shlex.join(command)]

@@ -58,7 +58,9 @@ class Shell:
     def __init__(self, host: str, command: channel.Command) -> None:
         self.host = host
         program = shlex.join(bundle.program(_ON_NODE))
-        self.process = subprocess.Popen([*_SSH, host, f"exec {program}"], stdin=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [*_SSH, "--", host, f"exec {program}"], stdin=subprocess.PIPE
+        )
         self._say(command.line())
 
     def tell(self, number: int) -> None:
