@@ -12,8 +12,9 @@ from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import JsonOption, StateOption, states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from fairway_core.findings import Finding
     from fairway_runner.runs.store import RunStore
 
 
@@ -45,8 +46,7 @@ def command(
     from fairway_runner.runs.store import RunStore
 
     store, wanted = RunStore.here(), states(state)
-    if target is not None and target != "local":
-        _adopt(target, store)
+    refused = _adopt(target, store) if target is not None and target != "local" else ()
 
     def look() -> list[dict[str, Any]]:
         refresh_all(store.unsorted())
@@ -56,7 +56,7 @@ def command(
         _watch(look, json_=json_)
     unanswered = refresh_all(store.unsorted())
     listing = select(store, wanted, name, target, limit)
-    for finding in [*unanswered, *listing.findings]:
+    for finding in [*refused, *unanswered, *listing.findings]:
         print(format_finding(finding), file=sys.stderr)
     runs = [run_facts(*each) for each in listing.runs]
     if json_:
@@ -71,14 +71,16 @@ def command(
         print(run_table(runs))
 
 
-def _adopt(target: str, store: RunStore) -> None:
-    """Makes the runs on a target known here; one that no file names has none but those."""
+def _adopt(target: str, store: RunStore) -> Sequence[Finding]:
+    """Makes the runs on a target known here; one that no file names has none but those.
+
+    Returns what is wrong with those that cannot be read.
+    """
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import all_targets
 
     known = all_targets()
-    if target in known:
-        engine_for(known[target].target).adopt(store)
+    return engine_for(known[target].target).adopt(store) if target in known else ()
 
 
 def _watch(look: Callable[[], list[dict[str, Any]]], *, json_: bool) -> None:

@@ -109,8 +109,9 @@ class Engine(Protocol):
     def remove(self, run: Run) -> None:
         """Removes what lies elsewhere of a run that has ended."""
 
-    def adopt(self, store: RunStore) -> None:
-        """Makes a folder for each run on the target that was submitted from elsewhere."""
+    def adopt(self, store: RunStore) -> Sequence[Finding]:
+        """Makes a folder for each run on the target that was submitted from elsewhere; returns
+        what is wrong with those that cannot be read."""
 
     def nodes(self) -> list[Node]:
         """The nodes of the target, in the order of their names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,15 @@ class RunRecord:
     fairway: str
     metrics: dict[str, str] = field(default_factory=dict)
     engine: str = "local"
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a run can have that id, which is a folder's name too.
+
+    >>> is_run_id("digits-7k2m9p"), is_run_id("../digits")
+    (True, False)
+    """
+    return re.fullmatch(r"[a-z][a-z0-9-]{0,62}", text) is not None
 
 
 def settled(status: dict[str, Any], run_state: str) -> dict[str, Any]:

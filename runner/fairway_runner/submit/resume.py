@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run
 from fairway_runner.submit import snapshot as code
 
@@ -38,7 +38,7 @@ def earlier(store: RunStore, run_id: str, files: Mapping[str, str]) -> Run | Non
 
     UserError where the id is taken by another job, or is none.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", run_id):
+    if not is_run_id(run_id):
         hint = "up to 63 small letters, digits and hyphens, the first of them a letter"
         raise UserError.of("bad-run-id", f"`{run_id[:70]}` is not a run's id", hint)
     run = Run(store.folder / run_id)

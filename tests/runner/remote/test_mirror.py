@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_core.findings import UserError
+from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.mirror import Mirror
@@ -182,3 +184,32 @@ def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path
         assert not (shared / "runs" / run.id).exists()
         assert code.exists() is left
     assert (shared / "code").is_dir()
+
+
+def test_a_retry_from_elsewhere_is_not_taken_for_ones_own(mirror: Mirror, tmp_path: Path) -> None:
+    """Another machine has retried the run that this one takes for failed."""
+    run = submitted(tmp_path)
+    folder = there(tmp_path, run)
+    say(folder / "tasks" / "0", "failed", b"", exit_code=1, attempt=0)
+    say(folder, "failed", submission=0)
+    mirror.refresh([run])
+    mirror.require_latest(run)
+    say(folder / "tasks" / "0", "succeeded", b"", exit_code=0, attempt=1)
+    say(folder, "succeeded", submission=1)
+    with pytest.raises(UserError, match="job-1 was retried from elsewhere"):
+        mirror.require_latest(run)
+    assert (run.state, run.task_status(0)["exit_code"]) == ("succeeded", 0)
+    assert submissions.read(run) == submissions.Submission(1, complete=True)
+    mirror.require_latest(run)
+
+
+def test_a_damaged_run_of_a_cluster_hides_no_other(mirror: Mirror, tmp_path: Path) -> None:
+    runs = tmp_path / "shared" / "runs"
+    for name, text in {"a-1": "{", "b-1": "[]", "c-1": '{"target": "pair"}', "d-1": "\xff"}.items():
+        (runs / name).mkdir(parents=True)
+        (runs / name / "run.json").write_bytes(text.encode("latin-1"))
+    nodes = {"min": 1, "max": 1}
+    access = {"host": "localhost", "user": "", "shared": str(tmp_path / "shared")}
+    record = {"name": "pair", "engine": "ssh", "nodes": nodes, "ssh": access}
+    found = mirror.adopt(RunStore(tmp_path / ".fairway"), Target.model_validate(record))
+    assert [finding.message.partition("`")[2][:3] for finding in found] == ["c-1"]

@@ -153,11 +153,12 @@ class BatchEngine:
             blobs = [blob.name for blob in self.storage.blobs(container, prefix)]
             self.storage.delete(container, blobs)
 
-    def adopt(self, store: RunStore) -> None:
+    def adopt(self, store: RunStore) -> Sequence[Finding]:
         """Reads the account's jobs and the records that lie beside their outputs."""
         from fairway_runner.engines.batch.adoption import adopt
 
         adopt(store, self.account, self.storage)
+        return ()
 
     def nodes(self) -> list[Node]:
         """The pool's nodes."""

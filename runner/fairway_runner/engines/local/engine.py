@@ -124,8 +124,9 @@ class LocalEngine:
     def remove(self, run: Run) -> None:
         """Nothing lies elsewhere."""
 
-    def adopt(self, store: RunStore) -> None:
+    def adopt(self, store: RunStore) -> Sequence[Finding]:
         """Nothing: every run on this machine has its folder."""
+        return ()
 
     def nodes(self) -> list[Node]:
         """This machine."""

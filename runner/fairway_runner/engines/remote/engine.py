@@ -16,6 +16,7 @@ from fairway_runner.engines.remote.place import Place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from fairway_core.findings import Finding
     from fairway_core.target import SlurmAccess, SshAccess, Target
     from fairway_runner.engines.engine import Arrived
     from fairway_runner.jobs.job import Job
@@ -70,6 +71,12 @@ class RemoteEngine:
         """Nothing beyond that."""
         return {}
 
+    def begin(self, run: Run, *, retry: bool) -> submissions.Submission:
+        """See `submissions.begin`; UserError for a retry of what was retried elsewhere."""
+        if retry:
+            self.mirror.require_latest(run)
+        return submissions.begin(run, retry=retry)
+
     def predecessor(self, run: Run) -> str:
         """Its id; UserError where it does not run in the same shared folder."""
         from fairway_runner.engines.engine import target_of
@@ -92,9 +99,9 @@ class RemoteEngine:
         """Removes its folder from the shared one."""
         self.mirror.remove(run)
 
-    def adopt(self, store: RunStore) -> None:
+    def adopt(self, store: RunStore) -> Sequence[Finding]:
         """Makes a folder for each run of the shared folder that is of this target."""
-        self.mirror.adopt(store, self.target)
+        return self.mirror.adopt(store, self.target)
 
     def main_host(self, run: Run) -> str:
         """The first node of the first task that has one; UserError before it has started."""

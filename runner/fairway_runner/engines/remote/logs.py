@@ -6,7 +6,9 @@ import base64
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.findings import UserError
 from fairway_runner.engines.local import records
+from fairway_runner.engines.remote.node.states import MOST_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,11 +36,20 @@ def add_logs(run: Run, pieces: Mapping[str, Mapping[str, Any]]) -> None:
     """
     folders = dict(_folders(run))
     for name, piece in pieces.items():
-        folder = folders[name]
+        folder, data = folders[name], _unpacked(piece["data"])
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "log.txt").open("ab") as log:
             if log.tell() == piece["offset"]:
-                log.write(zlib.decompress(base64.b64decode(piece["data"])))
+                log.write(data)
+
+
+def _unpacked(data: str) -> bytes:
+    """The piece's text; what is more than a host may send at once is left out."""
+    try:
+        return zlib.decompressobj().decompress(base64.b64decode(data), MOST_LOG)
+    except (ValueError, zlib.error):
+        message = "the host sent a piece of a log that cannot be read"
+        raise UserError.of("host-failed", message, exit_code=5) from None
 
 
 def _folders(run: Run) -> Iterator[tuple[str, Path]]:

@@ -13,9 +13,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.local import records
 from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote.answers import (
+    Unfit,
+    adopted,
+    checked_states,
+    listed_runs,
+)
 from fairway_runner.engines.remote.logs import add_logs, known_logs
 from fairway_runner.runs.store import FINAL_STATES, Run
 
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
     from fairway_runner.engines.remote.place import Place
+    from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.store import RunStore
 
 _NODE = "fairway_runner.engines.remote.node"
@@ -67,7 +74,9 @@ class Mirror:
                     asked[run.id] = request
             if not asked:
                 return
-            found = self.place.call(self.states, {"runs": asked})["runs"]
+            about = {run_id: wanted[run_id] for run_id in asked}
+            answer = self.place.call(self.states, {"runs": asked})
+            found = checked_states(answer, about, self.place.connection.name)
             more = {}
             for run_id in asked:
                 run = wanted[run_id]
@@ -93,6 +102,25 @@ class Mirror:
             facts = {"state": "cancelled", "reason": None, "ended": time.time()}
             records.write_json(run.folder / "state.json", {**state, **facts})
 
+    def require_latest(self, run: Run) -> None:
+        """UserError where the run was retried from elsewhere, which is known here from now on."""
+        last = submissions.read(run)
+        if last is None:
+            return
+        request = {"runs": {run.id: {"submission": last.number}}}
+        answer = self.place.call(self.states, request)
+        found = checked_states(answer, {run.id: run}, self.place.connection.name)[run.id]
+        if found is None or found["state"] is None:
+            return
+        number = found["state"].get("submission", 0)
+        if number <= last.number:
+            return
+        with _alone(run):
+            submissions.note(run, submission=number, complete=True)
+            _write(run, found)
+        hint = f"see what became of it: fairway show {run.id}"
+        raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
+
     def collect(self, run: Run, tasks: Sequence[int]) -> None:
         """See `Engine.collect`."""
         names = [f"tasks/{index}/outputs" for index in tasks]
@@ -103,12 +131,23 @@ class Mirror:
         """See `Engine.remove`."""
         self.place.call(f"{_NODE}.kept", {"remove": run.id})
 
-    def adopt(self, store: RunStore, target: Target) -> None:
+    def adopt(self, store: RunStore, target: Target) -> list[Finding]:
         """See `Engine.adopt`."""
         known = [run.id for run in store.unsorted()]
         request = {"target": target.name, "known": known}
-        for run_id, files in self.place.call(f"{_NODE}.kept", request)["runs"].items():
-            _adopt(store, run_id, files)
+        answer = self.place.call(f"{_NODE}.kept", request)
+        findings = []
+        for run_id, files, submission in listed_runs(answer, self.place.connection.name):
+            try:
+                record, texts = adopted(run_id, files)
+                _adopt(store, record, texts, target, submission)
+            except Unfit as error:
+                message = (
+                    f"`{run_id[:70]}` on `{target.name}` is not a run that can be read: {error}"
+                )
+                hint = f"it is in the folder runs of {self.place.shared} there"
+                findings.append(Finding("damaged-run", message, hint, severity=Severity.WARNING))
+        return findings
 
     def _folder(self, run: Run) -> str:
         # rsync expands a `~` no more once its arguments are protected: it begins at home.
@@ -153,14 +192,19 @@ def _apply(run: Run, found: dict[str, Any] | None) -> None:
         if submissions.is_final(run):
             add_logs(run, found["logs"])
             return
-        for name, status in found["tasks"].items():
-            folder = run.folder / ("setup" if name == "setup" else f"tasks/{name}")
-            folder.mkdir(parents=True, exist_ok=True)
-            if records.read_json(folder / "state.json") != status:
-                records.write_json(folder / "state.json", status)
-        add_logs(run, found["logs"])
-        if records.read_json(run.folder / "state.json") != found["state"]:
-            records.write_json(run.folder / "state.json", found["state"])
+        _write(run, found)
+
+
+def _write(run: Run, found: dict[str, Any]) -> None:
+    """Brings the run's folder up to date; the caller sees to it that nobody else does."""
+    for name, status in found["tasks"].items():
+        folder = run.folder / ("setup" if name == "setup" else f"tasks/{name}")
+        folder.mkdir(parents=True, exist_ok=True)
+        if records.read_json(folder / "state.json") != status:
+            records.write_json(folder / "state.json", status)
+    add_logs(run, found["logs"])
+    if records.read_json(run.folder / "state.json") != found["state"]:
+        records.write_json(run.folder / "state.json", found["state"])
 
 
 def _apply_missing(run: Run) -> None:
@@ -194,14 +238,15 @@ def _packed(run: Run) -> bytes:
     return buffer.getvalue()
 
 
-def _adopt(store: RunStore, run_id: str, files: dict[str, str]) -> None:
-    from fairway_runner.runs.store import RunRecord
-
-    record = RunRecord(**json.loads(files["run.json"]))
-    if record.id != run_id:
-        return  # a folder that somebody has copied
-    kept = {name: text for name, text in files.items() if name != "run.json"}
-    kept["engine.json"] = json.dumps({"submission": 0, "complete": True})
+def _adopt(
+    store: RunStore, record: RunRecord, files: dict[str, str], target: Target, submission: int
+) -> None:
+    """Makes the folder of a run that was submitted, and perhaps retried, from elsewhere."""
+    if record.engine != target.engine:
+        raise Unfit(f"its engine is {record.engine}")
+    # The way from here to the cluster, which need not be that from where it was submitted.
+    kept = {**files, "target.json": json.dumps(target.record(), indent=1)}
+    kept["engine.json"] = json.dumps({"submission": submission, "complete": True})
     with suppress(FileExistsError):
         _, lock = store.create(record, kept)
         os.close(lock)

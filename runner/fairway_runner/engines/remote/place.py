@@ -94,14 +94,18 @@ class Place:
 
     def _answer(self, ended: Ended) -> Any:
         last = ended.out.rstrip(b"\n").rpartition(b"\n")[2].decode(errors="replace")
-        if ended.code == 0 and last.startswith(MARK):
-            value = json.loads(last.removeprefix(MARK))
-            if "answer" in value:
-                return value["answer"]
-            fault = dict(value["fault"])
-            code = int(fault.pop("exit_code"))
-            raise UserError.of(fault["id"], fault["message"], fault["hint"], exit_code=code)
         host = self.connection.name
+        if ended.code == 0 and last.startswith(MARK):
+            try:
+                value = json.loads(last.removeprefix(MARK))
+                if "answer" in value:
+                    return value["answer"]
+                fault = {name: str(value["fault"][name]) for name in ("id", "message", "hint")}
+                code = int(value["fault"]["exit_code"])
+            except (ValueError, TypeError, KeyError, RecursionError):
+                message = f"{host} gave an answer that cannot be read"
+                raise UserError.of("host-failed", message, exit_code=5) from None
+            raise UserError.of(fault["id"], fault["message"], fault["hint"], exit_code=code)
         if ended.code in (_NO_PYTHON, OLD_PYTHON):
             oldest = ".".join(map(str, OLDEST))
             message = f"{host} has no python3 of at least {oldest}"

@@ -74,7 +74,7 @@ class SlurmEngine(RemoteEngine):
         UserError where Slurm refuses it; nothing of a run that never began is left then.
         """
         try:
-            submission = submissions.begin(run, retry=retry)
+            submission = self.begin(run, retry=retry)
             if submission.complete:
                 return
             self.mirror.publish(run, snapshot)

@@ -49,7 +49,7 @@ class SshEngine(RemoteEngine):
     ) -> None:
         """Brings the run to the shared folder and starts its supervisor on the main host."""
         try:
-            submission = submissions.begin(run, retry=retry)
+            submission = self.begin(run, retry=retry)
             if submission.complete:
                 return
             self.mirror.publish(run, snapshot)

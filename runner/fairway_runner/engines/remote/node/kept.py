@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # What a person elsewhere needs of a run; the rest is brought when it is asked for.
-_FILES: tuple[str, ...] = (
+FILES: tuple[str, ...] = (
     "run.json",
     "job.json",
     "job.yaml",
@@ -20,7 +20,7 @@ _FILES: tuple[str, ...] = (
     "plan.json",
     "provenance.json",
 )
-_FILES += ("setup.jsonl", "tasks.jsonl", "finally.jsonl", "code.diff")
+FILES += ("setup.jsonl", "tasks.jsonl", "finally.jsonl", "code.diff")
 
 
 def answer(
@@ -29,7 +29,7 @@ def answer(
     payload: IO[bytes],  # noqa: ARG001
 ) -> dict[str, Any]:
     """Removes the run `remove`, or lists the runs of `target` that are not among the `known`:
-    by id the texts of their files, by name."""
+    by id the texts of their files, by name, and which submission of them was the last."""
     if "remove" in request:
         folder = shared / "runs" / request["remove"]
         gone = folder.with_name(f".{folder.name}.removed")
@@ -41,16 +41,25 @@ def answer(
         shutil.rmtree(gone, ignore_errors=True)
         return {}
     known = set(request["known"])
-    found = {}
+    found, submissions = {}, {}
     runs = shared / "runs"
     for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
         if folder.name.startswith(".") or folder.name in known:
             continue
-        record = read(folder / "run.json")
-        if record is not None and record.get("target") == request["target"]:
+        if _facts(folder / "run.json").get("target") == request["target"]:
+            submissions[folder.name] = _facts(folder / "state.json").get("submission", 0)
             found[folder.name] = {
-                name: (folder / name).read_text(encoding="utf-8")
-                for name in _FILES
+                name: (folder / name).read_text(encoding="utf-8", errors="replace")
+                for name in FILES
                 if (folder / name).is_file()
             }
-    return {"runs": found}
+    return {"runs": found, "submissions": submissions}
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """A file's mapping; nothing where there is none that can be read."""
+    try:
+        value: object = read(path)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MOST_LOG = 4 << 20  # bytes of logs in one answer
+MOST_LOG = 4 << 20  # bytes of logs in one answer
 _FINAL = ("succeeded", "failed", "cancelled", "lost")
 
 
@@ -25,7 +25,7 @@ def answer(
 ) -> dict[str, Any]:
     """`runs`: by id the run's `state`, that of its `setup`, and of its `tasks` that are not done;
     null for a run that has no folder. `logs` are pieces; `more` says that there are others."""
-    budget = [_MOST_LOG]
+    budget = [MOST_LOG]
     return {
         "runs": {
             run: _look(shared / "runs" / run, asked, budget)

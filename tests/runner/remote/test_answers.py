@@ -1,0 +1,178 @@
+"""What a cluster sends is checked before it touches this machine: a host may be another's."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote.connection import Ended
+from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.remote.node.entry import MARK
+from fairway_runner.engines.remote.place import Place
+from fairway_runner.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_runner.runs.store import Run
+
+MakeRun = Callable[..., "Run"]
+
+TARGET = Target.model_validate(
+    {
+        "name": "lab",
+        "engine": "ssh",
+        "nodes": {"min": 1, "max": 1},
+        "ssh": {"host": "lab-main", "user": "me", "shared": "/data/fairway"},
+    }
+)
+ELSEWHERE = {**TARGET.record(), "ssh": {"host": "localhost", "user": "", "shared": "/tmp"}}
+RECORD: dict[str, Any] = {
+    "id": "job-aaaaaa",
+    "name": "job",
+    "target": "lab",
+    "created": 1.7e9,
+    "tasks": 1,
+    "job_file": "job.yaml",
+    "fairway": "0",
+    "metrics": {},
+    "engine": "ssh",
+}
+TASK = {"index": 0, "params": {}, "nodes": 1, "processes_per_node": 1}
+FILES: dict[str, Any] = {
+    "run.json": json.dumps(RECORD),
+    "job.json": "{}",
+    "plan.json": "{}",
+    "target.json": json.dumps(ELSEWHERE),
+    "provenance.json": json.dumps({"code": "c" * 64}),
+    "tasks.jsonl": json.dumps(TASK) + "\n",
+}
+
+
+class Host:
+    """A main host that says what a test wants, whatever it is asked."""
+
+    name = "lab-main"
+    has_rsync = False
+
+    def __init__(self, said: object) -> None:
+        self.said = said if isinstance(said, str) else json.dumps(said)
+
+    def run(self, *_: object, **__: object) -> Ended:
+        return Ended(0, f"{MARK}{self.said}\n".encode(), "")
+
+
+def mirror_of(said: object) -> Mirror:
+    return Mirror(Place(Host(said), "/data/fairway"))  # type: ignore[arg-type]
+
+
+def listing(files: dict[str, Any], run_id: str = "job-aaaaaa", submission: object = 0) -> object:
+    return {"answer": {"runs": {run_id: files}, "submissions": {run_id: submission}}}
+
+
+def everything_in(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_from_elsewhere_is_reached_by_the_way_from_here(tmp_path: Path) -> None:
+    """Its own record may say `localhost`, which here would be this machine."""
+    store = RunStore(tmp_path / ".fairway")
+    assert mirror_of(listing(FILES, submission=2)).adopt(store, TARGET) == []
+    (run,) = store.all()
+    assert json.loads((run.folder / "target.json").read_text()) == TARGET.record()
+    assert submissions.read(run) == submissions.Submission(2, complete=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "run_id"),
+    [
+        ({"../../../../.bashrc": "touch x"}, "job-aaaaaa"),
+        ({"/tmp/evil": "x"}, "job-aaaaaa"),
+        ({"tasks/0/state.json": "{}"}, "job-aaaaaa"),
+        ({"engine.json": "{}"}, "job-aaaaaa"),
+        ({"run.json": json.dumps({**RECORD, "id": "../x"})}, "../x"),
+        ({"run.json": json.dumps({**RECORD, "id": ".."})}, ".."),
+        ({"run.json": json.dumps({**RECORD, "id": "job-bbbbbb"})}, "job-aaaaaa"),
+        ({"run.json": json.dumps({**RECORD, "created": "x"})}, "job-aaaaaa"),
+        ({"run.json": json.dumps({**RECORD, "created": 1e300})}, "job-aaaaaa"),
+        ({"run.json": json.dumps({**RECORD, "name": "a\x1b[2J"})}, "job-aaaaaa"),
+        ({"run.json": json.dumps({**RECORD, "tasks": 10**9})}, "job-aaaaaa"),
+        ({"run.json": json.dumps({**RECORD, "engine": "local"})}, "job-aaaaaa"),
+        ({"run.json": json.dumps({**RECORD, "more": 1})}, "job-aaaaaa"),
+        ({"run.json": "[" * 100_000}, "job-aaaaaa"),
+        ({"run.json": 3}, "job-aaaaaa"),
+        ({"provenance.json": json.dumps({"code": "../../../../.ssh"})}, "job-aaaaaa"),
+        ({"tasks.jsonl": json.dumps({**TASK, "index": "../x"})}, "job-aaaaaa"),
+        ({"tasks.jsonl": json.dumps({**TASK, "nodes": "x"})}, "job-aaaaaa"),
+        ({"job.json": "x"}, "job-aaaaaa"),
+    ],
+)
+def test_what_is_no_run_is_named_and_left(
+    tmp_path: Path, change: dict[str, Any], run_id: str
+) -> None:
+    store = RunStore(tmp_path / "home" / "project" / ".fairway")
+    store.folder.mkdir(parents=True)
+    (finding,) = mirror_of(listing({**FILES, **change}, run_id)).adopt(store, TARGET)
+    assert finding.id == "damaged-run"
+    assert everything_in(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tasks": {"../../../../evil": {"state": "running"}}},
+        {"tasks": {"1": {"state": "running"}}},
+        {"tasks": {"00": {"state": "running"}}},
+        {"tasks": {"\u0660": {"state": "running"}}},
+        {"tasks": {"0": []}},
+        {"tasks": {"0": {}}},
+        {"tasks": {"0": {"state": "failed", "exit_code": "x"}}},
+        {"tasks": {"0": {"state": "failed", "started": float("nan")}}},
+        {"logs": {"../x": {"offset": 0, "data": "", "more": False}}},
+        {"logs": {"0": {"offset": "0", "data": ""}}},
+        {"logs": {"0": {"offset": 0}}},
+        {"logs": {"0": {"offset": 0, "data": "no zlib"}}},
+        {"state": {"state": "exploded"}},
+        {"state": {"state": "running", "started": 1e300}},
+        {"state": []},
+        {"more": "yes"},
+    ],
+)
+def test_what_is_no_state_is_not_written(
+    tmp_path: Path, make_run: MakeRun, change: dict[str, Any]
+) -> None:
+    run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
+    submissions.note(run, submission=0, complete=True)
+    (run.folder / "tasks" / "0" / "state.json").unlink()
+    before = everything_in(tmp_path)
+    whole = {"state": {"state": "running"}, "tasks": {}, "logs": {}, "more": False, **change}
+    with pytest.raises(UserError) as caught:
+        mirror_of({"answer": {"runs": {run.id: whole}}}).refresh([run], logs=True)
+    assert (caught.value.findings[0].id, caught.value.exit_code) == ("host-failed", 5)
+    assert everything_in(tmp_path) - before <= {".fairway/runs/job-aaaaaa/mirror.lock"}
+
+
+@pytest.mark.parametrize("said", ["{", "[]", "3", "[" * 100_000, '{"fault": {}}', '{"fault": 1}'])
+def test_an_answer_that_cannot_be_read_is_said_to_be_one(tmp_path: Path, said: str) -> None:
+    with pytest.raises(UserError, match="lab-main"):
+        mirror_of(said).adopt(RunStore(tmp_path), TARGET)
+
+
+def test_a_piece_of_a_log_is_no_longer_than_hosts_send(make_run: MakeRun) -> None:
+    """A few kilobytes can be packed that fill the disk."""
+    run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
+    submissions.note(run, submission=0, complete=True)
+    (run.folder / "tasks" / "0" / "state.json").unlink()
+    data = base64.b64encode(zlib.compress(bytes(64 << 20))).decode()
+    logs = {"0": {"offset": 0, "data": data, "more": False}}
+    whole = {"state": {"state": "running"}, "tasks": {}, "logs": logs, "more": False}
+    mirror_of({"answer": {"runs": {run.id: whole}}}).refresh([run], logs=True)
+    assert run.log(0).stat().st_size == 4 << 20
