@@ -24,6 +24,8 @@ _LIMITS = re.compile(r"minNodes = ([0-9]+);\nmaxNodes = ([0-9]+);")
 _ONE_KIND = re.compile(
     r"^\$Target\w+Nodes = 0;\n\$Target(Dedicated|LowPriority)Nodes = total;", re.MULTILINE
 )
+# Sums of money with more than this are no numbers any more.
+_MOST = 1e12
 _UNKNOWN_NUMBER = "its number is known after apply"
 
 
@@ -191,7 +193,9 @@ def _block(value: Any) -> Mapping[str, Any]:
 
 
 def _number(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) else None
+    """A whole number; None for what is none, or for more than Azure has of anything."""
+    known = isinstance(value, int | float) and abs(value) < _MOST
+    return int(value) if known else None
 
 
 _MAKERS: dict[str, Callable[[str, Mapping[str, Any], str], list[Part]]] = {

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.checks.secret_text import secrets_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -30,11 +32,16 @@ HIDDEN = _Marker("(sensitive)")
 UNKNOWN = _Marker("(known after apply)")
 """In place of what Azure decides."""
 
-# Hidden even where the provider does not say that they are secret.
+# Hidden even where the provider does not say that they are secret: by the last word of a name,
+# in whatever way that is written: `DB_PASSWORD`, `adminPassword`, `api_key`.
 _SECRET_NAMES = re.compile(
-    r"(^|_)(password|secret_value|access_key|account_key|connection_string|sas|sas_token|sas_url"
-    r"|private_key|protected_settings)$"
+    r"(^|[_-])(password|passwd|passphrase|secret|secret_value|credentials?|token"
+    r"|(access|account|shared|primary|secondary|api|private|signing|encryption)_?key"
+    r"|connection_string|sas|sas_url|protected_settings)$"
 )
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# A text without one of these holds none of what `secrets_in` finds; most texts have none.
+_SIGNS = ("=", ": ", "-----")
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,12 @@ def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
             masked(item, _mask_of(sensitive, index), _mask_of(unknown, index))
             for index, item in enumerate(value)
         ]
-    return value
+    return HIDDEN if isinstance(value, str) and _tells_secret(value) else value
+
+
+def _tells_secret(text: str) -> bool:
+    """Whether a key or a signature stands in the text, whatever its name."""
+    return any(sign in text for sign in _SIGNS) and any(secrets_in(text))
 
 
 def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> Any:
@@ -107,8 +119,9 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
         return UNKNOWN
     shown = dict(value)
     for key, item in value.items():
-        secret, later = sensitive.get(key) or _is_secret(key), unknown.get(key)
-        if secret or later or (item and isinstance(item, dict | list)):
+        secret = sensitive.get(key) or (item and _is_secret_of(value, key))
+        later = unknown.get(key)
+        if secret or later or (item and isinstance(item, dict | list | str)):
             shown[key] = masked(item, secret, later)
     for key, later in unknown.items():
         if later and key not in value:
@@ -116,16 +129,24 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
     return shown
 
 
-def _secrecy(mask: Any, key: str | int) -> Any:
-    """The part of a mask of what is sensitive; some names are secret without one."""
-    if isinstance(key, str) and _is_secret(key):
-        return True
-    return _mask_of(mask, key)
+def _is_secret_of(parent: Any, key: str | int) -> bool:
+    """Whether the name is that of a secret; a `value` is as secret as the name beside it."""
+    if not isinstance(key, str):
+        return False
+    if key == "value" and isinstance(parent, dict):
+        name = parent.get("name") or parent.get("key")
+        return not isinstance(name, str) or is_secret_name(name)
+    return is_secret_name(key)
 
 
 @cache
-def _is_secret(name: str) -> bool:
-    return _SECRET_NAMES.search(name) is not None
+def is_secret_name(name: str) -> bool:
+    """Whether what is called so is a secret, even where the provider does not say it.
+
+    >>> is_secret_name("DB_PASSWORD"), is_secret_name("key_vault_id")
+    (True, False)
+    """
+    return _SECRET_NAMES.search(_CAPITAL.sub("_", name).lower()) is not None
 
 
 def _mask_of(mask: Any, key: str | int) -> Any:
@@ -182,7 +203,8 @@ def _of_mappings(
 
 def _below(seen: _Seen, key: str | int) -> _Seen:
     value = seen.value[key] if isinstance(key, int) else (seen.value or {}).get(key)
-    return _Seen(value, _secrecy(seen.sensitive, key), _mask_of(seen.unknown, key))
+    secret = _is_secret_of(seen.value, key) or _mask_of(seen.sensitive, key)
+    return _Seen(value, secret, _mask_of(seen.unknown, key))
 
 
 def _of_blocks(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.review.attributes import masked
+from fairway_core.review.attributes import is_secret_name, masked
 from fairway_core.review.changes import Action
 
 if TYPE_CHECKING:
@@ -35,8 +35,11 @@ def output_changes(plan: Plan) -> Iterator[OutputChange]:
     for name, change in sorted(plan.output_changes.items()):
         action = _ACTIONS.get(tuple(change["actions"]))
         if action is not None:
-            old = masked(change.get("before"), change.get("before_sensitive"))
+            secret = is_secret_name(name)
+            old = masked(change.get("before"), secret or change.get("before_sensitive"))
             new = masked(
-                change.get("after"), change.get("after_sensitive"), change.get("after_unknown")
+                change.get("after"),
+                secret or change.get("after_sensitive"),
+                change.get("after_unknown"),
             )
             yield OutputChange(name, action, old, new)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import re
+import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 
 _FORMAT = re.compile(r"1\.[0-9]+")
 _LARGEST = 1 << 30
+# Terraform's own plans stay far below; what is deeper would end in Python's own limit.
+_DEEPEST = 100
+_BRACKETS = b"[]{}"
+_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _HOW = "terraform plan -out tfplan && terraform show -json tfplan > plan.json"
 
 # Names of files that say nothing of the stack: their folder then does.
@@ -101,6 +108,8 @@ def stack_of(path: str) -> str:
 
 def _plan(stack: str, file: Path) -> Plan:
     content = _content(file)
+    if _is_deep(content):
+        raise _no_plan(file, f"nested more than {_DEEPEST} levels deep")
     data = _parsed(content)
     if data is _NO_JSON or (isinstance(data, dict) and _LEVEL in data):
         return _plan_of_log(stack, file, content)
@@ -118,22 +127,63 @@ def _plan(stack: str, file: Path) -> Plan:
 
 
 def _content(file: Path) -> bytes:
+    """All of a file or of a pipe; a device such as /dev/zero never ends."""
     try:
-        if file.stat().st_size > _LARGEST:
-            raise _no_plan(file, f"larger than {_LARGEST >> 30} GiB")
-        return file.read_bytes()
+        mode = file.stat().st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise _no_plan(file, "this is a device, and no file")
+        with file.open("rb") as stream:
+            content = stream.read(_LARGEST + 1)
     except FileNotFoundError:
         raise UserError.of("no-such-file", f"{file}: no such file", _HOW) from None
     except OSError as error:
         raise UserError.of("unreadable-plan", f"{file}: {error.strerror}") from None
+    if len(content) > _LARGEST:
+        raise _no_plan(file, f"larger than {_LARGEST >> 30} GiB")
+    return content
 
 
 def _parsed(content: bytes) -> Any:
-    """The JSON, or a mark of our own where it is none."""
+    """The JSON, or a mark of our own where it is none.
+
+    Neither `NaN`, which Python's parser takes, nor a number that no float holds is JSON here.
+    """
     try:
-        return json.loads(content)
+        return json.loads(content, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         return _NO_JSON
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
+
+
+def _is_deep(content: bytes) -> bool:
+    """Whether brackets stand inside each other more than `_DEEPEST` levels deep.
+
+    Each round takes the innermost pairs away. Brackets in texts may hide some pairs, so that
+    many are left over: then the texts go first.
+    """
+    rest = _unpaired(content.translate(None, _OTHERS))
+    if len(rest) <= _DEEPEST:
+        return False
+    rest = _unpaired(_TEXT.sub(b"", content).translate(None, _OTHERS))
+    return len(rest) > _DEEPEST
+
+
+def _unpaired(brackets: bytes) -> bytes:
+    """What is left of brackets after so many rounds as levels are allowed."""
+    for _ in range(_DEEPEST):
+        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    return brackets
 
 
 @contextmanager

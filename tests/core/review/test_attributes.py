@@ -114,6 +114,48 @@ class TestSecrets:
         assert "(sensitive)" in self._text({name: None}, {name: self.SECRET})
         assert masked({"a": [{name: self.SECRET}]}, False) == {"a": [{name: HIDDEN}]}
 
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "client_secret",
+            "token",
+            "secret",
+            "value",
+            "shared_key",
+            "primary_key",
+            "passphrase",
+            "adminPassword",
+            "DB_PASSWORD",
+            "api_key",
+            "password",
+            "apiKey",
+            "SAS",
+        ],
+    )
+    def test_and_so_they_are_in_nested_maps(self, name: str) -> None:
+        new = {"settings": {name: self.SECRET}, "list": [{"a": {name: self.SECRET}}]}
+        assert self.SECRET not in repr(masked(new, False))
+        old = {"settings": {name: "old"}, "list": [{"a": {name: "old"}}]}
+        assert self.SECRET not in repr(_changes(old, new))
+        assert "'old'" not in repr(_changes(old, new))
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "https://a.blob.core.windows.net/c?sv=2&sig=hunter2hunter2hunter2hunter2",
+            "-----BEGIN RSA PRIVATE KEY-----\nhunter2",
+            f"DefaultEndpointsProtocol=https;AccountKey={'hunter2' * 8}",
+        ],
+    )
+    def test_and_so_are_texts_that_hold_one(self, text: str) -> None:
+        assert masked({"url": text, "urls": [text]}, False) == {"url": HIDDEN, "urls": [HIDDEN]}
+        assert _changes({"url": "x"}, {"url": text}) == [("url", "x", HIDDEN)]
+
+    def test_names_that_only_sound_like_it_are_shown(self) -> None:
+        plain = {"public_key": "a", "key_vault_id": "b", "key_name": "c", "secret": [], "value": 0}
+        assert masked(plain, False) == plain
+        assert masked({"name": "cpu", "value": "1"}, False) == {"name": "cpu", "value": "1"}
+
     def test_the_absence_of_a_secret_is_none(self) -> None:
         assert masked({"admin_password": None}, {"admin_password": True}) == {
             "admin_password": None

@@ -1,6 +1,7 @@
 """Plans that are read, and files that are none."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,12 @@ GOOD = {"format_version": "1.2", "planned_values": {}}
         ("", "no JSON"),
         ("{", "no JSON"),
         ("plan: x", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("[" * 100_000, "levels deep"),
+        (f'{{"format_version": "1.2", "a": {"[" * 900}{"]" * 900}}}', "levels deep"),
+        ('{"a": "}", "b": ' * 900 + "1" + "}" * 900, "levels deep"),
+        ('{"format_version": "1.2", "resource_changes": [], "a": NaN}', "no JSON"),
+        ('{"format_version": "1.2", "resource_changes": [], "a": 1e400}', "no JSON"),
+        ('{"format_version": "1.2", "resource_changes": [], "a": -Infinity}', "no JSON"),
         ("[]", "no plan"),
         ("null", "no plan"),
         ("1", "no plan"),
@@ -123,6 +129,34 @@ def test_what_is_no_plan(tmp_path: Path, content: Any, said: str) -> None:
     assert said in finding.message
     assert str(file) in finding.message
     assert "terraform show -json" in finding.hint
+
+
+def test_brackets_in_texts_are_no_levels(make_plan: Any) -> None:
+    texts = {f"a{n}": "[" * 500 + '\\"{' for n in range(3)}
+    assert len(read_plan(make_plan("x", ("a.b", "create", None, texts))).changes) == 1
+
+
+def test_a_device_is_no_plan() -> None:
+    with pytest.raises(UserError, match="this is a device, and no file"):
+        read_plan("x=/dev/zero")
+
+
+def test_a_pipe_is_read(make_plan: Any, tmp_path: Path) -> None:
+    """As in `fairway review demo-data=<(terraform show -json tfplan)`."""
+    content = Path(make_plan("x", ("a.b", "create", None, {}))).read_bytes()
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    try:
+        assert len(read_plan(f"x=/dev/fd/{reading}").changes) == 1
+    finally:
+        os.close(reading)
+
+
+def test_paths_that_are_null_are_none(make_plan: Any) -> None:
+    change = ("azurerm_managed_disk.a", "delete create", {}, {}, {"replace_paths": None})
+    (lost,) = review([read_plan(make_plan("x", change))]).lost
+    assert lost.address == "azurerm_managed_disk.a"
 
 
 def test_missing_unreadable_and_huge_files(tmp_path: Path) -> None:

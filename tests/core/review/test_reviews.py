@@ -119,6 +119,16 @@ class TestLoss:
         assert _review(make_plan("a", (DISK, "forget", {"name": "a"}))).losses == ()
 
 
+@pytest.mark.parametrize("instances", [10**400, 1e308, -(10**30), True, "x", [], None])
+def test_a_number_of_nodes_that_is_none(make_plan: Any, instances: Any) -> None:
+    nodes = {"sku": "Standard_D4s_v6", "instances": instances, "location": "eastus"}
+    change = ("azurerm_linux_virtual_machine_scale_set.nd", "create", None, nodes)
+    prices = PriceTable("USD", {("eastus", "vm/Standard_D4s_v6"): Price(1.0, "ours", DAY)})
+    found = review([read_plan(make_plan("a", change))], prices=prices)
+    json.dumps(review_facts(found), allow_nan=False)
+    assert "created" in markdown(found)
+
+
 def test_a_partial_plan_says_so(make_plan: Any) -> None:
     found = _review(make_plan("a", complete=False))
     assert [finding.id for finding in found.stacks[0].findings] == ["partial-plan"]

@@ -25,7 +25,7 @@ def _changes(subject: PlanSubject) -> Iterator[Place]:
                 "actions": change["change"]["actions"],
                 "because": [
                     ".".join(str(step) for step in path)
-                    for path in change["change"].get("replace_paths", ())
+                    for path in change["change"].get("replace_paths") or ()
                 ],
                 "allow": subject.allow,
             },
