@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -54,12 +55,29 @@ def test_disks_that_move_are_named_with_their_zone(
     assert "zone" in out
 
 
+def test_the_command_for_a_loss_that_is_meant_is_said_whole(fairway: Any, tmp_path: Path) -> None:
+    _, out, _ = fairway(tmp_path, "review", _plan("move-disks"), "--base", _plan("drift"))
+    again = out.splitlines()[-1].strip()
+    assert again.startswith("fairway review ")
+    code, _, _ = fairway(tmp_path, *shlex.split(again)[1:])
+    assert code == 0
+
+
+def test_what_azure_would_refuse_exits_with_2(fairway: Any, tmp_path: Path) -> None:
+    plan = json.loads((SAMPLES / "grow.json").read_text())
+    change = {"actions": ["update"], "before": {"disk_size_gb": 64}, "after": {"disk_size_gb": 32}}
+    disk = {"address": "azurerm_managed_disk.d", "type": "azurerm_managed_disk", "change": change}
+    (tmp_path / "x.json").write_text(json.dumps({**plan, "resource_changes": [disk]}))
+    code, out, _ = fairway(tmp_path, "review", "x.json")
+    assert (code, "Azure shrinks no disk" in out) == (2, True)
+
+
 def test_a_loss_that_is_meant(fairway: Any, tmp_path: Path) -> None:
     one, two = (("--allow", disk) for disk in DISKS)
     assert fairway(tmp_path, "review", _plan("move-disks"), *one)[0] == 3
     code, out, _ = fairway(tmp_path, "review", _plan("move-disks"), *one, *two)
     assert code == 0
-    assert f"allowed: {DISKS[0]}" in out
+    assert f"allowed: `{DISKS[0]}` would be replaced, and with it what it holds" in out
 
 
 def test_json(fairway: Any, tmp_path: Path) -> None:
@@ -74,6 +92,8 @@ def test_json(fairway: Any, tmp_path: Path) -> None:
             "address": disk,
             "action": "replace",
             "because": ["zone"],
+            "how": f"`{disk}` would be replaced, and with it what it holds: "
+            "zone cannot be changed in place",
             "allowed": False,
         }
         for disk in DISKS

@@ -21,6 +21,7 @@ from fairway_core.findings import UserError
 from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan.deploy import read_approved
+from fairway_stacks.plan.left import left_behind
 from fairway_stacks.plan.stacks import StackFolder, in_order, synthesize
 from fairway_stacks.plan.terraform import waits_for_inputs
 
@@ -242,6 +243,37 @@ def test_a_report_that_cannot_be_written_is_told(
     assert file.read_text() == "mine"
     # As on a laptop, where GITHUB_STEP_SUMMARY is not set.
     assert fairway("plan", "demo", "--json", "--summary", "") == 0
+
+
+def _state(folder: Path, stack: str, backend: str, **content: Any) -> StackFolder:
+    """A synthesized stack whose state lies in `folder`, and that state where it has content."""
+    here = folder / "cdktf.out/stacks" / stack
+    here.mkdir(parents=True)
+    name = f"terraform.{stack}.tfstate"
+    kept = {"local": {"path": f"../../../{name}"}, "azurerm": {"key": f"{stack}.tfstate"}}
+    document = {"terraform": {"backend": {backend: kept[backend]}}}
+    (here / "cdk.tf.json").write_text(json.dumps(document))
+    if content:
+        (folder / name).write_text(json.dumps(content))
+    return StackFolder(stack, here)
+
+
+def test_an_environment_that_was_renamed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cdktf.json").write_text("{}")
+    (tmp_path / "environments").mkdir()
+    (tmp_path / "environments/lab.yaml").write_text("name: other\nlocation: eastus\n")
+    for stack in ("mix-network", "mix-data", "other-data"):
+        _state(tmp_path, stack, "local", resources=[{}])
+    _state(tmp_path, "gone-data", "local", resources=[])
+    new = [_state(tmp_path, f"mox-{role}", "local") for role in ("network", "data")]
+    assert left_behind(new) == ["mix"]
+    assert left_behind([StackFolder("mix-data", tmp_path / "cdktf.out/stacks/mix-data")]) == []
+    assert left_behind([_state(tmp_path, "far-data", "azurerm")]) == []
+    (tmp_path / "terraform.mox-network.tfstate").write_text('{"resources": [{}]}')
+    assert left_behind(new) == []
 
 
 def _approve(fairway: Fairway, folder: Path) -> Path:

@@ -16,6 +16,15 @@ def holds_data(type: str) -> bool:  # noqa: A002
     return type in _types("holds_data")
 
 
+def is_lost_with(type: str) -> bool:  # noqa: A002
+    """Whether something is lost with a resource of that type, its own data or that of others.
+
+    >>> is_lost_with("azurerm_managed_disk"), is_lost_with("azurerm_resource_group")
+    (True, True)
+    """
+    return holds_data(type) or type in _types("lost_with")
+
+
 def stands_inside_another(type: str) -> bool:  # noqa: A002
     """Whether a delete lock on the resource around it keeps this one too."""
     return type in _types("inside_another")

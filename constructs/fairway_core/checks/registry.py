@@ -23,7 +23,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
         "silence",
     ),
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
-    Subject.PLAN: ("changes", "dangers", "access"),
+    Subject.PLAN: ("changes", "nodes", "infiniband", "access"),
     Subject.JOB: ("secrets", "nodes"),
 }
 """The modules that hold the rules, in the folder of their subject."""

@@ -56,12 +56,20 @@ def check_stack(
     return [finding for _, finding in _run(Subject.TERRAFORM, subject_of(stack, asked), ignore)]
 
 
-def check_plan(plan: Mapping[str, Any], *, allow: Collection[str] = ()) -> list[Finding]:
+def check_plan(
+    plan: Mapping[str, Any],
+    *,
+    allow: Collection[str] = (),
+    others: Collection[Mapping[str, Any]] = (),
+    own: Collection[str] = (),
+) -> list[Finding]:
     """What a plan would take away, as `terraform show -json` writes it.
 
-    `allow` holds the addresses of resources whose loss is meant.
+    `allow` holds the addresses of resources whose loss is meant, `others` the changes of other
+    stacks' plans, and `own` the ids of the environment's own identities.
     """
-    subject = PlanSubject(plan.get("resource_changes", ()), frozenset(allow))
+    changes = plan.get("resource_changes", ())
+    subject = PlanSubject(changes, frozenset(allow), others, frozenset(own))
     return [finding for _, finding in _run(Subject.PLAN, subject, ())]
 
 

@@ -65,10 +65,16 @@ class StackSubject:
 
 @dataclass(frozen=True)
 class PlanSubject:
-    """A plan's changes, and the addresses of the resources whose loss is meant."""
+    """A plan's changes, and the addresses of the resources whose loss is meant.
+
+    `others` are the changes in the plans of other stacks, for what stands in a subnet; `own` are
+    the ids of the identities that the environment itself has made.
+    """
 
     changes: Collection[Mapping[str, Any]]
     allow: Collection[str]
+    others: Collection[Mapping[str, Any]] = ()
+    own: Collection[str] = ()
 
 
 @dataclass(frozen=True)

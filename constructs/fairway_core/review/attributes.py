@@ -6,6 +6,7 @@ sensitive, and which are known only after apply. They are walked side by side.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -40,8 +41,6 @@ _SECRET_NAMES = re.compile(
     r"|connection_string|sas|sas_url|protected_settings)$"
 )
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# A text without one of these holds none of what `secrets_in` finds; most texts have none.
-_SIGNS = ("=", ": ", "-----")
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,8 @@ def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
 
 def _tells_secret(text: str) -> bool:
     """Whether a key or a signature stands in the text, whatever its name."""
-    return any(sign in text for sign in _SIGNS) and any(secrets_in(text))
+    # A text without one of these signs holds none, and most texts have none.
+    return ("=" in text or ": " in text or "-----" in text) and any(secrets_in(text))
 
 
 def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> Any:
@@ -119,24 +119,25 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
         return UNKNOWN
     shown = dict(value)
     for key, item in value.items():
-        secret = sensitive.get(key) or (item and _is_secret_of(value, key))
-        later = unknown.get(key)
-        if secret or later or (item and isinstance(item, dict | list | str)):
+        secret, later = sensitive.get(key), unknown.get(key)
+        if item and not secret:
+            secret = _is_secret(value, key)
+        if secret or later or (item and isinstance(item, dict | list)):
             shown[key] = masked(item, secret, later)
+        elif isinstance(item, str) and _tells_secret(item):
+            shown[key] = HIDDEN
     for key, later in unknown.items():
         if later and key not in value:
             shown[key] = masked(None, sensitive.get(key), later)
     return shown
 
 
-def _is_secret_of(parent: Any, key: str | int) -> bool:
+def _is_secret(parent: Mapping[str, Any], key: str) -> bool:
     """Whether the name is that of a secret; a `value` is as secret as the name beside it."""
-    if not isinstance(key, str):
-        return False
-    if key == "value" and isinstance(parent, dict):
-        name = parent.get("name") or parent.get("key")
-        return not isinstance(name, str) or is_secret_name(name)
-    return is_secret_name(key)
+    if key != "value":
+        return is_secret_name(key)
+    name = parent.get("name") or parent.get("key")
+    return not isinstance(name, str) or is_secret_name(name)
 
 
 @cache
@@ -198,12 +199,16 @@ def _of_mappings(
     before, after = old.value or {}, new.value or {}
     unknown = new.unknown if isinstance(new.unknown, dict) else {}
     for key in {**before, **after, **unknown}:
+        if not unknown.get(key) and before.get(key, _Marker) == after.get(key, _Marker):
+            continue  # most attributes stay as they are
         yield from _differences((*path, key), _below(old, key), _below(new, key), exact)
 
 
 def _below(seen: _Seen, key: str | int) -> _Seen:
     value = seen.value[key] if isinstance(key, int) else (seen.value or {}).get(key)
-    secret = _is_secret_of(seen.value, key) or _mask_of(seen.sensitive, key)
+    secret = _mask_of(seen.sensitive, key)
+    if value and not secret and isinstance(key, str):
+        secret = _is_secret(seen.value, key)
     return _Seen(value, secret, _mask_of(seen.unknown, key))
 
 
@@ -231,7 +236,36 @@ def _keys(items: Sequence[Mapping[str, Any]]) -> list[str | int] | None:
 
 
 def _same(old: Any, new: Any, exact: bool) -> bool:
-    return bool(old == new) or (not exact and not _is_something(old) and not _is_something(new))
+    if old == new:
+        return True
+    if exact:
+        return False
+    if not _is_something(old) and not _is_something(new):
+        return True
+    return bool(_read(old) == _read(new))
+
+
+def _read(value: Any) -> Any:
+    """The value, at any depth, with texts that are JSON as what they say."""
+    if isinstance(value, dict):
+        return {key: _read(item) for key, item in value.items() if _is_something(item)}
+    if isinstance(value, list):
+        return [_read(item) for item in value]
+    return as_read(value) if isinstance(value, str) else value
+
+
+def as_read(text: str) -> Any:
+    """What a text says where it is a JSON object or list: Azure writes it without spaces.
+
+    >>> as_read('{"a": 1}') == as_read('{"a":1}')
+    True
+    """
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _is_something(value: Any) -> bool:

@@ -25,16 +25,18 @@ def review_facts(review: Review) -> dict[str, Any]:
         "digest": review.digest,
         "data_loss": [
             {
-                "stack": change.stack,
-                "address": change.address,
-                "action": str(change.action),
-                "because": list(change.because),
-                "allowed": change.address in review.allowed,
+                "stack": loss.change.stack,
+                "address": loss.address,
+                "action": str(loss.change.action),
+                "because": list(loss.change.because),
+                "how": loss.how,
+                "allowed": loss.address in review.allowed,
             }
-            for change in review.losses
+            for loss in review.losses
         ],
         "totals": {str(action): count for action, count in review.totals().items()},
         "compared": review.compared,
+        "findings": [_finding(finding) for finding in review.findings],
         "stacks": [_stack(stack) for stack in review.stacks],
         "cost": _cost(review.cost) if review.cost else None,
     }

@@ -7,6 +7,7 @@ never trusted. How each is written is up to who prints it.
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,13 @@ from fairway_core.review.attributes import HIDDEN, UNKNOWN
 from fairway_core.review.changes import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from fairway_core.review.attributes import AttributeChange
     from fairway_core.review.changes import Change
     from fairway_core.review.costs import CostReview
     from fairway_core.review.outputs import OutputChange
-    from fairway_core.review.review import Review, StackReview
+    from fairway_core.review.review import Loss, Review, StackReview
 
 # Longer values are cut around the place at which old and new differ.
 _LONGEST = 100
@@ -56,17 +57,24 @@ def summary(review: Review) -> str:
 
 def summary_of_stack(stack: StackReview) -> str:
     """The same of one stack, or that it waits."""
-    if stack.state == "waiting":
-        return "waits for other stacks"
     counts = dict.fromkeys(Action, 0)
     for change in (*stack.changes, *stack.pending):
         counts[change.action] += 1
-    return _counted(counts)
+    if stack.state != "waiting":
+        return _counted(counts)
+    known = f"; as far as it is known, {_counted(counts)}" if any(counts.values()) else ""
+    return f"waits for other stacks{known}"
 
 
 def _counted(counts: Mapping[Action, int]) -> str:
     parts = [f"{count} {DONE[action]}" for action, count in counts.items() if count]
     return ", ".join(parts) if parts else "nothing would change"
+
+
+def allow_options(losses: Iterable[Loss]) -> str:
+    """What to add to the command where all of these are meant, ready for a shell."""
+    addresses = dict.fromkeys(loss.address for loss in losses)
+    return " ".join(f"--allow {shlex.quote(address)}" for address in addresses)
 
 
 def change_line(change: Change) -> Line:
@@ -113,11 +121,12 @@ def output_line(output: OutputChange) -> Line:
 
 
 def waiting_line(stack: StackReview) -> Line:
-    """For which stacks it waits."""
+    """For which stacks it waits, and what becomes of it."""
+    known = "this is not all" if stack.changes or stack.pending else "not planned"
     return [
-        "not planned yet: it reads the outputs of ",
+        f"{known} yet: it needs outputs of ",
         Given(", ".join(stack.waits_for)),
-        ", which is not deployed",
+        " that are not deployed, and is planned when they are",
     ]
 
 

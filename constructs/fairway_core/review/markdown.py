@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
     from fairway_core.review.changes import Change
     from fairway_core.review.lines import Line
-    from fairway_core.review.review import Review, StackReview
+    from fairway_core.review.review import Loss, Review, StackReview
 
 MARK = "<!-- fairway review -->"
 """The first line: by it the comment is found again, to be updated in place."""
@@ -68,7 +68,8 @@ def _written(line: Line) -> str:
 
 def _head(review: Review) -> Iterator[str]:
     lost = review.lost
-    yield "### ⛔ Data would be lost" if lost else "### What Terraform would do"
+    titles = [(lost, "⛔ Data would be lost"), (review.refused, "⛔ Azure would refuse this")]
+    yield "### " + next((title for found, title in titles if found), "What Terraform would do")
     yield ""
     yield f"{lines.summary(review).capitalize()}."
     if len(review.stacks) > 1:
@@ -77,22 +78,23 @@ def _head(review: Review) -> Iterator[str]:
             yield f"- {code(stack.stack)}: {lines.summary_of_stack(stack)}"
     if review.losses:
         yield ""
-    for change in review.losses:
-        yield f"- {_written(_loss_line(change, allowed=change.address in review.allowed))}"
+    for loss in review.losses:
+        yield f"- {_written(_loss_line(loss, allowed=loss.address in review.allowed))}"
     if lost:
-        yield from ("", "Where that is meant, each address has to be named: `--allow ADDRESS`.")
+        yield from ("", f"Where all of that is meant: {code(lines.allow_options(review.losses))}")
+    for finding in review.findings:
+        yield from ("", f"- ⚠️ {code(_words(finding))} ({code(finding.id)})")
     for severity, mark in ((Severity.ERROR, "⛔"), (Severity.WARNING, "⚠️")):
         yield from _findings(review, severity, mark)
 
 
-def _loss_line(change: Change, *, allowed: bool) -> Line:
-    """The resource that holds data, and what forces it to be replaced, old → new."""
-    line: Line = ["✔️ allowed: " if allowed else "⛔ ", Given(change.address)]
-    line += [f" would be {DONE[change.action]}, and what it holds lost"]
-    forced = [lines.attribute_line(each)[:5] for each in change.attributes if each.forces]
+def _loss_line(loss: Loss, *, allowed: bool) -> Line:
+    """The resource by which data is lost, how, and what forces that, old → new."""
+    line: Line = ["✔️ allowed: " if allowed else "⛔ ", Given(loss.how.replace("`", ""))]
+    forced = [lines.attribute_line(each)[:5] for each in loss.change.attributes if each.forces]
     for number, attribute in enumerate(forced):
-        line += [", " if number else ", because of ", *attribute]
-    return [*line, " (", Given(change.stack), ")"]
+        line += [", " if number else "; ", *attribute]
+    return [*line, " (", Given(loss.change.stack), ")"]
 
 
 def _findings(review: Review, severity: Severity, mark: str) -> Iterator[str]:

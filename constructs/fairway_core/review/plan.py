@@ -40,13 +40,20 @@ _LEVEL = "@level"
 _REMOTE_STATE = "terraform_remote_state"
 # What cdktf puts before the name of the stack whose outputs another one reads.
 _CDKTF_PREFIX = "cross-stack-reference-input-"
+# An output of another stack, as a configuration in JSON names it: with a dot or in brackets.
+_OUTPUT = re.compile(
+    r"data\.terraform_remote_state\.([\w-]+)\.outputs(?:\.([\w-]+)|\[\\*\"([\w-]+)\\*\"\])"
+)
 # The summary of Terraform's diagnostic where a remote state does not exist.
 _NO_STATE = "Unable to find remote state"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A stack, and its plan as plain data; `waits_for` names stacks that are not deployed yet."""
+    """A stack, and its plan as plain data.
+
+    `waits_for` names stacks of which it needs outputs that are not deployed yet.
+    """
 
     stack: str
     data: Mapping[str, Any]
@@ -237,24 +244,36 @@ def _has_actions(change: Any) -> bool:
 
 
 def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
-    """The stacks whose outputs an errored plan was to read, and could not.
+    """The stacks of whose outputs an errored plan was to read some that are not there.
 
-    What was read stands in the state before the plan, and what is not there was not found.
+    What was read stands in the state before the plan. A stack that is deployed may lack an
+    output too, which its own next plan adds.
     """
     if data.get("errored") is not True:
         return
-    prior = _at(data, "prior_state", "values", "root_module", "resources") or []
-    read = {
-        each.get("name")
-        for each in prior
-        if isinstance(each, dict) and each.get("type") == _REMOTE_STATE
-    }
-    configured = _at(data, "configuration", "root_module", "resources") or []
-    for each in configured:
-        if isinstance(each, dict) and each.get("type") == _REMOTE_STATE:
+    read = dict(_outputs_read(data))
+    used: dict[str, set[str]] = {}
+    configuration = _at(data, "configuration", "root_module")
+    for name, dotted, quoted in _OUTPUT.findall(json.dumps(configuration)):
+        used.setdefault(name, set()).add(dotted or quoted)
+    for each in _resources(configuration):
+        if each.get("type") == _REMOTE_STATE:
             name = str(each.get("name"))
-            if name not in read:
+            if name not in read or used.get(name, set()) - read[name]:
                 yield name.removeprefix(_CDKTF_PREFIX)
+
+
+def _outputs_read(data: Mapping[str, Any]) -> Iterator[tuple[str, set[str]]]:
+    """The remote states that were found, each with the names of its outputs."""
+    for each in _resources(_at(data, "prior_state", "values", "root_module")):
+        if each.get("type") == _REMOTE_STATE:
+            outputs = _at(each, "values", "outputs")
+            yield str(each.get("name")), set(outputs if isinstance(outputs, dict) else ())
+
+
+def _resources(module: Any) -> list[Mapping[str, Any]]:
+    found = _at(module, "resources")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _at(data: Any, *keys: str) -> Any:

@@ -12,7 +12,7 @@ from fairway_core.review.digest import digest_of, digest_of_stack
 from fairway_core.review.outputs import OutputChange, output_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from fairway_core.cost.prices import Prices
     from fairway_core.review.costs import CostReview
@@ -20,6 +20,22 @@ if TYPE_CHECKING:
 
 LOSS = "data-loss"
 """The check whose findings mean that data would be lost."""
+
+_ROLES = ("network", "data", "compute")
+_IDENTITY = "azurerm_user_assigned_identity"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A change by which data would be lost, and how, as a sentence about its address."""
+
+    change: Change
+    how: str
+
+    @property
+    def address(self) -> str:
+        """Of the resource: what `--allow` names."""
+        return self.change.address
 
 
 @dataclass(frozen=True)
@@ -42,30 +58,44 @@ class StackReview:
     reread: int = 0
     outputs: tuple[OutputChange, ...] = ()
     findings: tuple[Finding, ...] = ()
-    losses: tuple[Change, ...] = ()
+    losses: tuple[Loss, ...] = ()
     waits_for: tuple[str, ...] = ()
     terraform_version: str = ""
 
 
 @dataclass(frozen=True)
 class Review:
-    """Every stack; `allowed` are the addresses of which the loss is meant."""
+    """Every stack; `allowed` are the addresses of which the loss is meant.
+
+    `findings` are those of no single stack.
+    """
 
     stacks: tuple[StackReview, ...]
     digest: str
     allowed: frozenset[str] = frozenset()
     compared: bool = False
     cost: CostReview | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
-    def losses(self) -> tuple[Change, ...]:
-        """What holds data and would be destroyed or replaced, allowed or not."""
-        return tuple(change for stack in self.stacks for change in stack.losses)
+    def losses(self) -> tuple[Loss, ...]:
+        """The changes by which data would be lost, allowed or not."""
+        return tuple(loss for stack in self.stacks for loss in stack.losses)
 
     @property
-    def lost(self) -> tuple[Change, ...]:
+    def lost(self) -> tuple[Loss, ...]:
         """Of these, what nobody allowed."""
-        return tuple(change for change in self.losses if change.address not in self.allowed)
+        return tuple(loss for loss in self.losses if loss.address not in self.allowed)
+
+    @property
+    def refused(self) -> tuple[Finding, ...]:
+        """What Azure or the provider would refuse in the middle of an apply."""
+        return tuple(
+            finding
+            for stack in self.stacks
+            for finding in stack.findings
+            if finding.severity is Severity.ERROR and finding.id != LOSS
+        )
 
     def totals(self) -> dict[Action, int]:
         """How many resources each action is for, in all stacks, pending ones too."""
@@ -82,17 +112,26 @@ def review(
     base: Sequence[Plan] = (),
     allow: Collection[str] = (),
     prices: Prices | None = None,
+    left: Collection[str] = (),
 ) -> Review:
     """What the plans would do; with `base` what its plans would do already is set apart.
 
     `allow` holds addresses of resources whose loss is meant. Costs are left out without
-    `prices`. Raises UserError where two plans are of one stack.
+    `prices`. `left` names environments that are deployed and that no file asks for any more.
+    Raises UserError where two plans are of one stack.
     """
     _each_once(plans)
     _each_once(base)
     before = {plan.stack: {each.key: each for each in changes_of(plan)} for plan in base}
+    own = frozenset(_own_identities(plans))
     stacks = tuple(
-        _review_stack(plan, before.get(plan.stack, {}), compared=bool(base), allow=allow)
+        _review_stack(
+            plan,
+            before.get(plan.stack, {}),
+            _found(plan, plans, own),
+            compared=bool(base),
+            allow=allow,
+        )
         for plan in plans
     )
     cost = None
@@ -102,12 +141,52 @@ def review(
         changes = (change for stack in stacks for change in stack.changes)
         cost = review_costs(plans, changes, prices)
     digest = digest_of(stack.digest for stack in stacks)
-    return Review(stacks, digest, frozenset(allow), bool(base), cost)
+    names = {*left, *_environments(base)} - {*_environments(plans)}
+    findings = tuple(_left_behind(name, plans) for name in sorted(names))
+    return Review(stacks, digest, frozenset(allow), bool(base), cost, findings)
+
+
+def _environments(plans: Sequence[Plan]) -> Iterator[str]:
+    """The environments of Fairway's own stacks, which are called `ENVIRONMENT-ROLE`."""
+    for plan in plans:
+        name, _, role = plan.stack.rpartition("-")
+        if name and role in _ROLES:
+            yield name
+
+
+def _left_behind(name: str, plans: Sequence[Plan]) -> Finding:
+    new = ", ".join(f"`{each}`" for each in sorted(set(_environments(plans)))) or "these"
+    return Finding(
+        "environment-left",
+        f"the environment `{name}` would stay in Azure and go on costing: no file asks for it any "
+        f"more, and {new} would stand beside it, with nothing of its data",
+        f"a name cannot be changed: keep `name: {name}`, or copy the data over and then take "
+        f"`{name}` down with its old file, as docs/teardown.md says",
+        severity=Severity.WARNING,
+    )
+
+
+def _found(plan: Plan, plans: Sequence[Plan], own: Collection[str]) -> list[Finding]:
+    """What the checks find in one plan, with what they must know of the others."""
+    others = [change for other in plans if other is not plan for change in other.changes]
+    return check_plan({"resource_changes": plan.changes}, others=others, own=own)
+
+
+def _own_identities(plans: Sequence[Plan]) -> Iterator[str]:
+    """The ids by which rights are given to the identities of the environment, as far as known."""
+    for plan in plans:
+        for each in plan.changes:
+            if each["type"] == _IDENTITY:
+                for side in ("before", "after"):
+                    attributes = each["change"].get(side) or {}
+                    if isinstance(attributes.get("principal_id"), str):
+                        yield attributes["principal_id"]
 
 
 def _review_stack(
     plan: Plan,
     before: Mapping[tuple[str, str, str], Change],
+    found: Sequence[Finding],
     *,
     compared: bool,
     allow: Collection[str],
@@ -121,8 +200,8 @@ def _review_stack(
         pending = [each for each in changes if _is_same(each, before.get(each.key))]
         keys = {each.key for each in changes}
         dropped = (each for key, each in before.items() if key not in keys)
-    drift, found = tuple(drift_of(plan)), check_plan({"resource_changes": plan.changes})
-    lost = {finding.path for finding in found if finding.id == LOSS}
+    drift = tuple(drift_of(plan))
+    lost = {finding.path: finding.message for finding in found if finding.id == LOSS}
     findings = [one for one in found if one.id != LOSS or one.path not in allow]
     return StackReview(
         stack=plan.stack,
@@ -135,7 +214,7 @@ def _review_stack(
         reread=len(plan.drift) - len(drift),
         outputs=outputs,
         findings=(*_shortcomings(plan, state), *findings),
-        losses=tuple(each for each in changes if each.address in lost),
+        losses=tuple(Loss(each, lost[each.address]) for each in changes if each.address in lost),
         waits_for=plan.waits_for,
         terraform_version=str(plan.data.get("terraform_version") or ""),
     )
@@ -148,8 +227,8 @@ def _shortcomings(plan: Plan, state: str) -> list[Finding]:
             Finding(
                 "failed-plan",
                 f"Terraform gave up on {plan.stack}: this is not all that would change",
-                "look at what `terraform plan` says; `prevent_destroy` refuses to delete what is "
-                "protected",
+                "look at what `terraform plan` says; where data would be lost too, it is often "
+                "`prevent_destroy`, which refuses to delete what is protected",
                 severity=Severity.WARNING,
             )
         ]

@@ -43,22 +43,24 @@ def command(
     Synthesizes the environment, runs `terraform init`, `validate` and `plan` for each stack in
     its order, and prints what `fairway review` does. With --offline no Azure account is
     needed: every stack is planned from an empty state against a stand-in for Azure on this
-    machine. Exits with 3 where data would be lost, with 4 where Terraform or its provider is
-    missing, and with 5 where Terraform failed.
+    machine. Exits with 3 where data would be lost, with 2 where Azure would refuse a change,
+    with 4 where Terraform or its provider is missing, and with 5 where Terraform failed.
     """
     from fairway_cli.ui.reviews import form_of, show_review
+    from fairway_stacks.app import usual_outdir
+    from fairway_stacks.plan.left import left_behind
     from fairway_stacks.plan.options import files_can_be_written, say, tell
     from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
     from fairway_stacks.plan.review import Reviewer, add_summary, exit_code, write_report
+    from fairway_stacks.plan.stacks import in_order
 
     form = form_of(markdown=markdown, json_=json_)
-    reviewer = Reviewer(
-        [plan for each in base or () for plan in base_plans(each, say)], allowed(allow)
-    )
+    before = [plan for each in base or () for plan in base_plans(each, say)]
     make = plan_offline if offline else plan_live
     with files_can_be_written(), plan_folder(out) as folder:
         plans = make(environment, folder, say)
-        found = reviewer.review(plans)
+        left = [] if offline else left_behind(in_order(usual_outdir()))
+        found = Reviewer(before, allowed(allow), left).review(plans)
         if report:
             write_report(found, report)
         if summary:  # nothing where it is that of a variable which is not set

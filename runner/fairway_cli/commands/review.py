@@ -9,7 +9,7 @@ import typer
 
 from fairway_cli.commands.arguments import AllowOption, JsonOption, allowed
 
-_DATA_LOST = 3
+_REFUSED, _DATA_LOST = 2, 3
 
 
 def command(
@@ -36,8 +36,8 @@ def command(
 ) -> None:
     """Say what Terraform plans would change, what that costs and what it would destroy.
 
-    Exits with 3 where data would be lost and its address is not named by --allow. Asks no
-    service: prices are those at hand.
+    Exits with 3 where data would be lost and its address is not named by --allow, with 2 where
+    Azure would refuse a change. Asks no service: prices are those at hand.
     """
     from fairway_cli.ui.reviews import form_of, show_review
     from fairway_core.cost.prices import prices_at_hand
@@ -53,5 +53,5 @@ def command(
             prices=prices_at_hand(prices),
         )
         show_review(found, form)
-    if found.lost:
-        raise typer.Exit(_DATA_LOST)
+    if found.lost or found.refused:
+        raise typer.Exit(_DATA_LOST if found.lost else _REFUSED)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
 from fairway_cli.ui.columns import has_colours
@@ -55,12 +57,12 @@ def show_review(found: Review, form: str) -> None:
 
 def print_review(review: Review) -> None:
     """The whole review; text from plans cannot move the cursor."""
-    for stack in review.stacks:
-        for finding in stack.findings:
-            print(format_finding(finding), end="\n\n")
-    for change in review.losses:
-        if change.address in review.allowed:
-            print(f"allowed: {printable(change.address)} would be {DONE[change.action]}\n")
+    of_stacks = (finding for stack in review.stacks for finding in stack.findings)
+    for finding in (*review.findings, *of_stacks):
+        print(format_finding(finding), end="\n\n")
+    for loss in review.losses:
+        if loss.address in review.allowed:
+            print(f"allowed: {printable(loss.how)}\n")
     for stack in review.stacks:
         _print_stack(stack)
     if review.cost is not None:
@@ -69,6 +71,10 @@ def print_review(review: Review) -> None:
             print(f"  {'  ' if number else ''}{_written(line)}")
         print()
     print(f"{lines.summary(review)}\ndigest {review.digest}")
+    if review.lost:
+        typed = shlex.join(["fairway", *sys.argv[1:]])
+        print("\ndata would be lost; where all of it is meant:")
+        print(f"  {printable(f'{typed} {lines.allow_options(review.lost)}')}")
 
 
 def _print_stack(stack: StackReview) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairway_core.review.review import Review
     from fairway_stacks.plan.planning import StackPlan
 
-DATA_LOST = 3
+REFUSED, DATA_LOST = 2, 3
 
 # GitHub takes a summary of 1 MiB.
 _LONGEST = 1_000_000
@@ -28,10 +28,14 @@ _CUT = "\n\n… (cut: review.json has all of it)\n"
 
 @dataclass(frozen=True)
 class Reviewer:
-    """Reviews plans against those of a base; `allow` holds addresses whose loss is meant."""
+    """Reviews plans against those of a base; `allow` holds addresses whose loss is meant.
+
+    `left` names environments that are deployed and that no file asks for any more.
+    """
 
     base: Sequence[str] = ()
     allow: Sequence[str] = ()
+    left: Sequence[str] = ()
 
     def review(self, plans: Sequence[StackPlan]) -> Review:
         """What the plans would do. Raises UserError where one of them is no plan."""
@@ -41,12 +45,13 @@ class Reviewer:
                 base=[read_plan(plan) for plan in self.base],
                 allow=self.allow,
                 prices=prices_at_hand(),
+                left=self.left,
             )
 
 
 def exit_code(found: Review) -> int:
-    """3 where data would be lost and nobody said that it is meant."""
-    return DATA_LOST if found.lost else 0
+    """3 where data would be lost and nobody said that it is meant, 2 where Azure would refuse."""
+    return DATA_LOST if found.lost else REFUSED if found.refused else 0
 
 
 def as_json(found: Review) -> str:

@@ -45,7 +45,7 @@ def test_a_pool_loses_it_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "old", "new", "reimaged"),
+    ("attribute", "old", "new", "mixed"),
     [
         ("custom_data", "a", "b", True),
         ("os_disk", [{"disk_size_gb": 64}], [{"disk_size_gb": 128}], True),
@@ -56,12 +56,54 @@ def test_a_pool_loses_it_too() -> None:
         ("extension", None, [], False),
     ],
 )
-def test_nodes_are_reimaged(attribute: str, old: Any, new: Any, reimaged: bool) -> None:
+def test_nodes_keep_what_they_were_made_with(
+    attribute: str, old: Any, new: Any, mixed: bool
+) -> None:
     secret = {"before_sensitive": {attribute: True}, "after_sensitive": {attribute: True}}
     found = _found(SET, {attribute: old, "x": 1}, {attribute: new, "x": 1}, **secret)
-    assert ("reimaged-nodes" in found) is reimaged
-    if reimaged:
-        assert attribute in found["reimaged-nodes"]
+    assert ("mixed-nodes" in found) is mixed
+    if mixed:
+        assert attribute in found["mixed-nodes"]
+
+
+def test_a_set_without_nodes_has_none_to_mix() -> None:
+    before = {"instances": 0, "custom_data": "a"}
+    assert _found(SET, before, {**before, "custom_data": "b"}) == {}
+
+
+def test_azure_reimages_where_the_mode_says_so() -> None:
+    before = {"instances": 3, "custom_data": "a", "upgrade_mode": "Automatic"}
+    found = _found(SET, before, {**before, "custom_data": "b"})
+    assert "Azure would make the 3 nodes of" in found["mixed-nodes"]
+
+
+def test_settings_in_another_form_are_the_same() -> None:
+    """The provider reads JSON back without spaces."""
+    old, new = ({"extension": [{"settings": text}]} for text in ('{"a":1}', '{"a": 1}'))
+    assert _found(SET, {"instances": 2, **old}, {"instances": 2, **new}) == {}
+
+
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        ([{"target_dedicated_nodes": 3, "target_low_priority_nodes": 2}], "the 5 nodes of"),
+        ([], "the nodes of"),
+    ],
+)
+def test_the_nodes_of_a_pool_are_counted_where_that_is_known(scale: Any, said: str) -> None:
+    found = _found("azurerm_batch_pool", {"fixed_scale": scale}, None, "delete")
+    assert said in found["lost-nodes"]
+
+
+def test_a_single_machine_is_a_node_and_a_server_is_none() -> None:
+    machine = {"os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
+    assert set(_found("azurerm_linux_virtual_machine", machine, None, "delete")) == {"lost-nodes"}
+    kind = "azurerm_linux_virtual_machine"
+    change = {"actions": ["update"], "before": {"size": "a"}, "after": {"size": "b"}}
+    server = {"address": f"{kind}.nfs-data-server", "type": kind, "change": change}
+    (found,) = check_plan({"resource_changes": [server]})
+    assert found.id == "replaced-server"
+    assert "would restart, as its size changes" in found.message
 
 
 RULE: dict[str, Any] = {
@@ -193,3 +235,261 @@ def test_no_message_repeats_a_secret() -> None:
     owner = {**GRANT, "principal_id": "hunter2"}
     found = _found("azurerm_role_assignment", None, owner, "create", **secret)
     assert "hunter2" not in found["wider-grant"]
+
+
+def _loss(type_: str, before: Any, after: Any, actions: str = "update", **more: Any) -> str:
+    return _found(type_, before, after, actions, **more).get("data-loss", "")
+
+
+ACCOUNT = "azurerm_storage_account"
+
+
+@pytest.mark.parametrize(
+    ("type_", "before", "after", "said"),
+    [
+        (
+            ACCOUNT,
+            {"blob_properties": [{"versioning_enabled": True}]},
+            {"blob_properties": [{"versioning_enabled": False}]},
+            "versioning_enabled switched off",
+        ),
+        (
+            ACCOUNT,
+            {"blob_properties": [{"delete_retention_policy": [{"days": 14}]}]},
+            {"blob_properties": [{"delete_retention_policy": []}]},
+            "days 14 → 0",
+        ),
+        (
+            ACCOUNT,
+            {"blob_properties": [{"container_delete_retention_policy": [{"days": 14}]}]},
+            {"blob_properties": [{"container_delete_retention_policy": [{"days": 7}]}]},
+            "days 14 → 7",
+        ),
+        (
+            ACCOUNT,
+            {"account_replication_type": "GZRS"},
+            {"account_replication_type": "ZRS"},
+            "no longer survive the loss of a region",
+        ),
+        (
+            ACCOUNT,
+            {"account_replication_type": "ZRS"},
+            {"account_replication_type": "GRS"},
+            "no longer survive the loss of a zone",
+        ),
+        (ACCOUNT, {"account_replication_type": "ZRS"}, {"account_replication_type": "GZRS"}, ""),
+        (
+            ACCOUNT,
+            {"blob_properties": [{"delete_retention_policy": [{"days": 7}]}]},
+            {"blob_properties": [{"delete_retention_policy": [{"days": 14}]}]},
+            "",
+        ),
+        (
+            "azurerm_recovery_services_vault",
+            {"storage_mode_type": "GeoRedundant", "soft_delete_enabled": True},
+            {"storage_mode_type": "LocallyRedundant", "soft_delete_enabled": False},
+            "soft_delete_enabled switched off; would no longer survive the loss of a region",
+        ),
+        (
+            "azurerm_backup_policy_vm",
+            {"retention_daily": [{"count": 30}]},
+            {"retention_daily": [{"count": 7}]},
+            "count 30 → 7",
+        ),
+        (
+            "azurerm_log_analytics_workspace",
+            {"retention_in_days": 90},
+            {"retention_in_days": 30},
+            "90",
+        ),
+        (
+            "azurerm_backup_protected_vm",
+            {"protection_state": "Protected"},
+            {"protection_state": "ProtectionStopped"},
+            "no backups any more",
+        ),
+        (
+            "azurerm_management_lock",
+            {"lock_level": "ReadOnly"},
+            {"lock_level": "CanNotDelete"},
+            "lock less",
+        ),
+    ],
+)
+def test_less_is_kept_than_before(type_: str, before: Any, after: Any, said: str) -> None:
+    found = _loss(type_, before, after)
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+def test_what_azure_decides_later_is_no_loss() -> None:
+    before = {"retention_in_days": 90}
+    unknown = {"after_unknown": {"retention_in_days": True}}
+    assert _loss("azurerm_log_analytics_workspace", before, {}, **unknown) == ""
+
+
+@pytest.mark.parametrize(
+    "type_",
+    ["resource_group", "backup_protected_vm", "netapp_pool", "log_analytics_workspace"],
+)
+def test_what_they_hold_goes_with_them(type_: str) -> None:
+    assert "with it what it holds" in _loss(f"azurerm_{type_}", {"id": "x"}, None, "delete")
+
+
+def test_a_machine_goes_with_its_own_disk() -> None:
+    kind = "azurerm_linux_virtual_machine"
+    assert "its own disk" in _loss(kind, {"os_disk": [{"disk_size_gb": 64}]}, None, "delete")
+    local = {"os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
+    assert _loss(kind, local, None, "delete") == ""
+
+
+def test_a_lock_is_told_unless_what_it_locks_goes_too() -> None:
+    lock = "azurerm_management_lock"
+    before = {"scope": "/x/disks/d"}
+    assert "nothing keeps anybody from deleting `d`" in _loss(lock, before, None, "delete")
+    changes = [
+        {"address": f"{kind}.x", "type": kind, "change": {"actions": ["delete"], "before": values}}
+        for kind, values in ((lock, before), ("azurerm_managed_disk", {"id": "/x/disks/d"}))
+    ]
+    found = check_plan({"resource_changes": changes})
+    assert [one.path for one in found] == ["azurerm_managed_disk.x"]
+
+
+def _life(*rules: tuple[str, int], account: str = "/a") -> dict[str, Any]:
+    return {
+        "storage_account_id": account,
+        "rule": [
+            {
+                "name": f"rule-{number}",
+                "enabled": True,
+                "filters": [{"prefix_match": [prefix] if prefix else []}],
+                "actions": [
+                    {"base_blob": [{"delete_after_days_since_modification_greater_than": days}]}
+                ],
+            }
+            for number, (prefix, days) in enumerate(rules)
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            _life(("outputs/", 3650)),
+            _life(("outputs/", 1)),
+            "after 1 days, before: after 3650 days",
+        ),
+        (_life(), _life(("datasets/", 30)), "blobs of `datasets/` after 30 days, before: never"),
+        (_life(("outputs/", 90)), _life(("", 90)), "blobs of `*` after 90 days, before: never"),
+        (_life(("", 30)), _life(("outputs/", 60)), ""),
+        (_life(("outputs/", 30)), _life(("outputs/", 90)), ""),
+        (_life(("outputs/", 30)), _life(("outputs/", -1)), ""),
+        (_life(("outputs/", 30)), _life(), ""),
+    ],
+)
+def test_a_life_cycle_that_deletes_sooner(before: Any, after: Any, said: str) -> None:
+    found = _loss("azurerm_storage_management_policy", before, after)
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+def test_a_new_container_and_a_new_account_hold_nothing_to_lose() -> None:
+    policy, container = "azurerm_storage_management_policy", "azurerm_storage_container"
+
+    def found(account: str) -> list[Any]:
+        made = {"storage_account_id": account, "name": "new"}
+        update = {"actions": ["update"], "before": _life(), "after": _life(("new/", 30))}
+        changes = [
+            {"address": f"{policy}.p", "type": policy, "change": update},
+            {
+                "address": f"{container}.c",
+                "type": container,
+                "change": {"actions": ["create"], "before": None, "after": made},
+            },
+        ]
+        return check_plan({"resource_changes": changes})
+
+    assert found("/a") == []
+    assert [one.id for one in found("/another")] == ["data-loss"]
+    created = _life(("outputs/", 1))
+    del created["storage_account_id"]
+    unknown = {"after_unknown": {"storage_account_id": True}}
+    assert _loss(policy, None, created, "create", **unknown) == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"disk_size_gb": 1024}, {"disk_size_gb": 512}, "shrink from 1024 to 512"),
+        ({"disk_size_gb": 512}, {"disk_size_gb": 1024}, ""),
+        (
+            {"storage_account_type": "PremiumV2_LRS"},
+            {"storage_account_type": "Premium_LRS"},
+            "from PremiumV2_LRS into Premium_LRS",
+        ),
+        (
+            {"storage_account_type": "StandardSSD_LRS"},
+            {"storage_account_type": "Premium_LRS"},
+            "",
+        ),
+    ],
+)
+def test_what_azure_does_with_no_disk(before: Any, after: Any, said: str) -> None:
+    found = _found("azurerm_managed_disk", before, after).get("refused-by-azure", "")
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "user", "refused"),
+    [
+        (["10.50.0.0/17"], "/s", True),
+        (["10.40.0.0/16"], "/s", False),
+        (["10.50.0.0/17"], "/other", False),
+    ],
+)
+def test_a_range_in_use_stays(prefixes: list[str], user: str, refused: bool) -> None:
+    subnet, nic = "azurerm_subnet", "azurerm_network_interface"
+    before = {"id": "/s", "address_prefixes": ["10.40.0.0/17"]}
+    after = {**before, "address_prefixes": prefixes}
+    change = {"actions": ["update"], "before": before, "after": after}
+    plan = {"resource_changes": [{"address": f"{subnet}.s", "type": subnet, "change": change}]}
+    stands = {"actions": ["no-op"], "before": {"ip_configuration": [{"subnet_id": user}]}}
+    other = {"address": f"{nic}.n", "type": nic, "change": stands}
+    found = check_plan(plan, others=[other])
+    assert [one.id for one in found] == ["refused-by-azure"] * refused
+
+
+def test_what_fairway_itself_makes_is_not_warned_of() -> None:
+    group = "azurerm_network_security_group"
+    gateway = {**RULE, "source_address_prefix": "GatewayManager", "destination_port_range": "443"}
+    people = {**gateway, "name": "people", "source_address_prefix": "Internet"}
+    bastion = {"security_rule": [{**gateway, "name": "gateway"}, people]}
+    assert _found(group, None, bastion, "create") == {}
+    ssh = {"security_rule": [*bastion["security_rule"], {**people, "destination_port_range": "22"}]}
+    assert "network-opened" in _found(group, None, ssh, "create")
+    lustre = {"security_rule": [{**RULE, "source_address_prefix": "AzureMonitor"}]}
+    assert _found(group, None, lustre, "create") == {}
+
+
+def test_a_narrow_grant_to_an_own_identity_is_not_warned_of() -> None:
+    kind = "azurerm_role_assignment"
+    scope = "/subscriptions/0/resourceGroups/lab/providers/Microsoft.Storage/storageAccounts/a"
+    grant = {**GRANT, "role_definition_name": "Storage Blob Data Contributor", "scope": scope}
+
+    def found(after: Any, own: tuple[str, ...] = ("a",), **unknown: bool) -> list[str]:
+        change = {"actions": ["create"], "before": None, "after": after, "after_unknown": unknown}
+        resource = {"address": f"{kind}.x", "type": kind, "change": change}
+        return [one.id for one in check_plan({"resource_changes": [resource]}, own=own)]
+
+    assert found(grant) == []
+    assert found(grant, own=()) == ["wider-grant"]
+    assert found({**grant, "scope": "/subscriptions/0"}) == ["wider-grant"]
+    assert found({**grant, "role_definition_name": "Owner"}) == ["wider-grant"]
+    new = {**grant, "principal_id": None, "scope": None}
+    assert found(new, own=(), principal_id=True, scope=True) == []
+    role = "azurerm_role_definition"
+    narrow = {"permissions": [{"actions": ["Microsoft.Compute/virtualMachineScaleSets/read"]}]}
+    assert _found(role, None, narrow, "create") == {}
+    assert "wider-grant" in _found(role, None, {"permissions": [{"actions": ["*"]}]}, "create")

@@ -51,6 +51,26 @@ def test_a_log_in_place_of_a_plan_says_for_what_the_stack_waits(tmp_path: Path) 
         read_plan(str(file))
 
 
+@pytest.mark.parametrize(
+    "reference",
+    [
+        f"${{data.terraform_remote_state.{CROSS}.outputs.zone}}",
+        f'${{data.terraform_remote_state.{CROSS}.outputs["zone"]}}',
+    ],
+)
+def test_an_output_that_is_not_there_yet_is_waited_for(make_plan: Any, reference: str) -> None:
+    """A deployed stack may lack an output: "Unsupported attribute", says Terraform."""
+    parts = _errored([CROSS])
+    parts["prior_state"]["values"]["root_module"]["resources"][0]["values"] = {"outputs": {"a": 1}}
+    parts["configuration"]["root_module"]["resources"].append(
+        {"type": "azurerm_x", "name": "x", "expressions": {"a": {"constant_value": reference}}}
+    )
+    assert read_plan(make_plan("waits", **parts)).waits_for == ("demo-network",)
+    outputs = parts["prior_state"]["values"]["root_module"]["resources"][0]["values"]["outputs"]
+    outputs["zone"] = "z"
+    assert read_plan(make_plan("has", **parts)).waits_for == ()
+
+
 def _errored(prior: list[str]) -> dict[str, Any]:
     kind = "terraform_remote_state"
     return {

@@ -380,10 +380,10 @@ class TestMarkdown:
     def test_a_loss_that_is_allowed_says_so(self, make_plan: Any) -> None:
         plan = read_plan(make_plan("a", (DISK, "delete", {"name": "a"})))
         comment = markdown(review([plan], allow=[DISK]))
-        assert f"- ✔️ allowed: <code>{DISK}</code> would be destroyed, and what it" in comment
+        assert f"- ✔️ allowed: <code>{DISK} would be deleted, and with it what it" in comment
         assert "--allow" not in comment
         assert "⛔" not in comment
-        assert "--allow ADDRESS" in markdown(review([plan]))
+        assert f"--allow {DISK}" in markdown(review([plan]))
 
     def test_names_of_resources_stay_readable(self) -> None:
         for name in ("azurerm_managed_disk.data[0]", 'module.a["b c"].azurerm_subnet.c'):
@@ -430,5 +430,5 @@ def test_a_stack_that_waits_is_shown_as_such(tmp_path: Path, make_plan: Any) -> 
     log.write_text(json.dumps({"@level": "error", "diagnostic": diagnostic}))
     found = _review(str(log), make_plan("demo-data"))
     assert [stack.state for stack in found.stacks] == ["waiting", "planned"]
-    assert "reads the outputs of <code>demo-data</code>" in markdown(found)
+    assert "it needs outputs of <code>demo-data</code>" in markdown(found)
     assert found.lost == ()

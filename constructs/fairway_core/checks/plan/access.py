@@ -11,7 +11,7 @@ from fairway_core.findings import Severity
 from fairway_core.review.attributes import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import PlanSubject
@@ -26,8 +26,11 @@ _ASSOCIATIONS = frozenset(
 _GRANTS = frozenset({"azurerm_role_assignment", "azurerm_role_definition"})
 # Blocks of accounts, vaults and registries that say who gets in.
 _FIREWALLS = ("network_rules", "network_acls", "network_rule_set")
-# Service tags of what is inside.
-_INSIDE = frozenset({"virtualnetwork", "azureloadbalancer"})
+# Service tags of what is inside, and of what only Azure itself sends from: a Bastion needs the
+# one, Managed Lustre the other. Source: Azure documentation, "Virtual network service tags".
+_INSIDE = frozenset({"virtualnetwork", "azureloadbalancer", "gatewaymanager", "azuremonitor"})
+# Who sends from there reaches a Bastion, which then asks for a sign-in.
+_BASTION = "gatewaymanager"
 
 
 def _changes(subject: PlanSubject) -> Iterator[Place]:
@@ -60,8 +63,34 @@ def _grants(subject: PlanSubject) -> Iterator[Place]:
             continue
         before, after = (_shown(change["change"], side) for side in ("before", "after"))
         if after:
-            arguments = {"address": change["address"], "before": before, "after": after}
-            yield (change["address"],), arguments
+            yield (
+                (change["address"],),
+                {
+                    "address": change["address"],
+                    "before": before,
+                    "after": after,
+                    "own": _is_own(change["change"], subject.own),
+                },
+            )
+
+
+def _is_own(change: Mapping[str, Any], own: Collection[str]) -> bool:
+    """Whether the environment gives one of its own identities a right over one resource."""
+    after, unknown = change.get("after") or {}, change.get("after_unknown")
+    unknown = unknown if isinstance(unknown, dict) else {}
+    who = after.get("principal_id")
+    scope = after.get("scope")
+    known = unknown.get("principal_id") is True if who is None else who in own
+    return known and (unknown.get("scope") is True if scope is None else _is_one_resource(scope))
+
+
+def _is_one_resource(scope: object) -> bool:
+    """Less than a resource group: /subscriptions/…/resourceGroups/…/providers/…"""
+    return (
+        isinstance(scope, str)
+        and scope.lower().count("/providers/") > 0
+        and ("/resourcegroups/" in scope.lower())
+    )
 
 
 def _shown(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
@@ -115,6 +144,9 @@ def _rules(type: str, attributes: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _opened_rules(
     address: str, before: list[Mapping[str, Any]], after: list[Mapping[str, Any]]
 ) -> Iterator[Fault]:
+    if not before and any(_BASTION in map(str.lower, _sources(rule)) for rule in after):
+        # A new Bastion, which people reach from where they are, over HTTPS and nothing else.
+        after = [rule for rule in after if _ports(rule) != {"443"}]
     old = {str(rule.get("name")): rule for rule in before if _is_inbound(rule)}
     new = {str(rule.get("name")): rule for rule in after if _is_inbound(rule)}
     for name, rule in new.items():
@@ -202,9 +234,12 @@ def _list(value: Any) -> list[Any]:
 
 @check("wider-grant", Severity.WARNING, Subject.PLAN, at=_grants)
 def wider_grant(
-    address: str, before: Mapping[str, Any], after: Mapping[str, Any]
+    address: str, before: Mapping[str, Any], after: Mapping[str, Any], own: bool = False
 ) -> Iterator[Fault]:
     """A role that is given, given over more, or that allows more than before.
+
+    What the environment gives an identity of its own over a single resource is not told, unless
+    the role is a broad one; nor a new role that names each of its actions: nobody has it yet.
 
     Wrong:
         resource_changes:
@@ -227,6 +262,8 @@ def wider_grant(
     """
     if "permissions" in after:
         added = sorted(_allowed(after) - _allowed(before))
+        if not before:
+            added = [action for action in added if _is_broad_action(action)]
         if added:
             yield Fault(f"role `{address}` would allow {', '.join(added)}", "allow what is needed")
         return
@@ -236,10 +273,17 @@ def wider_grant(
     over = after.get("scope") or "a scope that is known after apply"
     who = after.get("principal_id") or "an identity that is known after apply"
     broad = ", which is a broad role" if is_broad_role(str(role)) else ""
+    if own and not before and not broad:
+        return
     yield Fault(
         f"`{address}` would give {role} over {over} to {who}{broad}",
         "give the narrowest role over the least that does",
     )
+
+
+def _is_broad_action(action: str) -> bool:
+    """Whether it is more than one action, or one on who may do what."""
+    return "*" in action or action.lower().startswith("microsoft.authorization/")
 
 
 def _is_wider(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

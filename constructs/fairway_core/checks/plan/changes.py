@@ -1,35 +1,71 @@
-"""Rules on what a plan would change."""
+"""Rules on what a plan would take away, and on what Azure would refuse to do."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.terraform_types import holds_data
+from fairway_core.catalog.dangers import is_kind_of_its_own
 from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.losses import LIFE_CYCLE, by_change, by_deletion
+from fairway_core.checks.plan.places import because
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import PlanSubject
 
+_CONTAINER = "azurerm_storage_container"
+_DISK, _SUBNET = "azurerm_managed_disk", "azurerm_subnet"
+
 
 def _changes(subject: PlanSubject) -> Iterator[Place]:
-    for change in subject.changes:
+    changes = [one for one in subject.changes if _does_something(one["change"]["actions"])]
+    gone = frozenset(_deleted_ids(changes))
+    created = frozenset(_created_containers(changes))
+    for each in changes:
+        change = each["change"]
+        if change["actions"] == ["create"] and each["type"] != LIFE_CYCLE:
+            continue  # what is new takes nothing away
         yield (
-            (change["address"],),
+            (each["address"],),
             {
-                "address": change["address"],
-                "type": change["type"],
-                "actions": change["change"]["actions"],
-                "because": [
-                    ".".join(str(step) for step in path)
-                    for path in change["change"].get("replace_paths") or ()
-                ],
+                "address": each["address"],
+                "type": each["type"],
+                "actions": change["actions"],
+                "because": because(change),
+                "before": change.get("before") or {},
+                "after": change.get("after") or {},
+                "unknown": _mapping(change.get("after_unknown")),
+                "gone": gone,
+                "created": created,
                 "allow": subject.allow,
             },
         )
+
+
+def _does_something(actions: Sequence[str]) -> bool:
+    return "no-op" not in actions and "read" not in actions
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _deleted_ids(changes: Collection[Mapping[str, Any]]) -> Iterator[str]:
+    for each in changes:
+        if "delete" in each["change"]["actions"]:
+            yield str((each["change"].get("before") or {}).get("id"))
+
+
+def _created_containers(changes: Collection[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for each in changes:
+        if each["type"] == _CONTAINER and each["change"]["actions"] == ["create"]:
+            after = each["change"].get("after") or {}
+            yield str(after.get("storage_account_id")), str(after.get("name"))
 
 
 @check("data-loss", Severity.ERROR, Subject.PLAN, at=_changes)
@@ -38,11 +74,19 @@ def data_loss(
     type: str,  # noqa: A002
     actions: Sequence[str],
     because: Sequence[str],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    unknown: Mapping[str, Any],
+    gone: Collection[str],
+    created: Collection[tuple[str, str]],
     allow: Collection[str],
 ) -> Iterator[Fault]:
-    """A change that deletes or replaces what holds data: a disk, an account, a share, a vault.
+    """A change that loses data now or later: a disk or a lock goes, or less is kept than before.
 
-    It is meant only where the resource's address is named on the command line.
+    It is meant only where the resource's address is named on the command line. Deleted or
+    replaced: disks, accounts, containers, shares, volumes, vaults, backups, logs, locks, resource
+    groups, and machines with a disk of their own. Changed: a life cycle that deletes sooner,
+    versions, soft delete, backups and logs that are kept for less time, less replication.
 
     Wrong:
         resource_changes:
@@ -56,11 +100,125 @@ def data_loss(
             type: azurerm_managed_disk
             change: {actions: [update]}
     """
-    if "delete" not in actions or not holds_data(type) or address in allow:
+    if address in allow:
         return
-    what = "replaced, and with it what it holds" if "create" in actions else "deleted"
-    reason = f": {', '.join(because)} cannot be changed in place" if because else ""
-    yield Fault(
-        f"`{address}` would be {what}{reason}",
-        f"keep it as it is, copy its data first, or say that it is meant by naming {address}",
+    if "delete" in actions:
+        what = "replaced" if "create" in actions else "deleted"
+        reason = f": {', '.join(because)} cannot be changed in place" if because else ""
+        ways = [
+            f"would be {what}, {end}{reason}" for end in by_deletion(address, type, before, gone)
+        ]
+    else:
+        ways = list(by_change(type, before, after, unknown, created))
+    if ways:
+        yield Fault(
+            f"`{address}` {'; '.join(ways)}",
+            "keep it as it is, or copy its data first; where the loss is meant: "
+            f"--allow {shlex.quote(address)}",
+        )
+
+
+def _sizes(subject: PlanSubject) -> Iterator[Place]:
+    for change in subject.changes:
+        if change["type"] in (_DISK, _SUBNET) and change["change"]["actions"] == ["update"]:
+            before = change["change"].get("before") or {}
+            yield (
+                (change["address"],),
+                {
+                    "address": change["address"],
+                    "type": change["type"],
+                    "before": before,
+                    "after": change["change"].get("after") or {},
+                    "users": list(_users(subject, before)) if change["type"] == _SUBNET else [],
+                },
+            )
+
+
+def _users(subject: PlanSubject, subnet: Mapping[str, Any]) -> Iterator[str]:
+    """The addresses of resources that stand in a subnet, in whatever stack."""
+    name = subnet.get("id")
+    if not isinstance(name, str):
+        return
+    for other in (*subject.changes, *subject.others):
+        kind = other["type"]
+        if kind == _SUBNET or kind.endswith("_association") or "role_" in kind:
+            continue
+        if _holds(other["change"].get("before"), name):
+            yield other["address"]
+
+
+def _holds(value: Any, text: str) -> bool:
+    if isinstance(value, dict):
+        return any(_holds(item, text) for item in value.values())
+    if isinstance(value, list):
+        return any(_holds(item, text) for item in value)
+    return bool(value == text)
+
+
+@check("refused-by-azure", Severity.ERROR, Subject.PLAN, at=_sizes)
+def refused_by_azure(
+    address: str,
+    type: str,  # noqa: A002
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    users: Collection[str] = (),
+) -> Iterator[Fault]:
+    """A change that Terraform plans in place and Azure refuses, in the middle of an apply.
+
+    A disk cannot shrink, nor become Premium SSD v2 or Ultra, nor be one of them no more; a range
+    of addresses cannot be taken from a subnet in which something stands.
+
+    Wrong:
+        resource_changes:
+          - address: azurerm_managed_disk.data-disk-0
+            type: azurerm_managed_disk
+            change: {actions: [update], before: {disk_size_gb: 1024}, after: {disk_size_gb: 512}}
+
+    Right:
+        resource_changes:
+          - address: azurerm_managed_disk.data-disk-0
+            type: azurerm_managed_disk
+            change: {actions: [update], before: {disk_size_gb: 512}, after: {disk_size_gb: 1024}}
+    """
+    if type == _SUBNET:
+        yield from _narrower(address, before, after, users)
+        return
+    old, new = before.get("disk_size_gb"), after.get("disk_size_gb")
+    if isinstance(old, int | float) and isinstance(new, int | float) and new < old:
+        message = f"`{address}` would shrink from {old} to {new} GiB, and Azure shrinks no disk"
+        yield Fault(message, "keep the size, or make a new file system and copy the data")
+    was, kind = str(before.get("storage_account_type")), str(after.get("storage_account_type"))
+    fixed = is_kind_of_its_own(was) or is_kind_of_its_own(kind)
+    if fixed and was != kind and after.get("storage_account_type"):
+        message = f"`{address}` would turn from {was} into {kind}, which Azure does with no disk"
+        yield Fault(message, "keep the kind, or make a new file system and copy the data")
+
+
+def _narrower(
+    address: str, before: Mapping[str, Any], after: Mapping[str, Any], users: Collection[str]
+) -> Iterator[Fault]:
+    old, new = before.get("address_prefixes"), after.get("address_prefixes")
+    if not users or not isinstance(old, list) or not isinstance(new, list):
+        return
+    lost = [each for each in old if not _is_within(each, new)]
+    if lost:
+        most = ", ".join(sorted(users)[:3])
+        more = f" and {len(users) - 3} more" if len(users) > 3 else ""
+        yield Fault(
+            f"`{address}` would lose {', '.join(map(str, lost))}, which {most}{more} "
+            f"use{'s' if len(users) == 1 else ''}: Azure refuses that",
+            "keep `address_space`; to move, deploy an environment of another name beside this one",
+        )
+
+
+def _is_within(range_: Any, others: Sequence[Any]) -> bool:
+    """Whether one of the ranges holds all of that one."""
+    try:
+        mine = ip_network(range_)
+        theirs = [ip_network(other) for other in others]
+    except ValueError:
+        return range_ in others
+    return any(
+        mine.version == one.version and mine.subnet_of(one)  # type: ignore[arg-type]
+        for one in theirs
     )

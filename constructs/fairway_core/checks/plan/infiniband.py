@@ -1,25 +1,19 @@
-"""Rules on what a plan would change that loses no data, and that somebody should look at."""
+"""A rule on what a plan would change: nodes that no longer reach each other over InfiniBand."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import reimaged_by
 from fairway_core.catalog.sizes import known_size
 from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.plan.places import POOL, SCALE_SETS
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import PlanSubject
-
-_SCALE_SETS = (
-    "azurerm_linux_virtual_machine_scale_set",
-    "azurerm_orchestrated_virtual_machine_scale_set",
-)
-_POOL = "azurerm_batch_pool"
 
 
 def _updates(*types: str) -> Callable[[PlanSubject], Iterator[Place]]:
@@ -36,36 +30,7 @@ def _updates(*types: str) -> Callable[[PlanSubject], Iterator[Place]]:
     return places
 
 
-@check("reimaged-nodes", Severity.WARNING, Subject.PLAN, at=_updates(*_SCALE_SETS))
-def reimaged_nodes(
-    address: str, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Iterator[Fault]:
-    """A change of a scale set for which its nodes are made anew: what runs on them ends.
-
-    Wrong:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine_scale_set.nd
-            type: azurerm_linux_virtual_machine_scale_set
-            change:
-              actions: [update]
-              before: {source_image_reference: [{version: "1"}]}
-              after: {source_image_reference: [{version: "2"}]}
-
-    Right:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine_scale_set.nd
-            type: azurerm_linux_virtual_machine_scale_set
-            change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
-    """
-    changed = [key for key in reimaged_by() if _differ(before.get(key), after.get(key))]
-    if changed:
-        yield Fault(
-            f"the nodes of `{address}` would be reimaged: {', '.join(changed)} changes",
-            "apply it when nothing runs on them",
-        )
-
-
-@check("lost-infiniband", Severity.WARNING, Subject.PLAN, at=_updates(*_SCALE_SETS, _POOL))
+@check("lost-infiniband", Severity.WARNING, Subject.PLAN, at=_updates(*SCALE_SETS, POOL))
 def lost_infiniband(
     address: str, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[Fault]:
@@ -134,18 +99,3 @@ def _turned(
     before: Mapping[str, Any], after: Mapping[str, Any], key: str, old: object, new: object
 ) -> bool:
     return before.get(key) == old and after.get(key) == new
-
-
-def _differ(old: Any, new: Any) -> bool:
-    """Whether two values differ in more than in how they say nothing."""
-    return bool(_without_nothing(old) != _without_nothing(new))
-
-
-def _without_nothing(value: Any) -> Any:
-    if isinstance(value, dict):
-        kept = {key: _without_nothing(item) for key, item in value.items()}
-        return {key: item for key, item in kept.items() if item} or None
-    if isinstance(value, list):
-        items: Collection[Any] = [_without_nothing(item) for item in value]
-        return [item for item in items if item] or None
-    return value or None

@@ -1,0 +1,217 @@
+"""Rules on what a plan would do to machines: nodes of clusters, file servers, the scheduler."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog.dangers import made_with, server_at
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.plan.places import POOL, SCALE_SETS, changed
+from fairway_core.findings import Severity
+from fairway_core.review.attributes import as_read
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import PlanSubject
+
+_MACHINE = "azurerm_linux_virtual_machine"
+# The role by which the Slurm scheduler makes and deletes the nodes of a scale set.
+_SCALES = "azurerm_role_assignment.slurm-scales-"
+
+
+def _updated_sets(subject: PlanSubject) -> Iterator[Place]:
+    slurm = {
+        each["address"].removeprefix(_SCALES)
+        for each in subject.changes
+        if each["address"].startswith(_SCALES)
+    }
+    for place, arguments in changed(*SCALE_SETS)(subject):
+        if arguments["actions"] == ["update"]:
+            name = arguments["address"].rpartition(".cluster-")[2]
+            keys = ("address", "before", "after")
+            mine = {key: arguments[key] for key in keys}
+            yield place, {**mine, "partition": name if name in slurm else ""}
+
+
+@check("mixed-nodes", Severity.WARNING, Subject.PLAN, at=_updated_sets)
+def mixed_nodes(
+    address: str, before: Mapping[str, Any], after: Mapping[str, Any], partition: str = ""
+) -> Iterator[Fault]:
+    """A change of what nodes are made with: those that are up stay as they were until reimaged.
+
+    With another upgrade mode than Manual, Azure makes them anew by itself.
+
+    Wrong:
+        resource_changes:
+          - address: azurerm_linux_virtual_machine_scale_set.nd
+            type: azurerm_linux_virtual_machine_scale_set
+            change:
+              actions: [update]
+              before: {instances: 2, source_image_reference: [{version: "1"}]}
+              after: {instances: 2, source_image_reference: [{version: "2"}]}
+
+    Right:
+        resource_changes:
+          - address: azurerm_linux_virtual_machine_scale_set.nd
+            type: azurerm_linux_virtual_machine_scale_set
+            change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
+    """
+    changed = [key for key in made_with() if _differ(before.get(key), after.get(key))]
+    count = before.get("instances")
+    if not changed or count == 0:
+        return
+    what = ", ".join(changed)
+    nodes = _counted(count)
+    if str(before.get("upgrade_mode") or "Manual") != "Manual":
+        message = f"Azure would make {nodes} of `{address}` anew, as {what} changes"
+        yield Fault(f"{message}: what runs on them ends", "apply it when nothing runs on them")
+        return
+    yield Fault(
+        f"{nodes} of `{address}` would keep the old {what} until each is reimaged: old nodes and "
+        "new ones would be mixed",
+        _how_to_reimage(before, partition),
+    )
+
+
+def _how_to_reimage(scale_set: Mapping[str, Any], partition: str) -> str:
+    if partition:
+        return (
+            "on the scheduler, for each node as it becomes idle: "
+            f"sudo scontrol update nodename={shlex.quote(partition)}-N state=power_down_asap"
+        )
+    group, name = (
+        shlex.quote(str(scale_set.get(key) or key.upper()))
+        for key in ("resource_group_name", "name")
+    )
+    which = f"--resource-group {group} --name {name} --instance-ids '*'"
+    return f"when nothing runs on them: az vmss update-instances {which} && az vmss reimage {which}"
+
+
+@check("lost-nodes", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL, _MACHINE))
+def lost_nodes(
+    address: str,
+    type: str,  # noqa: A002
+    actions: Sequence[str],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    because: Collection[str] = (),
+) -> Iterator[Fault]:
+    """A change that destroys nodes: what runs on them ends, and what is on their disks goes.
+
+    Wrong:
+        resource_changes:
+          - address: azurerm_linux_virtual_machine_scale_set.nd
+            type: azurerm_linux_virtual_machine_scale_set
+            change:
+              actions: [delete, create]
+              before: {instances: 2, priority: Regular}
+              after: {instances: 2, priority: Spot}
+              replace_paths: [[priority]]
+
+    Right:
+        resource_changes:
+          - address: azurerm_linux_virtual_machine_scale_set.nd
+            type: azurerm_linux_virtual_machine_scale_set
+            change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
+    """
+    if server_at(address) is not None:
+        return
+    count = 1 if type == _MACHINE else _nodes(type, before)
+    hint = "apply it when nothing runs on them, and save what is on their own disks first"
+    if actions == ["update"]:
+        fewer = _fewer(type, before, after)
+        if fewer:
+            message = f"{_counted(fewer)} of `{address}` would be destroyed, as it would have fewer"
+            yield Fault(f"{message}: what runs on them ends", hint)
+    elif "delete" in actions and count != 0:
+        what = "destroyed and made anew" if "create" in actions else "destroyed"
+        reason = "nothing asks for them any more"
+        if "create" in actions:
+            reason = f"{', '.join(because) or 'it'} cannot be changed in place"
+        subject = (
+            f"`{address}`, a node," if type == _MACHINE else f"{_counted(count)} of `{address}`"
+        )
+        yield Fault(f"{subject} would be {what}, as {reason}: what runs there ends", hint)
+
+
+def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002
+    """How many there are; None where nobody knows, as with a formula."""
+    if type != POOL:
+        return attributes.get("instances")
+    fixed = attributes.get("fixed_scale")
+    scale = fixed[0] if isinstance(fixed, list) and fixed else None
+    if not isinstance(scale, dict):
+        return None
+    counts = [scale.get("target_dedicated_nodes"), scale.get("target_low_priority_nodes")]
+    return sum(count for count in counts if isinstance(count, int))
+
+
+def _fewer(type: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> int:  # noqa: A002
+    """By how many a cluster of a fixed number would shrink."""
+    old, new = (_nodes(type, side) for side in (before, after))
+    return max(0, old - new) if isinstance(old, int) and isinstance(new, int) else 0
+
+
+def _counted(count: object) -> str:
+    if not isinstance(count, int):
+        return "the nodes"
+    return "the 1 node" if count == 1 else f"the {count} nodes"
+
+
+@check("replaced-server", Severity.WARNING, Subject.PLAN, at=changed(_MACHINE))
+def replaced_server(
+    address: str,
+    type: str,  # noqa: A002
+    actions: Sequence[str],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    because: Collection[str] = (),
+) -> Iterator[Fault]:
+    """A file server or the Slurm scheduler that is made anew, restarted or destroyed.
+
+    Wrong:
+        resource_changes:
+          - address: azurerm_linux_virtual_machine.nfs-data-server
+            type: azurerm_linux_virtual_machine
+            change:
+              actions: [delete, create]
+              before: {size: Standard_D8s_v6}
+              after: {size: Standard_D8s_v6}
+              replace_paths: [[custom_data]]
+
+    Right:
+        resource_changes:
+          - address: azurerm_linux_virtual_machine.nfs-data-server
+            type: azurerm_linux_virtual_machine
+            change: {actions: [update], before: {tags: {}}, after: {tags: {a: b}}}
+    """
+    server = server_at(address)
+    if server is None or type != _MACHINE:
+        return
+    if actions == ["delete"]:
+        yield Fault(f"{server.what} would be destroyed: {server.gone}", "unmount and drain first")
+        return
+    when = "apply it when little runs"
+    if "delete" in actions:
+        reason = f", as {', '.join(because)} cannot be changed in place" if because else ""
+        yield Fault(f"{server.what} would be replaced{reason}: {server.meanwhile}", when)
+    elif before.get("size") and after.get("size") and before["size"] != after["size"]:
+        yield Fault(f"{server.what} would restart, as its size changes: {server.meanwhile}", when)
+
+
+def _differ(old: Any, new: Any) -> bool:
+    """Whether two values differ in more than in how they say nothing."""
+    return bool(_without_nothing(old) != _without_nothing(new))
+
+
+def _without_nothing(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: _without_nothing(item) for key, item in value.items()}
+        return {key: item for key, item in kept.items() if item} or None
+    if isinstance(value, list):
+        items: Collection[Any] = [_without_nothing(item) for item in value]
+        return [item for item in items if item] or None
+    return (as_read(value) if isinstance(value, str) else value) or None

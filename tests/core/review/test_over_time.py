@@ -1,0 +1,138 @@
+"""Changes of a deployed environment, planned by azurerm 5.2.0 and reviewed.
+
+Each file in `over_time/` holds the plans of one edit of the same environment, cut to what a
+review reads: `base` is the environment as it was. The comments stand beside them. After a change
+that is meant, write them anew:
+
+    FAIRWAY_GOLDEN=write bin/test tests/core/review/test_over_time.py
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.review.markdown import markdown
+from fairway_core.review.plan import Plan, read_plan
+from fairway_core.review.review import Review, review
+
+CHANGES = Path(__file__).with_name("over_time")
+PAIR = "`azurerm_linux_virtual_machine_scale_set.cluster-pair`"
+SERVER = "every node that mounts `data` hangs until the new one is up"
+SCHEDULER = "`sbatch` and `squeue` wait until the new one is up"
+
+
+def _plans(name: str, folder: Path) -> list[Plan]:
+    found: dict[str, Any] = json.loads(lzma.decompress((CHANGES / f"{name}.json.xz").read_bytes()))
+    plans = []
+    for role in ("network", "data", "compute"):
+        for stack, content in found.items():
+            if stack.endswith(role):
+                file = folder / f"{stack}.json"
+                lines = content if isinstance(content, list) else [content]
+                file.write_text("\n".join(map(json.dumps, lines)))
+                plans.append(read_plan(str(file)))
+    return plans
+
+
+def _reviewed(name: str, folder: Path) -> Review:
+    base = []
+    if name == "rename":
+        (folder / "base").mkdir()
+        base = _plans("base", folder / "base")
+    return review(_plans(name, folder), base=base)
+
+
+# What an engineer would say of each, as ids of findings and their number.
+SAID: dict[str, dict[str, int]] = {
+    "add-fs": {},
+    "add-fs-mounted": {},
+    "address": {
+        "refused-by-azure": 4,
+        "mixed-nodes": 2,
+        "lost-nodes": 1,
+        "replaced-server": 2,
+    },
+    "base": {},
+    "container-rename": {"data-loss": 1},
+    "disk-count-down": {"data-loss": 1, "replaced-server": 1},
+    "disk-count-up": {"replaced-server": 1},
+    "disk-shrink": {"refused-by-azure": 2},
+    "grow": {},
+    "image": {"mixed-nodes": 1},
+    "one-node": {"lost-nodes": 1},
+    "path": {"mixed-nodes": 2, "replaced-server": 1, "failed-plan": 1},
+    "remove-fs": {"data-loss": 2, "replaced-server": 1},
+    "remove-slurm": {"data-loss": 2, "replaced-server": 1, "lost-nodes": 1},
+    "rename": {},
+    "spot-on": {"lost-nodes": 1},
+    "ssh-key": {"mixed-nodes": 2, "lost-nodes": 1, "replaced-server": 2, "failed-plan": 1},
+}
+
+
+@pytest.mark.parametrize("name", sorted(SAID))
+def test_each_change_is_reviewed_as_an_engineer_would(name: str, tmp_path: Path) -> None:
+    found = _reviewed(name, tmp_path)
+    ids = [finding.id for stack in found.stacks for finding in stack.findings]
+    assert {id_: ids.count(id_) for id_ in ids} == SAID[name]
+    comment, golden = markdown(found), CHANGES / f"{name}.md"
+    if os.environ.get("FAIRWAY_GOLDEN") == "write":
+        golden.write_text(comment, encoding="utf-8")
+    assert comment == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("image", f"the 2 nodes of {PAIR} would keep the old source_image_reference until each"),
+        ("spot-on", f"the 2 nodes of {PAIR} would be destroyed and made anew, as priority, evict"),
+        ("one-node", f"the 2 nodes of {PAIR} would be destroyed, as nothing asks for them"),
+        ("disk-count-up", SERVER),
+        ("disk-count-down", "all files of its file server, which are striped over its disks"),
+        ("remove-fs", "every node that mounts `data` hangs for good"),
+        ("remove-slurm", "no job of its partitions can be submitted"),
+        ("path", SCHEDULER),
+        ("ssh-key", SERVER),
+        ("disk-shrink", "would shrink from 1024 to 512 GiB"),
+        ("address", "`azurerm_subnet.compute` would lose 10.40.0.0/17, which"),
+        ("address", "azurerm_batch_pool.cluster-spot"),  # it stands in another stack
+        ("rename", "the environment `mix` would stay in Azure and go on costing"),
+    ],
+)
+def test_the_reason_is_the_true_one(name: str, said: str, tmp_path: Path) -> None:
+    found = _reviewed(name, tmp_path)
+    findings = [*found.findings, *(one for stack in found.stacks for one in stack.findings)]
+    assert any(said in finding.message for finding in findings)
+    assert not any("would be reimaged" in finding.message for finding in findings)
+
+
+def test_the_command_for_mixed_nodes_names_their_scale_set(tmp_path: Path) -> None:
+    found = _reviewed("image", tmp_path)
+    (hint,) = (one.hint for stack in found.stacks for one in stack.findings)
+    which = "--resource-group mix-rg-compute --name mix-vmss-pair --instance-ids '*'"
+    assert f"az vmss update-instances {which} && az vmss reimage {which}" in hint
+
+
+@pytest.mark.parametrize(
+    ("name", "states"),
+    [
+        ("add-fs", ["planned", "waiting", "planned"]),
+        ("add-fs-mounted", ["planned", "waiting", "waiting"]),
+        ("remove-fs", ["planned", "waiting", "waiting"]),
+        ("rename", ["planned", "waiting", "waiting"]),
+    ],
+)
+def test_a_stack_that_lacks_an_output_waits_and_has_not_failed(
+    name: str, states: list[str], tmp_path: Path
+) -> None:
+    found = _reviewed(name, tmp_path)
+    assert [stack.state for stack in found.stacks] == states
+    data = found.stacks[1]
+    assert [each.rpartition("-")[2] for each in data.waits_for] == ["network"]
+    if name.startswith("add-fs"):
+        assert "azurerm_storage_share.files-home-share" in {each.address for each in data.changes}
