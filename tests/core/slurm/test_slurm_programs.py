@@ -144,9 +144,25 @@ class TestResume:
     ) -> None:
         azure.broken = 1
         lab.run("resume", "nd-[0-2]")
+        assert (lab.told, len(azure.instances)) == ([], 3), "it may work all the same"
+        lab.set(failed_after=0)
+        with opened(load(str(lab.folder / "settings.json")), "nd") as ledger:
+            ledger.wanted = dict.fromkeys(ledger.wanted, time.time() - 1000)
+        lab.run("reconcile")
         assert [line.split()[2] for line in lab.told] == ["nodename=nd-2"]
         assert azure.instances == {"1": "Succeeded", "2": "Succeeded"}
         assert azure.capacity == 2
+
+    def test_a_node_whose_instance_azure_calls_failed_goes_on(self, lab: Lab, azure: Azure) -> None:
+        """So an instance ends whose extension fails, and whose VM works."""
+        lab.set(failed_after=0)
+        lab.run("resume", "nd-[0-1]")
+        _claimed(lab, "nd-0", "nd-1")
+        azure.instances["0"] = "Failed"
+        assert lab.run("resume", "nd-2").returncode == 0
+        assert lab.run("reconcile").returncode == 0
+        assert sorted(azure.instances) == ["0", "1", "2"]
+        assert sorted(lab.ledger()["claims"]) == ["nd-0", "nd-1"]
 
     def test_a_quota_that_is_used_up_is_told_as_the_reason(self, lab: Lab, azure: Azure) -> None:
         azure.faults.append(("PATCH", 409, {}))

@@ -88,12 +88,13 @@ class Capacity:
         if self._client.size().busy:
             return
         instances = self._client.instances()
-        failed = [each.id for each in instances if each.failed]
         with opened(self._settings, self._name) as ledger:
-            short = max(0, len(ledger.wanted) - len(free(instances, ledger)))
-            given_up = ledger.give_up(short)
+            ledger.see([each.id for each in nameless(instances, ledger)])
+            working = self._free(instances, ledger)
+            failed = [each.id for each in nameless(instances, ledger) if each not in working]
+            given_up = ledger.give_up(max(0, len(ledger.wanted) - len(working)))
             for id in failed:  # noqa: A001
-                ledger.leaving.setdefault(id, time.time())
+                ledger.dismiss(id)
         self.delete(failed)
         if not given_up:
             return
@@ -110,7 +111,7 @@ class Capacity:
             size, instances = self._client.size(), self._client.instances()
             with opened(self._settings, self._name) as ledger:
                 ledger.want(lost(instances, ledger, among=names))
-                missing = len(ledger.wanted) - len(free(instances, ledger))
+                missing = len(ledger.wanted) - len(self._free(instances, ledger))
             absent = max(0, size.capacity - len(instances))
             if size.busy:
                 missing -= absent
@@ -121,6 +122,20 @@ class Capacity:
                 return None
             _log.info("%s: %d more instances", self._name, missing)
             return self._client.set_capacity(size, size.capacity + missing)
+
+    def _free(self, instances: list[Instance], ledger: Ledger) -> list[Instance]:
+        """Instances that may yet ask for a name.
+
+        "Failed" is how Azure's last work on an instance ended, and a VM whose extension failed
+        works: so one gets its time, and an instance that has a name is Slurm's to judge.
+        Source: Azure/vm-scale-sets#82.
+        """
+        before = time.time() - self._settings.failed_after
+        return [
+            each
+            for each in nameless(instances, ledger)
+            if not each.failed or ledger.unnamed.get(each.id, time.time()) > before
+        ]
 
     @property
     def _scale_lock(self) -> Path:
@@ -146,9 +161,7 @@ def lost(instances: list[Instance], ledger: Ledger, among: Collection[str]) -> l
     return gone
 
 
-def free(instances: list[Instance], ledger: Ledger) -> list[Instance]:
-    """Instances that work or will work, and are no node yet."""
+def nameless(instances: list[Instance], ledger: Ledger) -> list[Instance]:
+    """Instances that are no node, and that nobody has deleted."""
     taken = {claim.instance for claim in ledger.claims.values()} | set(ledger.leaving)
-    return [
-        each for each in instances if each.id not in taken and not each.failed and not each.leaving
-    ]
+    return [each for each in instances if each.id not in taken and not each.leaving]

@@ -70,6 +70,16 @@ class Ledger:
         self.claims[name] = Claim(instance, vm, address, time.time())
         return name
 
+    def see(self, nameless: list[str]) -> None:
+        """These are the instances without a name; one that was seen before keeps its time."""
+        now = time.time()
+        self.unnamed = {each: self.unnamed.get(each, now) for each in nameless}
+
+    def dismiss(self, instance: str) -> None:
+        """An instance without a name is to be deleted, and gets none any more."""
+        self.unnamed.pop(instance, None)
+        self.leaving[instance] = time.time()
+
     def give_up(self, count: int) -> list[str]:
         """Takes that many names off the wanted ones, those that were asked for last first."""
         last = sorted(self.wanted, key=lambda each: (self.wanted[each], _number(each)))

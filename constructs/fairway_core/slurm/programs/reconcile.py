@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from . import settings as settings_file
 from . import slurm
-from .capacity import Capacity, free, lost
+from .capacity import Capacity, lost, nameless
 from .ledger import locked, opened
 from .log import log_to
 from .metadata import Tokens
@@ -88,14 +88,13 @@ def _held(states: Mapping[str, frozenset[str]], partition: str) -> list[str]:
 
 def _mark_orphans(ledger: Ledger, instances: list[Instance], after: float) -> None:
     """Instances that were there for long and have no name go, except those that are wanted."""
-    now, nameless = time.time(), free(instances, ledger)
-    ledger.unnamed = {each.id: ledger.unnamed.get(each.id, now) for each in nameless}
-    old = [id for id, since in ledger.unnamed.items() if now - since >= after]  # noqa: A001
-    surplus = max(0, len(nameless) - len(ledger.wanted))
-    for id in sorted(old, key=lambda each: ledger.unnamed[each])[:surplus]:  # noqa: A001
-        _log.warning("nobody needs instance %s", id)
-        ledger.leaving[id] = now
-        del ledger.unnamed[id]
+    now, candidates = time.time(), nameless(instances, ledger)
+    ledger.see([each.id for each in candidates])
+    old = [each for each in candidates if now - ledger.unnamed[each.id] >= after]
+    old.sort(key=lambda each: (not each.failed, ledger.unnamed[each.id]))
+    for each in old[: max(0, len(candidates) - len(ledger.wanted))]:
+        _log.warning("nobody needs instance %s", each.id)
+        ledger.dismiss(each.id)
 
 
 if __name__ == "__main__":

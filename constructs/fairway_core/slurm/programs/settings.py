@@ -26,7 +26,8 @@ class Settings:
     `authority` is a file of certificates to trust, `bin` the folder of Slurm's and munge's
     commands where they are not on PATH, `user` the one that slurmctld runs as. `patience` is
     for how long Azure may work on a change, and `orphan_after` for how long an instance may
-    be there that nobody needs. A node's own are `partition`, `scheduler` (HOST:PORT of
+    be there that nobody needs; one that Azure calls failed may ask for a name for as long as
+    `failed_after`. A node's own are `partition`, `scheduler` (HOST:PORT of
     slurmctld), `name_file` and `first_file`, which its slurmd reads, and the commands that
     start things.
     """
@@ -50,6 +51,7 @@ class Settings:
     poll: float = 10.0
     patience: float = 1500.0
     orphan_after: float = 900.0
+    failed_after: float = 600.0
     partition: str = ""
     name_file: str = "/run/fairway-slurm-node"
     first_file: str = "/run/fairway-slurm-first"
