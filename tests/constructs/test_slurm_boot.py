@@ -45,7 +45,10 @@ def test_a_scheduler_boots_with_valid_data(
     text = scheduler_cloud_init(
         cluster,
         settings=scheduler_settings(
-            scale_sets={"nd": ("/subscriptions/s", 0)}, client_id="c", vault="https://v/"
+            scale_sets={"nd": ("/subscriptions/s", 0)},
+            client_id="c",
+            vault="https://v/",
+            idle=600,
         ),
         mounts=MOUNTS,
         nfs_client_package="nfs-common",

@@ -24,6 +24,9 @@ STATE = "/var/lib/fairway-slurm"
 # Local NVMe disks, see `node.sh`: each job gets a folder there.
 _SCRATCH = "/mnt/resource_nvme"
 
+# Slurm looks for idle nodes each half minute, and deletes them by and by.
+_UNTIL_DELETED = 120
+
 # Azure takes no more for the boot data of a VM. Source: Azure documentation, custom data.
 LONGEST_CUSTOM_DATA = 65_535
 
@@ -58,9 +61,12 @@ class SlurmNode:
 
 
 def scheduler_settings(
-    *, scale_sets: Mapping[str, tuple[str, int]], client_id: str, vault: str
+    *, scale_sets: Mapping[str, tuple[str, int]], client_id: str, vault: str, idle: int
 ) -> dict[str, Any]:
-    """The settings of the scheduler's programs: each scale set by id, and how many nodes stay."""
+    """The settings of the scheduler's programs: each scale set by id, and how many nodes stay.
+
+    Idle nodes are deleted after `idle` seconds.
+    """
     return {
         "scale_sets": {
             name: {"id": resource, "kept": kept} for name, (resource, kept) in scale_sets.items()
@@ -70,6 +76,7 @@ def scheduler_settings(
         "state": f"{STATE}/nodes",
         "claim_address": "0.0.0.0",  # noqa: S104 - the network lets in the nodes' subnet alone
         "log": "/var/log/slurm/fairway.log",
+        "hold": idle + _UNTIL_DELETED,
     }
 
 

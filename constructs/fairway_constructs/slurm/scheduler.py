@@ -77,6 +77,7 @@ class Scheduler:
             },
             client_id=foundation.scheduler.client_id,
             vault=foundation.vault_url,
+            idle=int(spec.idle),
         )
         cloud_init = scheduler_cloud_init(
             cluster,

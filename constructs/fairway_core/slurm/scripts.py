@@ -27,7 +27,7 @@ SETTINGS = "/etc/fairway/slurm.json"
 _COMMON = ("__init__", "log", "metadata", "munge", "requests", "settings", "slurm")
 SCHEDULER_MODULES = (
     *_COMMON,
-    *("capacity", "claim_service", "ledger", "munge_key", "program", "reconcile"),
+    *("capacity", "claim_service", "holds", "ledger", "munge_key", "program", "reconcile"),
     *("resume", "resume_fail", "scale_set", "suspend", "vault"),
 )
 """The modules that a scheduler needs."""

@@ -127,6 +127,8 @@ class CloudNodes:
             "log": str(self.folder / "programs.log"),
             "poll": _POLL,
             "patience": _RESUME,
+            # Nobody pays for these, and nothing here ends a hold.
+            "hold": 0,
         }
         (self.folder / name).write_text(json.dumps({**own, **known, **more}))
 

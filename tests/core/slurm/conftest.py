@@ -246,10 +246,10 @@ class Lab:
 
     @property
     def told(self) -> list[str]:
-        """The commands of Slurm that were run, without looking at nodes."""
+        """The commands of Slurm that were run, without those that only look."""
         log = self.folder / "told"
         lines = log.read_text().splitlines() if log.exists() else []
-        return [line for line in lines if "show node" not in line]
+        return [line for line in lines if " show " not in line]
 
     def states(self, **states: str) -> None:
         """What scontrol says of nodes; underscores in a name are hyphens."""
@@ -259,6 +259,10 @@ class Lab:
                 for name, state in states.items()
             )
         )
+
+    def partition(self, state: str) -> None:
+        """What scontrol says of the partition."""
+        (self.folder / "partition").write_text(f"PartitionName=nd AllowGroups=ALL State={state}\n")
 
     def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs one of slurmctld's programs, or a module of the package, as a process."""
@@ -304,6 +308,7 @@ _COMMAND = """#!/bin/sh
 echo "$(basename "$0") $*" >>{folder}/told
 case "$(basename "$0") $*" in
 *"show node"*) cat {folder}/nodes ;;
+*"show partition"*) cat {folder}/partition ;;
 squeue*)
     cat {folder}/jobs 2>/dev/null
     [ ! -e {folder}/jobs.next ] || mv {folder}/jobs.next {folder}/jobs

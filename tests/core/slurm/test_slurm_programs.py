@@ -125,10 +125,10 @@ class TestResume:
     def test_without_capacity_nodes_go_back_to_the_cloud(self, lab: Lab, azure: Azure) -> None:
         azure.room = 0
         assert lab.run("resume", "nd-[0-1]").returncode == 0
-        reason = "Azure: AllocationFailed: no room for it"
-        assert lab.told == [
-            f"scontrol update nodename=nd-0,nd-1 state=power_down_force reason={reason}"
-        ]
+        (told,) = lab.told
+        assert told.startswith("scontrol update nodename=nd-0,nd-1 state=power_down_force")
+        assert "reason=Azure: nodes missing: 2, since " in told
+        assert told.endswith(": AllocationFailed: no room for it")
         assert azure.capacity == 0, "what cannot be had is not asked for any longer"
         assert lab.ledger()["wanted"] == {}
 
@@ -167,7 +167,7 @@ class TestResume:
     def test_a_quota_that_is_used_up_is_told_as_the_reason(self, lab: Lab, azure: Azure) -> None:
         azure.faults.append(("PATCH", 409, {}))
         lab.run("resume", "nd-0")
-        assert lab.told[0].endswith("reason=Azure: Fault: a fault")
+        assert lab.told[0].endswith(": Fault: a fault")
         assert "Fault: a fault" in lab.log
 
     def test_an_evicted_instance_is_replaced_although_the_capacity_is_there(
@@ -295,19 +295,160 @@ class TestSuspend:
 class TestResumeFail:
     """Nodes that did not come up in time."""
 
-    def test_they_are_cloud_again_and_their_instances_go(self, lab: Lab, azure: Azure) -> None:
+    def test_their_instances_go_and_they_are_cloud_again_after_a_while(
+        self, lab: Lab, azure: Azure
+    ) -> None:
         lab.run("resume", "nd-[0-1]")
         _claimed(lab, "nd-0", "nd-1")
         assert lab.run("resume-fail", "nd-[0-1]").returncode == 0
         assert azure.instances == {}
-        assert lab.told == ["scontrol update nodename=nd-0,nd-1 state=resume"]
+        (told,) = lab.told
+        assert told.startswith("scontrol update nodename=nd-0,nd-1 state=down reason=fairway: ")
+        with opened(load(str(lab.folder / "settings.json")), "nd") as ledger:
+            ledger.hold.until = 0
+        lab.states(nd_0="DOWN+CLOUD+POWERED_DOWN Reason=fairway: they never joined [root@now]")
+        lab.run("reconcile")
+        assert lab.told[1:] == ["scontrol update nodename=nd-0 state=resume"]
+
+    def test_nodes_that_had_no_instance_are_cloud_again_at_once(self, lab: Lab) -> None:
+        assert lab.run("resume-fail", "nd-0").returncode == 0
+        assert lab.told == ["scontrol update nodename=nd-0 state=resume"]
 
     def test_slurm_is_told_even_if_azure_does_not_answer(self, lab: Lab, azure: Azure) -> None:
         lab.run("resume", "nd-0")
         _claimed(lab, "nd-0")
         azure.faults.append(("GET /subscriptions", 403, {}))
         assert lab.run("resume-fail", "nd-0").returncode == 1
+        assert lab.told[0].startswith("scontrol update nodename=nd-0 state=down reason=fairway: ")
+
+
+MINE = " Reason=keep out [ann@2026-01-01T10:00:00]"
+OURS = " Reason=Azure: no room [slurm@2026-01-01T10:00:00]"
+SLURMS = " Reason=Not responding [slurm@2026-01-01T10:00:00]"
+
+
+class TestHold:
+    """Nodes that cannot be had are not asked for every few minutes."""
+
+    @pytest.fixture
+    def short(self, lab: Lab, azure: Azure) -> Lab:
+        """Azure had room for one of two nodes; nd-2 and nd-3 are not there either."""
+        azure.room = 1
+        lab.states(
+            nd_0="MIXED+CLOUD+POWERING_UP",
+            nd_1="MIXED+CLOUD+POWERING_UP",
+            nd_2="IDLE+CLOUD+POWERED_DOWN",
+            nd_3="IDLE+CLOUD+DRAIN+POWERED_DOWN" + MINE,
+        )
+        lab.run("resume", "nd-[0-1]")
+        return lab
+
+    def test_nodes_that_sleep_are_down_until_it_is_over(self, short: Lab) -> None:
+        refused, down = short.told
+        assert refused.startswith("scontrol update nodename=nd-1 state=power_down_force reason=")
+        assert down.startswith(
+            "scontrol update nodename=nd-2 state=down reason=Azure: nodes missing: 1"
+        )
+        assert "next try " in down
+
+    def test_the_node_that_could_not_be_had_is_down_as_soon_as_slurm_lets_it_go(
+        self, short: Lab
+    ) -> None:
+        """slurmctld forgets that a node is down when it calls SuspendProgram for it."""
+        short.states(nd_1="IDLE+CLOUD+POWERING_DOWN" + OURS, nd_2="DOWN+CLOUD+POWERED_DOWN" + OURS)
+        short.run("suspend", "nd-1")
+        assert short.told[2].startswith("scontrol update nodename=nd-1 state=down reason=Azure: ")
+
+    def test_reconcile_ends_it_when_its_time_is_over_and_no_sooner(self, short: Lab) -> None:
+        short.states(
+            nd_1="DOWN+CLOUD+POWERED_DOWN" + OURS,
+            nd_2="DOWN+CLOUD+POWERED_DOWN" + SLURMS,
+            nd_3="IDLE+CLOUD+DRAIN+POWERED_DOWN" + MINE,
+        )
+        assert short.run("reconcile").returncode == 0
+        assert len(short.told) == 2
+        with opened(load(str(short.folder / "settings.json")), "nd") as ledger:
+            ledger.hold.until = 0
+        short.run("reconcile")
+        assert short.told[2:] == ["scontrol update nodename=nd-1,nd-2 state=resume"]
+
+    def test_each_round_waits_for_twice_as_long_until_azure_has_room(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        waits = []
+        for room in (0, 0, 1, 0):
+            azure.room = room
+            started = time.time()
+            lab.run("resume", f"nd-{len(waits)}")
+            waits.append(lab.ledger()["hold"]["until"] - started)
+        assert 0 < waits[0] < 0.75 * waits[1]
+        assert lab.ledger()["hold"]["shortages"] == 1
+
+    def test_after_three_rounds_of_nodes_that_never_join_the_partition_is_down(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        lab.states(
+            nd_0="DOWN+CLOUD+POWERED_DOWN Reason=ResumeTimeout reached [slurm@now]",
+            nd_1="IDLE+CLOUD+POWERED_DOWN",
+        )
+        for _ in range(3):
+            lab.run("resume", "nd-0")
+            _claimed(lab, "nd-0")
+            assert "partitionname=nd" not in " ".join(lab.told)
+            assert lab.run("resume-fail", "nd-0").returncode == 0
+        assert azure.instances == {}
+        assert lab.told[0].startswith("scontrol update nodename=nd-0 state=down reason=fairway: ")
+        assert lab.told[-1] == "scontrol update partitionname=nd state=down"
+        assert "never joined: 1, round 3 of 3: the partition is down" in lab.told[-2]
+
+    def test_a_partition_that_is_down_stays_so_until_somebody_opens_it(self, lab: Lab) -> None:
+        with opened(load(str(lab.folder / "settings.json")), "nd") as ledger:
+            ledger.hold.misses, ledger.hold.closed = 3, True
+        lab.states(nd_0="DOWN+CLOUD+POWERED_DOWN Reason=fairway: 1 instances [slurm@now]")
+        lab.partition("DOWN")
+        lab.run("reconcile")
+        assert lab.told == []
+        lab.partition("UP")
+        lab.run("reconcile")
         assert lab.told == ["scontrol update nodename=nd-0 state=resume"]
+        assert lab.ledger()["hold"]["misses"] == 0
+
+    def test_a_node_that_joins_ends_the_row(self, lab: Lab) -> None:
+        lab.run("resume", "nd-[0-1]")
+        _claimed(lab, "nd-0", "nd-1")
+        lab.run("resume-fail", "nd-1")
+        assert lab.ledger()["hold"]["misses"] == 1
+        lab.states(nd_0="MIXED+CLOUD+NOT_RESPONDING+POWERING_UP")
+        lab.run("reconcile")
+        assert lab.ledger()["hold"]["misses"] == 1
+        lab.states(nd_0="ALLOCATED+CLOUD")
+        lab.run("reconcile")
+        assert lab.ledger()["hold"]["misses"] == 0
+
+
+class TestDrain:
+    """What a person takes out of use stays out of use."""
+
+    def test_a_node_that_a_person_drained_while_it_slept_stays_drained(self, lab: Lab) -> None:
+        lab.states(
+            nd_0="IDLE+CLOUD+DRAIN+POWERED_DOWN" + MINE,
+            nd_1="IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=fairway: 7 of 8 GPUs [root@now]",
+            nd_2="DOWN+CLOUD+POWERED_DOWN" + SLURMS,
+            nd_3="DOWN+CLOUD+POWERED_DOWN Reason=new words [slurm@now]",
+        )
+        lab.set(user="slurm")
+        lab.run("reconcile")
+        assert lab.told == ["scontrol update nodename=nd-1,nd-2,nd-3 state=resume"]
+
+    def test_a_node_that_a_person_drained_is_drained_when_it_was_deleted(self, lab: Lab) -> None:
+        """slurmctld clears the flag when it lets a node go, and keeps the reason."""
+        lab.states(
+            nd_0="IDLE+CLOUD+POWERING_DOWN" + MINE,
+            nd_1="IDLE+CLOUD+POWERING_DOWN" + OURS,
+            nd_2="IDLE+CLOUD+POWERING_DOWN",
+        )
+        lab.run("suspend", "nd-[0-2]")
+        assert lab.told == ["scontrol update nodename=nd-0 state=drain reason=keep out"]
 
 
 class TestReconcile:

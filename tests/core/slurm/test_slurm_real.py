@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -24,6 +25,8 @@ from fairway_core.slurm import (
     install,
     render,
 )
+from fairway_core.slurm.programs.ledger import opened
+from fairway_core.slurm.programs.settings import load
 from fairway_simulator.slurm.ports import free_ports
 
 if TYPE_CHECKING:
@@ -210,6 +213,15 @@ class Cluster:
         """Of a node, as sinfo writes it: idle~ is one of the cloud that is not there."""
         return self.ask("sinfo", "-h", "-N", "-n", node, "-o", "%T").partition("\n")[0]
 
+    def reconciled(self) -> bool:
+        """Does what the scheduler does each minute; whether it could."""
+        return self.lab.run("reconcile").returncode == 0
+
+    def out_of_use(self) -> set[str]:
+        """The nodes that are down or drained."""
+        listed = self.ask("sinfo", "-h", "-N", "-p", "nd", "-o", "%N %T").splitlines()
+        return {line.split()[0] for line in listed if re.search("down|drain", line.split()[1])}
+
     def job(self, number: str) -> str:
         """The state of a job."""
         return self.ask("squeue", "-h", "-t", "all", "-j", number, "-o", "%T")
@@ -236,25 +248,33 @@ def cluster(lab: Lab, munge: Path) -> Iterator[Cluster]:
         cluster.stop()
 
 
-def test_nodes_come_for_a_job_as_soon_as_there_is_capacity_and_go_when_it_is_over(
+def test_a_job_that_lacks_nodes_keeps_none_awake_and_runs_once_there_is_capacity(
     cluster: Cluster,
 ) -> None:
     cluster.azure.room = 1
+    cluster.ask("scontrol", "update", "nodename=nd-2", "state=drain", "reason=mine")
     job = cluster.ask(
         *("sbatch", "--parsable", "-p", "nd", "-N", "2", "--requeue", "-o", "out"),
         *("--wrap", "srun -l sh -c 'echo $SLURMD_NODENAME'; sleep 1"),
     )
     cluster.until(lambda: "no instance for nd-1" in cluster.lab.log)
-    cluster.until(lambda: cluster.job(job) == "PENDING")
+    cluster.until(lambda: cluster.state("nd-1") == "down~", seconds=120)
     assert "AllocationFailed" in cluster.ask("scontrol", "show", "node", "nd-1")
+    cluster.until(lambda: cluster.azure.instances == {}, seconds=120)
+    assert cluster.job(job) == "PENDING"
     cluster.azure.room = 5
-    cluster.until(lambda: cluster.job(job) == "COMPLETED", seconds=120)
+    with opened(load(str(cluster.folder / "settings.json")), "nd") as ledger:
+        ledger.hold.until = 0
+    cluster.until(lambda: cluster.reconciled() and cluster.out_of_use() == {"nd-2"})
+    cluster.until(lambda: cluster.job(job) == "COMPLETED", seconds=180)
     lines = (cluster.folder / "out").read_text().splitlines()
     assert sorted(line.split()[0] for line in lines) == ["0:", "1:"]
     assert len({line.split()[1] for line in lines}) == 2, "each on a node of its own"
-    cluster.until(lambda: cluster.azure.instances == {})
-    cluster.until(lambda: {cluster.state(f"nd-{n}") for n in range(3)} == {"idle~"})
+    cluster.ask("scontrol", "update", "nodename=nd-0", "state=drain", "reason=mine")
+    cluster.until(lambda: cluster.azure.instances == {}, seconds=120)
+    cluster.until(lambda: cluster.state("nd-1") == "idle~", seconds=120)
     assert cluster.azure.capacity == 0
+    cluster.until(lambda: cluster.out_of_use() == {"nd-0", "nd-2"})
 
 
 def test_a_node_that_is_taken_away_is_cloud_again_and_its_job_runs_elsewhere(

@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from . import slurm
+from . import holds, slurm
 from .ledger import locked, opened
 from .requests import Failure
 from .scale_set import ScaleSetClient
@@ -56,6 +56,42 @@ class Capacity:
             leaving = ledger.release(names)
         self.delete(leaving)
 
+    def give_up_on(self, names: list[str]) -> None:
+        """Deletes the instances of nodes that never came up, and counts that as a round."""
+        with opened(self._settings, self._name) as ledger:
+            claims = ledger.claims
+            missed = [name for name in names if name in claims and not claims[name].joined]
+            waiting = sum(name in ledger.wanted for name in names)
+            silent = sorted(ledger.unnamed, key=lambda each: ledger.unnamed[each])[:waiting]
+            if missed or silent:
+                trouble = next((t for t in map(ledger.trouble_of, (*missed, *silent)) if t), "")
+                count = len(missed) + len(silent)
+                reason = ledger.hold.missed(self._settings, count, trouble)
+                _log.error("%s: %s", self._name, reason)
+            for id in silent:  # noqa: A001
+                ledger.dismiss(id)
+        self.release(names)
+
+    def put_back(self, names: list[str]) -> None:
+        """Says to Slurm that nodes are cloud again, at once or when the partition's hold is over.
+
+        Slurm leaves them down, and their jobs in the queue, until somebody says this.
+        """
+        with opened(self._settings, self._name) as ledger:
+            hold = ledger.hold
+        if hold.active:
+            slurm.update_nodes(self._settings, names, "down", hold.reason)
+            holds.apply(self._settings, self._name, hold)
+        else:
+            slurm.update_nodes(self._settings, names, "resume")
+
+    def keep_out(self, names: list[str]) -> None:
+        """Of nodes that are being deleted, those out of use stay so for their next instance."""
+        drained = holds.keep_drained(self._settings, names)
+        with opened(self._settings, self._name) as ledger:
+            hold = ledger.hold
+        holds.apply(self._settings, self._name, hold, set(names) - set(drained))
+
     def delete(self, instances: list[str]) -> None:
         """Deletes instances by number and waits for it; those that are gone are gone."""
         if not instances:
@@ -93,6 +129,11 @@ class Capacity:
             working = self._free(instances, ledger)
             failed = [each.id for each in nameless(instances, ledger) if each not in working]
             given_up = ledger.give_up(max(0, len(ledger.wanted) - len(working)))
+            if given_up:
+                ledger.hold.short(self._settings, len(given_up), reason)
+            else:
+                ledger.hold.served()
+            hold = ledger.hold
             for id in failed:  # noqa: A001
                 ledger.dismiss(id)
         self.delete(failed)
@@ -103,7 +144,8 @@ class Capacity:
             if not size.busy and size.capacity > there:
                 self._settle(there)
         _log.warning("%s: no instance for %s: %s", self._name, " ".join(given_up), reason)
-        slurm.update_nodes(self._settings, given_up, "power_down_force", f"Azure: {reason}")
+        slurm.update_nodes(self._settings, given_up, "power_down_force", hold.reason)
+        holds.apply(self._settings, self._name, hold)
 
     def _ask_for_more(self, names: list[str]) -> Answer | None:
         """Raises the capacity by what is missing; None where enough is under way already."""

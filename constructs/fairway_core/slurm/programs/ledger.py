@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from .holds import Hold
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Claim:
-    """The instance that is a node: its number and its unique id, where it is, since when."""
+    """The instance that is a node: its number and its unique id, where it is, since when, and
+    whether its slurmd has ever answered slurmctld."""
 
     instance: str
     vm: str
     address: str = ""
     since: float = 0.0
+    joined: bool = False
 
 
 @dataclass
@@ -33,13 +37,16 @@ class Ledger:
 
     `wanted` are names that Slurm asked for and no instance has yet, `claims` those that one
     has. `leaving` are instances to be deleted, and `unnamed` those that were seen without a
-    name; each with the time.
+    name; each with the time. `troubles` is what instances say that they lack, by
+    their numbers, and `hold` whether Slurm may ask for more of them now.
     """
 
     wanted: dict[str, float] = field(default_factory=dict)
     claims: dict[str, Claim] = field(default_factory=dict)
     leaving: dict[str, float] = field(default_factory=dict)
     unnamed: dict[str, float] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
+    hold: Hold = field(default_factory=Hold)
 
     def want(self, names: list[str]) -> None:
         """Slurm asks for these nodes; one that has an instance already keeps it."""
@@ -69,6 +76,11 @@ class Ledger:
         self.unnamed.pop(instance, None)
         self.claims[name] = Claim(instance, vm, address, time.time())
         return name
+
+    def trouble_of(self, node_or_instance: str) -> str:
+        """What the instance, or that of the node, says that it lacks; empty where it is well."""
+        claim = self.claims.get(node_or_instance)
+        return self.troubles.get(claim.instance if claim else node_or_instance, "")
 
     def see(self, nameless: list[str]) -> None:
         """These are the instances without a name; one that was seen before keeps its time."""
@@ -117,7 +129,8 @@ def _read(file: Path) -> Ledger:
         return Ledger()
     data = json.loads(file.read_text(encoding="utf-8"))
     claims = {name: Claim(**claim) for name, claim in data.pop("claims").items()}
-    return Ledger(claims=claims, **data)
+    hold = Hold(**data.pop("hold", {}))
+    return Ledger(claims=claims, hold=hold, **data)
 
 
 def _write(file: Path, ledger: Ledger) -> None:

@@ -12,8 +12,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from . import holds, slurm
 from . import settings as settings_file
-from . import slurm
 from .capacity import Capacity, lost, nameless
 from .ledger import locked, opened
 from .log import log_to
@@ -23,6 +23,7 @@ from .requests import Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .holds import Hold
     from .ledger import Ledger
     from .scale_set import Instance
     from .settings import Settings
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # Long enough for a resume program, which does the same, to be done with it.
 _OVERDUE = 120.0
+# Any of these says that a node's slurmd has not answered yet, or does so no more.
+_NOT_THERE = frozenset(
+    {"POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "NOT_RESPONDING", "DOWN", "UNKNOWN"}
+)
 
 
 def main() -> int:
@@ -60,29 +65,32 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
         capacity.make_do("the instance was not made in time")
     capacity.delete(leaving)
     states = slurm.states(settings)
-    slurm.update_nodes(settings, _held(states, name), "resume")
+    hold = _look_after_hold(settings, name, states)
+    slurm.update_nodes(settings, holds.releasable(settings, name, hold), "resume")
     kept = [f"{name}-{number}" for number in range(settings.scale_sets[name].kept)]
     slurm.update_nodes(settings, _asleep(states, kept), "power_up")
 
 
+def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozenset[str]]) -> Hold:
+    """Notes which instances became nodes, and whether somebody opened the partition again."""
+    with opened(settings, name) as ledger:
+        for node, claim in ledger.claims.items():
+            if not claim.joined and states.get(node, _NOT_THERE).isdisjoint(_NOT_THERE):
+                claim.joined = True
+                ledger.hold.joined()
+        if holds.reopened(settings, name, ledger.hold):
+            _log.info("%s: the partition was opened again", name)
+            ledger.hold.open()
+        return ledger.hold
+
+
 def _asleep(states: Mapping[str, frozenset[str]], names: list[str]) -> list[str]:
-    """Those of the nodes that are in the cloud and not on their way."""
+    """Those of the nodes that are in the cloud and not on their way, nor out of use."""
     return [
         name
         for name in names
         if "POWERED_DOWN" in states.get(name, ())
-        and not states[name] & {"POWERING_UP", "POWER_UP", "POWERING_DOWN"}
-    ]
-
-
-def _held(states: Mapping[str, frozenset[str]], partition: str) -> list[str]:
-    """Nodes that are cloud again and still down or drained: the next instance is a new one."""
-    return [
-        name
-        for name, state in states.items()
-        if name.rpartition("-")[0] == partition
-        and "POWERED_DOWN" in state
-        and state & {"DOWN", "DRAIN"}
+        and not states[name] & {"POWERING_UP", "POWER_UP", "POWERING_DOWN", "DOWN", "DRAIN"}
     ]
 
 

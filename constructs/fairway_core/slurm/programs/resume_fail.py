@@ -1,11 +1,10 @@
-"""ResumeFailProgram: nodes that did not come up in time are cloud again, and may be asked for."""
+"""ResumeFailProgram: nodes that did not come up in time are cloud again, and rest for a while."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from . import slurm
 from .program import for_each_scale_set
 
 if TYPE_CHECKING:
@@ -13,12 +12,11 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 
-def _resume_fail(capacity: Capacity, names: list[str], settings: Settings) -> None:
+def _resume_fail(capacity: Capacity, names: list[str], _: Settings) -> None:
     try:
-        capacity.release(names)
+        capacity.give_up_on(names)
     finally:
-        # Slurm leaves them down, and their jobs in the queue, until somebody says this.
-        slurm.update_nodes(settings, names, "resume")
+        capacity.put_back(names)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,10 +17,32 @@ _TIMEOUT = 60.0
 _PART = re.compile(r"(?P<stem>[^\[,]+)(?:\[(?P<numbers>[^\]]*)\])?(?:,|$)")
 # Of `scontrol -o show node`; a flag follows the state after a plus sign.
 _STATE = re.compile(r"NodeName=(?P<name>\S+).*? State=(?P<state>\S+)")
+_REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^@\]]*)@[^\]]*\]")
+# What Fairway and slurmctld write as reasons; the latter's are from its source, 22.05 to 25.11.
+_REASONS = (
+    *("fairway:", "Azure:", "Not responding", "ResumeTimeout reached", "Kill task failed"),
+    *("Node unexpectedly rebooted", "reboot", "Prolog error", "Epilog error", "Low "),
+    *("batch job complete failure", "Duplicate jobid", "gres/", "NO NETWORK ADDRESS FOUND"),
+)
 
 
 class CommandFailed(Exception):
     """A command of Slurm's did not do what it was asked for; the text is its reason."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """What slurmctld says of a node: its state and flags, in capitals, the last reason that was
+    given, and the user who gave it."""
+
+    state: frozenset[str]
+    reason: str = ""
+    by: str = ""
+
+    def is_a_persons(self, slurm_user: str) -> bool:
+        """Whether a person gave the reason, and neither slurmctld nor a program of Fairway's."""
+        by_slurm = self.by == slurm_user != "root"
+        return bool(self.reason) and not by_slurm and not self.reason.startswith(_REASONS)
 
 
 def expand(host_list: str) -> list[str]:
@@ -41,11 +64,16 @@ def expand(host_list: str) -> list[str]:
     return names
 
 
+def partition_of(node: str) -> str:
+    """The partition of a node, whose name it starts with."""
+    return node.rpartition("-")[0]
+
+
 def by_partition(names: Iterable[str]) -> dict[str, list[str]]:
-    """Node names by their partition, whose name they start with."""
+    """Node names by their partition."""
     found: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(name.rpartition("-")[0], []).append(name)
+        found.setdefault(partition_of(name), []).append(name)
     return found
 
 
@@ -75,14 +103,31 @@ def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: s
         run(settings, "scontrol", "update", f"nodename={listed}", f"state={state}", *why)
 
 
-def states(settings: Settings) -> dict[str, frozenset[str]]:
-    """Each node's state and flags, in capitals: {"IDLE", "CLOUD", "POWERED_DOWN"}."""
+def update_partition(settings: Settings, name: str, state: str) -> None:
+    """Tells slurmctld a new state of the partition."""
+    run(settings, "scontrol", "update", f"partitionname={name}", f"state={state}")
+
+
+def partition_is_up(settings: Settings, name: str) -> bool:
+    """Whether the partition gives nodes to jobs."""
+    return " State=UP" in run(settings, "scontrol", "-o", "show", "partition", name)
+
+
+def nodes(settings: Settings) -> dict[str, Node]:
+    """All nodes by name; a state is {"IDLE", "CLOUD", "POWERED_DOWN"}."""
     text = run(settings, "scontrol", "-o", "--all", "show", "node")
-    return {
-        found["name"]: frozenset(found["state"].rstrip("*").split("+"))
-        for found in map(_STATE.search, text.splitlines())
-        if found
-    }
+    found = {}
+    for line in text.splitlines():
+        if node := _STATE.search(line):
+            why = _REASON.search(line)
+            state = frozenset(node["state"].rstrip("*").split("+"))
+            found[node["name"]] = Node(state, *(why.groups() if why else ()))
+    return found
+
+
+def states(settings: Settings) -> dict[str, frozenset[str]]:
+    """Each node's state and flags."""
+    return {name: node.state for name, node in nodes(settings).items()}
 
 
 def one_line(text: str) -> str:

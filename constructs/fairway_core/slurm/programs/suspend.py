@@ -17,7 +17,12 @@ _log = logging.getLogger(__name__)
 
 
 def _suspend(capacity: Capacity, names: list[str], settings: Settings) -> None:
-    capacity.release(still_unwanted(settings, names))
+    unwanted = still_unwanted(settings, names)
+    try:
+        capacity.keep_out(unwanted)
+    except slurm.CommandFailed as error:
+        _log.warning("%s", error)
+    capacity.release(unwanted)
 
 
 def still_unwanted(settings: Settings, names: list[str]) -> list[str]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
 _LEAST_FREE = 1 << 30  # bytes
+# With what the scheduler of a Fairway environment begins the reasons that it gives.
+_OURS = ("fairway:", "Azure:")
 _UNFIT = ("down", "drain", "fail", "unknown", "inval")
 
 
@@ -54,7 +56,8 @@ def _of_clock(found: Mapping[str, Any], began: float, ended: float) -> Iterator[
 def _of_partition(found: Mapping[str, Any], access: SlurmAccess) -> Iterator[Finding]:
     state = found["available"]
     if state != "up":
-        message = f"Slurm's partition `{access.partition}` is {state}"
+        why = next((n["reason"] for n in found["nodes"] if n["reason"].startswith(_OURS)), "")
+        message = f"Slurm's partition `{access.partition}` is {state}{why and f': {why}'}"
         hint = f"on the scheduler: scontrol update partitionname={access.partition} state=up"
         yield Finding("no-partition", message, "" if state == "missing" else hint)
     for job, name, reason in found["held"]:
