@@ -53,6 +53,12 @@ def test_nodes_that_take_no_jobs_say_why() -> None:
     assert said(nodes=nodes) == ["the node nd-0 is drained: XID 79"]
 
 
+def test_a_partition_that_the_scheduler_took_down_says_why() -> None:
+    why = "fairway: instances that never joined: 4, round 3 of 3: the partition is down"
+    nodes = [{"name": "nd-0", "state": "down~", "reason": why}]
+    assert said(available="down", nodes=nodes)[0] == f"Slurm's partition `nd` is down: {why}"
+
+
 @pytest.mark.parametrize("state", ["idle", "idle~", "mixed#", "allocated", "completing", "idle%"])
 def test_nodes_that_come_and_go_are_fit(state: str) -> None:
     assert not is_unfit(state)

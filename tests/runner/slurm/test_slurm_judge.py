@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairway_runner.engines.slurm.node import slurm
 from fairway_runner.engines.slurm.node.judge import explain, judge, seconds
 from fairway_runner.engines.slurm.node.slurm import Element
 
@@ -106,3 +107,25 @@ def test_a_held_job_names_the_command_that_releases_it() -> None:
 @pytest.mark.parametrize("text", ["Unknown", "N/A", "", "tomorrow"])
 def test_times_that_slurm_does_not_know(text: str) -> None:
     assert seconds(text) == 0.0
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "ReqNodeNotAvail, UnavailableNodes:nd-1",
+        "Nodes required for job are DOWN, DRAINED or reserved",
+        "PartitionDown",
+    ],
+)
+def test_a_job_whose_nodes_rest_says_why_they_do(
+    monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    why = "Azure: nodes missing: 3, since 14:02 UTC, next try 14:14 UTC: {AllocationFailed}"
+    said = {
+        "squeue": f"12|N/A|PENDING|{reason}||N/A|nd|fairway\n13|N/A|PENDING|{reason}||N/A|cpu|\n",
+        "sinfo": f"nd|bad GPU\nnd|{why}\ncpu|drained by ann\n",
+    }
+    monkeypatch.setattr(slurm, "run", lambda words: said[words[0]])
+    nd, cpu = slurm.jobs_named(["run"])
+    assert (explain(nd), nd.comment) == (why, "fairway")
+    assert cpu.reason == reason

@@ -128,7 +128,8 @@ def _ended(
 
 def explain(element: Element) -> str:
     """Why a job waits, for a person."""
-    return _REASONS.get(element.reason, element.reason).format(job=element.id)
+    known = _REASONS.get(element.reason)
+    return element.reason if known is None else known.format(job=element.id)
 
 
 def seconds(text: str) -> float:

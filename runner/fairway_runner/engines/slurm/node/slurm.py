@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fairway_runner.engines.remote.node.faults import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # Seconds: the commands themselves wait for long where slurmctld is down.
 _TIMEOUT = 60.0
@@ -99,7 +99,12 @@ class Element:
         return self.job if self.index < 0 else f"{self.job}_{self.index}"
 
 
-_FIELDS = "%F|%K|%T|%r|%N|%e|%k"
+_FIELDS = "%F|%K|%T|%r|%N|%e|%P|%k"
+_LAST = _FIELDS.count("|")
+
+# Slurm's reasons for which its nodes' own say more, and how the scheduler's of Fairway begin.
+_LACKS_NODES = ("ReqNodeNotAvail", "Nodes required for job are DOWN", "PartitionDown")
+_OURS = ("fairway:", "Azure:")
 
 
 def jobs_named(names: Iterable[str]) -> list[Element]:
@@ -108,11 +113,24 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
     while left:
         some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
         listed = run(["squeue", "-h", "-r", "-t", "all", "--name", ",".join(some), "-o", _FIELDS])
-        found += [_element(line) for line in listed.splitlines() if line.count("|") >= 6]
-    return found
+        found += [
+            line.split("|", _LAST) for line in listed.splitlines() if line.count("|") >= _LAST
+        ]
+    lacking = any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found)
+    whys = _why_nodes_rest() if lacking else {}
+    return [_element(words, whys) for words in found]
 
 
-def _element(line: str) -> Element:
-    job, index, state, reason, nodes, ended, comment = line.split("|", 6)
+def _why_nodes_rest() -> dict[str, str]:
+    """Why the scheduler has nodes of a partition rest, by the partition."""
+    listed = run(["sinfo", "-h", "-N", "-t", "down,drain", "-o", "%R|%E"])
+    rows = (line.partition("|") for line in listed.splitlines())
+    return {name: why for name, _, why in rows if why.startswith(_OURS)}
+
+
+def _element(words: Sequence[str], whys: Mapping[str, str]) -> Element:
+    job, index, state, reason, nodes, ended, partition, comment = words
     number = int(index) if index.isdecimal() else -1
+    if reason.startswith(_LACKS_NODES):
+        reason = whys.get(partition, reason)
     return Element(job, number, state, reason, nodes, ended, comment)
