@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import socket
 import stat
 import subprocess
@@ -177,6 +178,31 @@ class TestClaims:
         finally:
             process.kill()
         assert (lab.folder / "slurmd-started").exists()
+
+    def test_a_node_without_slurmd_tells_the_scheduler_which_tells_why_it_never_joined(
+        self, service: Settings, lab: Lab, azure: Azure
+    ) -> None:
+        azure.secret = base64.b64encode(b"k" * 128).decode()
+        commands = lab.folder / "commands"
+        commands.mkdir()
+        for name in ("munge", "munged", "unmunge"):
+            (commands / name).symlink_to(shutil.which(name) or "")
+        lab.set(bin=str(commands))
+        azure.change(1)
+        with opened(service, "nd") as ledger:
+            ledger.want(["nd-0"])
+            ledger.see(["7"])
+        done = lab.run("node")
+        assert done.returncode == 1
+        why = "slurmd not installed: see /var/log/cloud-init-output.log"
+        assert why in lab.log
+        lab.set(bin=str(lab.folder / "bin"))
+        lab.run("resume-fail", "nd-0")
+        assert f"reason=fairway: instances that never joined: 1 ({why}), round 1" in lab.told[0]
+
+    def test_a_node_without_munge_says_so(self, lab: Lab) -> None:
+        assert lab.run("node").returncode == 1
+        assert "munged, unmunge not installed: see /var/log/cloud-init-output.log" in lab.log
 
 
 class TestKey:

@@ -111,6 +111,7 @@ class Capacity:
         with opened(self._settings, self._name) as ledger:
             for id in set(ledger.leaving) - there:  # noqa: A001
                 del ledger.leaving[id]
+                ledger.troubles.pop(id, None)
 
     def instances(self) -> list[Instance]:
         """All instances of the scale set."""

@@ -16,6 +16,7 @@ from . import munge
 from . import settings as settings_file
 from .ledger import opened
 from .log import log_to
+from .slurm import one_line
 
 if TYPE_CHECKING:
     from .settings import Settings
@@ -65,6 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
 def claim(settings: Settings, credential: str, address: str) -> str | None:
     """The name of the instance that asks from that address; None while none is needed.
 
+    One that cannot be a node says why: it stands in the reason of the nodes that never joined.
     Raises Refused for a question that root of one of the nodes did not ask.
     """
     question, uid = munge.decode(settings, credential)
@@ -73,8 +75,15 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
     scale_set, vm, instance = (str(question.get(key, "")) for key in ("scale_set", "vm", "id"))
     if scale_set not in settings.scale_sets or not vm or not instance.isdigit():
         raise munge.Refused("no instance of a scale set of ours")
+    trouble = one_line(str(question.get("trouble", "")))
     with opened(settings, scale_set) as ledger:
-        name = ledger.claim(vm, instance, address)
+        if trouble:
+            ledger.troubles[instance] = trouble
+        else:
+            name = ledger.claim(vm, instance, address)
+    if trouble:
+        _log.error("%s instance %s at %s: %s", scale_set, instance, address, trouble)
+        return None
     _log.info("%s instance %s at %s is %s", scale_set, instance, address, name or "not needed")
     return name
 

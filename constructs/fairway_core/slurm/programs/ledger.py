@@ -74,6 +74,7 @@ class Ledger:
         name = min(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
         del self.wanted[name]
         self.unnamed.pop(instance, None)
+        self.troubles.pop(instance, None)
         self.claims[name] = Claim(instance, vm, address, time.time())
         return name
 

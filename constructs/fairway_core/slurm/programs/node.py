@@ -7,6 +7,8 @@ again; `reconcile` deletes an instance that nobody needs.
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
+# Where daemons are, which are not on everybody's PATH.
+_SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
+_INSTALLED_BY = "/var/log/cloud-init-output.log"
 
 
 def main() -> int:
@@ -34,9 +39,17 @@ def main() -> int:
     settings = settings_file.load()
     log_to(settings)
     tokens = Tokens(settings)
+    if lacks := missing(settings, "munged", "unmunge"):
+        # Without them there is nobody to tell but the console.
+        _log.critical("%s", lacks)
+        return 1
     while not _has_key(settings, tokens):
         time.sleep(settings.poll)
     me = instance(settings)
+    if lacks := missing(settings, "slurmd"):
+        _log.critical("%s", lacks)
+        ask_for_name(settings, me, trouble=lacks)
+        return 1
     while (name := ask_for_name(settings, me)) is None:
         time.sleep(settings.poll)
     _log.info("this is %s", name)
@@ -44,9 +57,21 @@ def main() -> int:
     return 0
 
 
-def ask_for_name(settings: Settings, me: dict[str, str]) -> str | None:
-    """The name that the scheduler gives this instance; None where it gives none now."""
+def missing(settings: Settings, *programs: str) -> str:
+    """Which of the programs is not installed, for a person; empty where all are."""
+    path = settings.bin or f"{os.environ.get('PATH', '')}:{_SYSTEM}"
+    gone = [program for program in programs if shutil.which(program, path=path) is None]
+    return f"{', '.join(gone)} not installed: see {_INSTALLED_BY}" if gone else ""
+
+
+def ask_for_name(settings: Settings, me: dict[str, str], trouble: str = "") -> str | None:
+    """The name that the scheduler gives this instance; None where it gives none now.
+
+    With `trouble`, why this can be no node, it gives none and tells whoever asks it.
+    """
     question = {"scale_set": settings.partition, "vm": me["vm"], "id": me["id"].split("/")[-1]}
+    if trouble:
+        question["trouble"] = trouble
     host = settings.scheduler.partition(":")[0]
     url = f"http://{host}:{settings.claim_port}/claim"
     try:

@@ -1,0 +1,179 @@
+"""Whether apt installs what schedulers and nodes of Slurm ask for, with the HPC image's pin."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from fairway_constructs.cloud_init import node_cloud_init
+from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
+from fairway_constructs.slurm.configuration import node_facts, slurm_cluster
+from fairway_core.catalog import vm_size
+from fairway_core.environment import Slurm, SlurmNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SIZE = "Standard_ND96isr_H100_v5"
+SLURM = "23.11.4-1.2ubuntu5"
+
+# What the image has as /etc/apt/preferences.d/slurm-repository-pin-990, word for word.
+# Source: Azure/azhpc-images 8e9d055f (2026-07-29), components/slurm-repo/slurm-u.pin.
+PIN = """\
+Package: slurm-smd*
+Pin: origin "packages.microsoft.com"
+Pin-Priority: 990
+
+Package: pmix
+Pin: origin "packages.microsoft.com"
+Pin-Priority: 990
+
+Package: slurm*
+Pin: origin *ubuntu.com*
+Pin-Priority: -1
+
+Package: pmix
+Pin: origin *ubuntu.com*
+Pin-Priority: -1
+"""
+
+UBUNTU = {
+    **dict.fromkeys(("lvm2", "mdadm", "nfs-common", "xfsprogs"), "1.0"),
+    "libpmix2t64": "5.0.1-4.1build1",
+    "mariadb-server": "1:10.11.7-2ubuntu2",
+    "munge": "0.5.15-4build1",
+    "slurm-client": SLURM,
+    "slurmctld": SLURM,
+    "slurmd": SLURM,
+    "slurmdbd": SLURM,
+}
+# The image comes with this repository, at `insiders`. Source: as above.
+MICROSOFT = {"slurm-smd-slurmd": "25.11.5-1", "slurm-smd-client": "25.11.5-1", "pmix": "4.2.9-2"}
+
+
+class Machine:
+    """An image's apt: its pin, and what it knows of two repositories, none of which it reaches.
+
+    A repository in a folder would have no host, which is what the pin goes by.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("etc/preferences.d", "lists/partial", "cache/archives/partial", "log"):
+            (folder / name).mkdir(parents=True)
+        (folder / "status").touch()
+        (folder / "etc" / "preferences.d" / "slurm-repository-pin-990").write_text(PIN)
+        self._know("azure.archive.ubuntu.com/ubuntu", "noble", "Ubuntu", UBUNTU)
+        self._know("packages.microsoft.com/repos/x", "insiders", "microsoft", MICROSOFT)
+
+    def _know(self, url: str, suite: str, origin: str, packages: dict[str, str]) -> None:
+        """As after `apt-get update`: indices lie under the name of where they came from."""
+        with (self.folder / "etc" / "sources.list").open("a") as sources:
+            sources.write(f"deb [trusted=yes] http://{url} {suite} main\n")
+        start = f"{url.replace('/', '_')}_dists_{suite}_"
+        (self.folder / "lists" / f"{start}Release").write_text(
+            f"Origin: {origin}\nSuite: {suite}\nCodename: {suite}\n"
+            "Architectures: amd64\nComponents: main\nDate: Thu, 25 Apr 2024 15:10:33 UTC\n"
+        )
+        (self.folder / "lists" / f"{start}main_binary-amd64_Packages").write_text(
+            "".join(
+                f"Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: nobody\n"
+                f"Filename: pool/{name}.deb\nSize: 1\nSHA256: {'0' * 64}\nDescription: {name}\n\n"
+                for name, version in packages.items()
+            )
+        )
+
+    def boot(self, config: dict[str, Any]) -> None:
+        """cloud-init writes files before it installs packages."""
+        for entry in config["write_files"]:
+            if entry["path"].startswith("/etc/apt/"):
+                name = entry["path"].removeprefix("/etc/apt/")
+                (self.folder / "etc" / name).write_text(entry["content"])
+
+    def install(self, packages: list[str]) -> subprocess.CompletedProcess[str]:
+        """What apt would do."""
+        settings = {
+            "Dir::Etc": self.folder / "etc",
+            "Dir::Etc::SourceParts": "-",
+            "Dir::State": self.folder,
+            "Dir::State::Lists": self.folder / "lists",
+            "Dir::State::Status": self.folder / "status",
+            "Dir::Cache": self.folder / "cache",
+            "Dir::Log": self.folder / "log",
+            "APT::Architecture": "amd64",
+            "APT::Architectures": "amd64",
+        }
+        file = self.folder / "apt.conf"
+        file.write_text("".join(f'{name} "{value}";\n' for name, value in settings.items()))
+        return subprocess.run(
+            ["apt-get", "--simulate", "install", *packages],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "APT_CONFIG": str(file)},
+        )
+
+
+def _node() -> str:
+    node = SlurmNode(
+        partition="nd",
+        scheduler="10.0.0.4",
+        vault="https://v/",
+        client_id="c",
+        facts=node_facts(vm_size(SIZE), ()),
+    )
+    return node_cloud_init(
+        cluster="nd",
+        mounts=(),
+        nfs_client_package="nfs-common",
+        host_patterns=["nd-*"],
+        announced=False,
+        template="slurm_node.yaml.j2",
+        more=node.extension(),
+    )
+
+
+def _scheduler() -> str:
+    spec = {"engine": "slurm", "size": SIZE, "nodes": {"min": 0, "max": 4}, "mounts": ["data"]}
+    partitions = {"nd": SlurmNodes.model_validate(spec)}
+    return scheduler_cloud_init(
+        slurm_cluster("lab", Slurm(), partitions, host="lab-s", address="10.0.0.4"),
+        settings=scheduler_settings(scale_sets={}, client_id="c", vault="https://v/", idle=600),
+        mounts=(),
+        nfs_client_package="nfs-common",
+        host_patterns=["nd-*"],
+    )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """The image."""
+    if shutil.which("apt-get") is None:
+        pytest.skip("apt is what Debian and Ubuntu have")
+    return Machine(tmp_path)
+
+
+def test_the_image_forbids_the_distributions_slurm(machine: Machine) -> None:
+    refused = machine.install(["munge", "slurmd"])
+    assert refused.returncode == 100
+    assert "slurmd" in refused.stderr
+
+
+@pytest.mark.parametrize("make", [_node, _scheduler])
+def test_scheduler_and_nodes_install_the_same_slurm_on_it(
+    machine: Machine, make: Callable[[], str]
+) -> None:
+    config = YAML(typ="safe", pure=True).load(make())
+    machine.boot(config)
+    done = machine.install(config["packages"])
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("Inst ")]
+    installed = {words[1]: words[2].strip("(") for words in lines}
+    assert set(installed) == set(config["packages"])
+    assert {version for name, version in installed.items() if "slurm" in name} == {SLURM}
