@@ -56,6 +56,7 @@ class Commands(LazyGroup):
         "best": (
             "Name the task with the lowest or highest last value of a metric, and its parameters."
         ),
+        "compare": "Lay runs side by side: what was set differently, and what came out.",
         "report": "Write a page about a run: its tasks, metrics, sweep and scaling.",
         "fetch": "Copy what a run's tasks kept, and their logs, to FOLDER/TASK/.",
         "targets": "List where jobs can be sent, or read it from what was deployed.",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.documents import Document
+from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
+from fairway_runner.runs.compare import compare as _compare
+from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.submission import submit as _submit
 from fairway_runner.targets.lookup import find_target
@@ -47,6 +50,26 @@ def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:
     parsed = parse_yaml(text, f"<{job.name}>")
     document = Document(parsed, parsed.data).override(overrides, Job)
     return JobFile(document, folder.resolve())
+
+
+def compare(
+    runs: Sequence[Run | str],
+    folder: str | Path = ".",
+) -> list[dict[str, Any]]:
+    """Runs side by side, given as such or by their ids: a record for each task.
+
+    Each has `run_id`, `task`, `state`, `seconds`, `params`, `metrics` (the `last`, `lowest` and
+    `highest` value of each), `commit`, and in `differs` what was not set alike in all of them.
+    Raises UserError for a run that is not there.
+
+    >>> compare(["digits-4k2mzp", "digits-x7q2ca"])[0]["differs"]  # doctest: +SKIP
+    {'lr': 0.1}
+    """
+    store = RunStore(Path(folder).resolve() / ".fairway")
+    found = [store.find(run) if isinstance(run, str) else run for run in runs]
+    if findings := refresh_all(found, logs=True):
+        raise UserError(findings, exit_code=5)
+    return _compare(found)
 
 
 def runs(folder: str | Path = ".") -> list[Run]:

@@ -30,7 +30,7 @@ def run_facts(run: Run, status: dict[str, Any] | None = None) -> dict[str, Any]:
         "created": iso(record.created),
         "started": iso(status.get("started")),
         "ended": iso(status.get("ended")),
-        "seconds": _seconds(status["state"], status.get("started"), status.get("ended")),
+        "seconds": seconds(status["state"], status.get("started"), status.get("ended")),
     }
 
 
@@ -51,7 +51,7 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
             "attempts": task.attempts,
             "started": iso(task.started),
             "ended": iso(task.ended),
-            "seconds": _seconds(task.state, task.started, task.ended),
+            "seconds": seconds(task.state, task.started, task.ended),
             "metrics": task.metrics,
             "log": str(task.run.log(task.index)),
         }
@@ -67,7 +67,7 @@ def setup_facts(run: Run, run_state: str) -> dict[str, Any] | None:
     return {
         "state": status["state"],
         "exit_code": status.get("exit_code"),
-        "seconds": _seconds(status["state"], status.get("started"), status.get("ended")),
+        "seconds": seconds(status["state"], status.get("started"), status.get("ended")),
         "log": str(run.folder / "setup" / "log.txt"),
     }
 
@@ -79,7 +79,8 @@ def iso(moment: float | None) -> str | None:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _seconds(state: str, started: float | None, ended: float | None) -> float | None:
+def seconds(state: str, started: float | None, ended: float | None) -> float | None:
+    """How long something has run, or runs already; None where it never began or nobody knows."""
     if started is None or (ended is None and state != "running"):
         return None
     return round(float(ended or time.time()) - float(started), 3)

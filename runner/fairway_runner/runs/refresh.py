@@ -15,21 +15,23 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 
-def refresh_all(runs: Iterable[Run]) -> list[Finding]:
-    """Looks at the runs that go on elsewhere; returns what is wrong with targets that do not
+def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
+    """Looks at the runs that go on elsewhere, and with `logs` brings what those with metrics
+    have printed, also where they have ended; returns what is wrong with targets that do not
     answer, whose runs stay as they were last seen."""
-    by_target: dict[str, list[Run]] = {}
+    by_target: dict[tuple[str, bool], list[Run]] = {}
     for run in runs:
         try:
             elsewhere = not runs_here(run.record.engine)
-            if elsewhere and run.status["state"] not in FINAL_STATES:
-                by_target.setdefault(run.record.target, []).append(run)
+            printed = logs and bool(run.record.metrics)
+            if elsewhere and (printed or run.status["state"] not in FINAL_STATES):
+                by_target.setdefault((run.record.target, printed), []).append(run)
         except (UserError, OSError):
             continue  # whoever reads it next says what is wrong with it
     findings: list[Finding] = []
-    for some in by_target.values():
+    for (_, printed), some in by_target.items():
         try:
-            some[0].engine.refresh(some)
+            some[0].engine.refresh(some, logs=printed)
         except UserError as error:
             findings += error.findings
     return findings

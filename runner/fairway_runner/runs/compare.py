@@ -1,0 +1,107 @@
+"""Runs side by side: what was set differently, and what came out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_runner.runs.facts import iso, seconds
+from fairway_runner.runs.metrics import MetricLog, compile_patterns
+from fairway_runner.runs.records import read_json
+from fairway_runner.runs.results import task_results
+from fairway_runner.runs.varying import varying
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_runner.jobs.params import ParamValue
+    from fairway_runner.runs.results import TaskResult
+    from fairway_runner.runs.store import Run
+
+# Fields of a job that say what else a record has, or follow from its parameters.
+_LEFT_OUT = frozenset({"name", "command", "params", "metrics", "sweep"})
+
+
+def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A record for each task of the runs, in their order; the task of `finally:` is left out.
+
+    `differs` holds the parameters and fields of the job, by their dotted paths, that are not the
+    same in all of them. `metrics` holds the last, lowest and highest value of each metric that
+    the task has printed. `commit` is that of the job's repository, `dirty` whether files
+    differed from it. UserError for a run that cannot be read.
+    """
+    unique = list({run.id: run for run in runs}.values())
+    tasks = [(run, task) for run in unique for task in task_results(run) if not task.is_last]
+    jobs = {run.id: dict(_fields(run)) for run in unique}
+    settings = [_settings(task, jobs[run.id]) for run, task in tasks]
+    names = varying(settings) if settings else []
+    origins = {run.id: _origin(run) for run in unique}
+    return [
+        {
+            **_facts(run, task),
+            **origins[run.id],
+            "differs": {name: each[name] for name in names if name in each},
+        }
+        for (run, task), each in zip(tasks, settings, strict=True)
+    ]
+
+
+def _facts(run: Run, task: TaskResult) -> dict[str, Any]:
+    return {
+        "run_id": run.id,
+        "task": task.index,
+        "sweep": run.is_sweep,
+        "name": run.record.name,
+        "target": run.record.target,
+        "state": task.state,
+        "created": iso(run.record.created),
+        "seconds": seconds(task.state, task.started, task.ended),
+        "params": task.params,
+        "metrics": _metrics(run, task),
+    }
+
+
+def _metrics(run: Run, task: TaskResult) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    patterns = compile_patterns(run.record.metrics)
+    for name, value in MetricLog(run.log(task.index), patterns).read() if patterns else ():
+        known = found.setdefault(name, {"last": value, "lowest": value, "highest": value})
+        known["last"] = value
+        known["lowest"] = min(value, known["lowest"])
+        known["highest"] = max(value, known["highest"])
+    return {name: found[name] for name in patterns if name in found}
+
+
+def _settings(task: TaskResult, job: dict[str, ParamValue]) -> dict[str, ParamValue]:
+    """What a task was given: its parameters, its shape, and the fields of its job."""
+    fields = {**job, "nodes": task.nodes, "processes_per_node": task.processes_per_node}
+    params = {
+        f"params.{name}" if name in fields else name: task.params[name] for name in task.params
+    }
+    return {**params, **fields, "target": task.run.record.target}
+
+
+def _fields(run: Run) -> Iterator[tuple[str, ParamValue]]:
+    try:
+        job = read_json(run.folder / "job.json")
+    except FileNotFoundError:
+        return
+    for name, value in job.items():
+        if name not in _LEFT_OUT:
+            yield from _flat(name, value)
+
+
+def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The value by its path, or where it is a mapping those in it."""
+    if not isinstance(value, dict):
+        yield path, value
+        return
+    for name, each in value.items():
+        yield from _flat(f"{path}.{name}", each)
+
+
+def _origin(run: Run) -> dict[str, Any]:
+    try:
+        git = read_json(run.folder / "provenance.json").get("git") or {}
+    except FileNotFoundError:
+        git = {}
+    return {"commit": git.get("commit"), "dirty": bool(git.get("dirty"))}
