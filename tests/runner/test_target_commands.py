@@ -128,7 +128,11 @@ def test_nothing_is_done_on_a_target_without_an_address(
     assert fairway(tmp_path, "targets", "sync", "--from", str(outputs))[0] == 0
     job = tmp_path / "job.yaml"
     job.write_text(json.dumps({"name": "job", "command": "true", "template": "plain"}))
-    commands = (["submit", str(job), "-t", "pair"], ["nodes", "pair"], ["ssh", "pair", "--", "id"])
+    commands = (
+        ["submit", str(job), "-t", "pair"],
+        ["nodes", "list", "pair"],
+        ["ssh", "pair", "--", "id"],
+    )
     for words in commands:
         code, _, err = fairway(tmp_path, *words)
         assert (code, "`pair` has no address" in err) == (2, True), words

@@ -215,7 +215,7 @@ def test_a_command_repeats_what_it_says(bastion: Bastion, fairway: RunFairway) -
     bastion.signed_in = False
     bastion.write()
     _target(reach={"bastion": bastion.id})
-    code, _, said = fairway(Path(), "nodes", "box")
+    code, _, said = fairway(Path(), "nodes", "list", "box")
     assert code == 5
     assert f"azureuser@{ADDRESS} cannot be reached: the Azure CLI is not signed in" in said
     assert "sign in: az login" in said
@@ -226,7 +226,7 @@ def test_a_command_names_the_extension_that_az_lacks(bastion: Bastion, fairway: 
     bastion.extensions = ()
     bastion.write()
     _target(reach={"bastion": bastion.id})
-    code, _, said = fairway(Path(), "nodes", "box")
+    code, _, said = fairway(Path(), "nodes", "list", "box")
     assert code == 4
     assert "az extension add --name bastion" in said
 
@@ -239,7 +239,7 @@ def test_without_az_a_command_says_what_to_install(
     (programs / "ssh").symlink_to(str(shutil.which("ssh")))
     monkeypatch.setenv("PATH", str(programs))
     _target(reach={"bastion": Bastion(tmp_path / "bastion").id})
-    code, _, said = fairway(Path(), "nodes", "box")
+    code, _, said = fairway(Path(), "nodes", "list", "box")
     assert code == 4
     assert "`az` is not on this machine's PATH" in said
     assert "az extension add --name bastion; az login" in said
@@ -252,13 +252,13 @@ def test_a_private_address_that_does_not_answer_is_called_one(
     config.write_text("Host *\n    ProxyCommand false\n")
     monkeypatch.setenv("FAIRWAY_SSH_CONFIG", str(config))
     _target()
-    code, _, said = fairway(Path(), "nodes", "box")
+    code, _, said = fairway(Path(), "nodes", "list", "box")
     assert code == 5
     assert f"{ADDRESS} is a private address" in said
     assert "`access.reach`" in said
     assert "fairway targets sync" in said
     _target(ssh={"host": "host.invalid", "user": "me", "shared": "/x"})
-    assert "private address" not in fairway(Path(), "nodes", "box")[2]
+    assert "private address" not in fairway(Path(), "nodes", "list", "box")[2]
 
 
 def test_blocks_for_plain_ssh_say_the_same(bastion: Bastion, fairway: RunFairway) -> None:
