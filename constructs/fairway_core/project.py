@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -49,16 +48,3 @@ class Project(Model):
                     path=("targets", position, target.engine, "host"),
                 )
         return self
-
-
-def find_project() -> tuple[Path, Path | None]:
-    """The folder of `fairway.yaml`, the nearest from the current one upwards, and the file.
-
-    Where there is none: the current folder and None.
-    """
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        file = folder / "fairway.yaml"
-        if file.is_file():
-            return folder, file
-    return here, None

@@ -39,7 +39,7 @@ class Commands(LazyGroup):
             "List the launchers' templates, or explain one: what it needs, its options, "
             "how to use it."
         ),
-        "list": "List the runs submitted from this folder, the newest last.",
+        "list": "List the runs of this project, the newest last.",
         "show": "Show a run: where it stands, its tasks, where its files are.",
         "logs": "Print what a run printed; lines of several tasks begin with the task, as [3].",
         "wait": (

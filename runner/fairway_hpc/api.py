@@ -31,7 +31,7 @@ def submit(
     folder: str | Path = ".",
     run_id: str | None = None,
 ) -> Run:
-    """Starts a job and returns its run, which is recorded in the current folder.
+    """Starts a job and returns its run, which is recorded in the current project.
 
     `job` is a job file, or a job made here, whose code lies in `folder`. Its strings are
     templates, as in a file. `run_id` is one of your choice: called again with it, this goes on
@@ -54,7 +54,7 @@ def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:
 
 def compare(
     runs: Sequence[Run | str],
-    folder: str | Path = ".",
+    folder: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Runs side by side, given as such or by their ids: a record for each task.
 
@@ -65,13 +65,17 @@ def compare(
     >>> compare(["digits-4k2mzp", "digits-x7q2ca"])[0]["differs"]  # doctest: +SKIP
     {'lr': 0.1}
     """
-    store = RunStore(Path(folder).resolve() / ".fairway")
+    store = _store(folder)
     found = [store.find(run) if isinstance(run, str) else run for run in runs]
     if findings := refresh_all(found, logs=True):
         raise UserError(findings, exit_code=5)
     return _compare(found)
 
 
-def runs(folder: str | Path = ".") -> list[Run]:
-    """The runs that were submitted from a folder, the newest last."""
-    return RunStore(Path(folder).resolve() / ".fairway").all()
+def runs(folder: str | Path | None = None) -> list[Run]:
+    """The runs of the project that a folder is in, by default the current one; the newest last."""
+    return _store(folder).all()
+
+
+def _store(folder: str | Path | None) -> RunStore:
+    return RunStore.of(None if folder is None else Path(folder))

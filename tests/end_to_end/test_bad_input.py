@@ -298,7 +298,7 @@ def test_an_unknown_target_is_refused(fairway: Fairway, name: str, says: str) ->
 @pytest.mark.parametrize("command", ["show", "logs", "wait", "cancel"])
 @pytest.mark.parametrize("name", ["nope", "", "..", "../../etc", "\x1b[31m"])
 def test_a_run_that_does_not_exist(fairway: Fairway, command: str, name: str) -> None:
-    says = "no run was submitted from this folder yet"
+    says = "no run was submitted from this project yet"
     check_refused(fairway.within(command, name), fairway.folder, "there is no run", says)
 
 

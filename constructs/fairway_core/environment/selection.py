@@ -92,7 +92,8 @@ def _default() -> Path:
 def _named_by_the_project() -> Path | None:
     """What the key `environment:` of fairway.yaml names; a path is relative to that file."""
     from fairway_core.documents import read
-    from fairway_core.project import Project, find_project
+    from fairway_core.project import Project
+    from fairway_core.project_folder import find_project
 
     folder, file = find_project()
     if file is None:

@@ -7,16 +7,19 @@ from pathlib import Path
 
 
 def runs(incomplete: str) -> list[str]:
-    """The ids of this folder's runs, the newest first."""
-    folder = Path(".fairway", "runs")
+    """The ids of this project's runs, the newest first."""
+    from fairway_core.findings import UserError
+    from fairway_core.project_folder import find_project
+
     try:
+        folder = find_project()[0] / ".fairway" / "runs"
         with os.scandir(folder) as entries:
             found = [
                 (entry.stat().st_mtime, entry.name)
                 for entry in entries
                 if entry.name.startswith(incomplete) and not entry.name.startswith(".")
             ]
-    except OSError:
+    except (OSError, UserError):
         return []
     return [name for _, name in sorted(found, reverse=True)]
 

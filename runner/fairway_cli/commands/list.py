@@ -1,4 +1,4 @@
-"""`fairway list`: the runs of this folder."""
+"""`fairway list`: the runs of this project."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def command(
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """List the runs submitted from this folder, the newest last.
+    """List the runs of this project, the newest last.
 
     With --target also those that were submitted to it from elsewhere.
     """

@@ -58,11 +58,12 @@ def sync(
 ) -> None:
     """Read the targets of what was deployed, in place of those read before."""
     from fairway_cli.ui.targets import print_targets, target_facts, warn_of_unready
-    from fairway_runner.targets.lookup import SYNCED, project_folder
+    from fairway_core.project_folder import find_project
+    from fairway_runner.targets.lookup import SYNCED
     from fairway_runner.targets.sync import read_targets, write_targets
 
     found = read_targets(from_)
-    file = project_folder() / SYNCED
+    file = find_project()[0] / SYNCED
     write_targets(found, file)
     if json_:
         print(json.dumps([target.record() for target in found], indent=1))

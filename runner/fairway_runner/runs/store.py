@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
+from fairway_core.project_folder import find_project
 from fairway_core.spelling import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import FINAL_STATES, RunRecord, damaged, read_json, settled
@@ -204,18 +205,19 @@ def running(run: Run) -> UserError:
 
 @dataclass(frozen=True)
 class RunStore:
-    """The runs of one folder, by default the current one."""
+    """The runs of one project; see `fairway_core.project_folder` for where that is."""
 
     base: Path
 
     @classmethod
     def here(cls) -> RunStore:
-        """The store of the current folder; UserError where that is there no more."""
-        try:
-            return cls(Path.cwd() / ".fairway")
-        except FileNotFoundError:
-            message = "the current folder was removed"
-            raise UserError.of("no-folder", message, "change to one that exists") from None
+        """The store of the project that we are in; UserError where there is no such folder."""
+        return cls.of(None)
+
+    @classmethod
+    def of(cls, folder: Path | None) -> RunStore:
+        """The store of the project that a folder is in, or where we are without one."""
+        return cls(find_project(folder)[0] / ".fairway")
 
     @property
     def folder(self) -> Path:
@@ -287,7 +289,7 @@ class RunStore:
             listed = ", ".join(matches[:8]) + (", …" if len(matches) > 8 else "")
             message = f"`{text}` is the beginning of {len(matches)} runs' ids"
             raise UserError.of("ambiguous-run", message, f"say more of it: {listed}")
-        hint = did_you_mean(text, known) if known else "no run was submitted from this folder yet"
+        hint = did_you_mean(text, known) if known else "no run was submitted from this project yet"
         raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", hint)
 
     def unsorted(self) -> Iterator[Run]:

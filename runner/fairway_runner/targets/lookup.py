@@ -1,8 +1,8 @@
 """The targets that a job can be sent to, by name.
 
-`local` always exists. `fairway.yaml`, in the current folder or the nearest above it, may say
-what `local` mounts, and hold other targets; `fairway targets sync` writes those that an
-environment has into `.fairway/targets.json` beside it. What is written by hand wins.
+`local` always exists. The project's `fairway.yaml` may say what `local` mounts, and hold other
+targets; `fairway targets sync` writes those that an environment has into `.fairway/targets.json`
+beside it. What is written by hand wins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from fairway_core.documents import read
 from fairway_core.findings import UserError
-from fairway_core.project import LocalTarget, Project, find_project
+from fairway_core.project import LocalTarget, Project
+from fairway_core.project_folder import find_project
 from fairway_core.spelling import did_you_mean
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import runs_here
@@ -65,11 +66,6 @@ def all_targets() -> dict[str, KnownTarget]:
             target = entry
         found[target.name] = KnownTarget(target, str(file))
     return found
-
-
-def project_folder() -> Path:
-    """The folder of `fairway.yaml`: the nearest from the current one upwards, or that itself."""
-    return find_project()[0]
 
 
 def _synced(file: Path) -> Iterator[Target]:

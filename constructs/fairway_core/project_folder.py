@@ -1,0 +1,45 @@
+"""Where a project lies: its `fairway.yaml`, the targets that were read, and the runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fairway_core.findings import UserError
+
+VARIABLE = "FAIRWAY_FOLDER"
+FILE = "fairway.yaml"
+
+
+def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
+    """The project's folder, and its `fairway.yaml` where it has one.
+
+    It is the folder that FAIRWAY_FOLDER names, or the nearest with a `fairway.yaml`: where we
+    are, or above; where there is none, the one where we are. With `start` it is looked for from
+    there, whatever the variable says. UserError where there is no such folder.
+    """
+    named = os.environ.get(VARIABLE)
+    if start is None and named:
+        folder = Path(named).expanduser().absolute()
+        if not folder.is_dir():
+            message = f"{VARIABLE} names {folder}, which is no folder"
+            raise UserError.of("no-folder", message, f"make it, or: unset {VARIABLE}")
+        return folder, _file_in(folder)
+    here = start.absolute() if start is not None else _here()
+    for folder in (here, *here.parents):
+        if (file := _file_in(folder)) is not None:
+            return folder, file
+    return here, None
+
+
+def _file_in(folder: Path) -> Path | None:
+    file = folder / FILE
+    return file if file.is_file() else None
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        message = "the current folder was removed"
+        raise UserError.of("no-folder", message, "change to one that exists") from None

@@ -1,0 +1,77 @@
+"""One rule for where a project is, for its targets and its runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_cli.commands import completion
+from fairway_core.findings import UserError
+from fairway_core.project_folder import find_project
+from fairway_hpc import runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_runner.runs.store import Run
+
+RunFairway = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def below(tmp_path: Path, make_run: Callable[..., Run]) -> Path:
+    """A folder below that of a project, which has a run."""
+    make_run("job-aaaaaa")
+    (tmp_path / "fairway.yaml").write_text("targets: []\n")
+    folder = tmp_path / "jobs" / "classify"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_runs_are_found_from_below_as_targets_are(
+    below: Path, tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = fairway(below, "list", "--json")
+    assert (code, [each["run_id"] for each in json.loads(out)]) == (0, ["job-aaaaaa"])
+    code, out, _ = fairway(below, "show", "job", "--json")
+    assert (code, json.loads(out)["folder"]) == (0, str(tmp_path / ".fairway/runs/job-aaaaaa"))
+    monkeypatch.chdir(below)
+    assert [run.id for run in runs()] == ["job-aaaaaa"]
+    assert completion.runs("job") == ["job-aaaaaa"]
+    assert not (below / ".fairway").exists()
+
+
+def test_the_folder_can_be_named(
+    below: Path, tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "fairway.yaml").write_text("targets: []\n")
+    assert fairway(elsewhere, "list", "--json")[1] == "[]\n"
+    monkeypatch.setenv("FAIRWAY_FOLDER", str(tmp_path))
+    code, out, _ = fairway(elsewhere, "list", "--json")
+    assert (code, [each["run_id"] for each in json.loads(out)]) == (0, ["job-aaaaaa"])
+    assert [run.id for run in runs(elsewhere)] == [], "a folder that is given is meant"
+    assert [run.id for run in runs(below)] == ["job-aaaaaa"]
+    monkeypatch.setenv("FAIRWAY_FOLDER", str(tmp_path / "none"))
+    code, _, err = fairway(elsewhere, "list")
+    assert (code, "FAIRWAY_FOLDER" in err) == (2, True)
+    monkeypatch.chdir(elsewhere)
+    assert completion.runs("job") == []
+
+
+def test_without_a_project_it_is_where_we_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAIRWAY_FOLDER", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert find_project() == (tmp_path, None)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(UserError, match="the current folder was removed"):
+        find_project()
