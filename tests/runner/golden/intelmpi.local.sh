@@ -2,8 +2,13 @@
 # Intel MPI launches the ranks.
 set -euo pipefail
 
-# On the Azure HPC image it lies outside PATH.
-oneapi=/opt/intel/oneapi/mpi/latest/env/vars.sh
+# The newest of what matches in /opt. FAIRWAY_SYSTEM_ROOT may name a folder with another opt/.
+newest() {
+    { compgen -G "${FAIRWAY_SYSTEM_ROOT-}/opt/$1" || true; } | sort -V | tail -n 1
+}
+
+# On Azure's HPC image it lies outside PATH.
+oneapi=$(newest 'intel/oneapi/mpi/*/env/vars.sh')
 if ! command -v mpiexec.hydra >/dev/null && [[ -r $oneapi ]]; then
     # shellcheck source=/dev/null
     set +u && source "$oneapi" && set -u

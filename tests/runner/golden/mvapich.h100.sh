@@ -2,6 +2,23 @@
 # MVAPICH launches the ranks.
 set -euo pipefail
 
+# The newest of what matches in /opt. FAIRWAY_SYSTEM_ROOT may name a folder with another opt/.
+newest() {
+    { compgen -G "${FAIRWAY_SYSTEM_ROOT-}/opt/$1" || true; } | sort -V | tail -n 1
+}
+
+# On PATH, or where Azure's HPC image has it, which `module load` alone puts there.
+if ! command -v mpiexec >/dev/null; then
+    home=$(newest 'mvapich*/bin/mpiexec')
+    home=${home%/bin/mpiexec}
+    if [[ -z $home ]]; then
+        echo "error: there is no mpiexec on PATH, and no MVAPICH in /opt;" \
+            "install it, or take an image that has it" >&2
+        exit 4
+    fi
+    export PATH=$home/bin:$PATH LD_LIBRARY_PATH=$home/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+
 # The node's InfiniBand ports (DEVICE:PORT) and the partition key of each, which is the larger
 # of its first two. Accelerated networking has a device there too, with link layer Ethernet.
 # FAIRWAY_SYSTEM_ROOT may name a folder that holds another sys/ to read.

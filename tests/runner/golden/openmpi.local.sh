@@ -2,6 +2,39 @@
 # Open MPI launches the ranks.
 set -euo pipefail
 
+# The newest of what matches in /opt. FAIRWAY_SYSTEM_ROOT may name a folder with another opt/.
+newest() {
+    { compgen -G "${FAIRWAY_SYSTEM_ROOT-}/opt/$1" || true; } | sort -V | tail -n 1
+}
+
+# Takes the HPC-X in that folder for this shell, if it is there.
+load_hpcx() {
+    [[ -r $1/hpcx-init.sh ]] || return 1
+    # Its scripts do not keep to `set -u`.
+    set +u
+    # shellcheck source=/dev/null
+    source "$1/hpcx-init.sh"
+    hpcx_load
+    set -u
+    # By its whole path, mpirun finds its daemons under the same one on the other nodes.
+    mpirun=$HPCX_MPI_DIR/bin/mpirun
+}
+
+load_openmpi() {
+    mpirun=$(newest 'openmpi-*/bin/mpirun')
+    [[ $mpirun ]] || return 1
+    export PATH=${mpirun%/mpirun}:$PATH
+    export LD_LIBRARY_PATH=${mpirun%/bin/mpirun}/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
+# The mpirun on PATH, or else that of Azure's HPC image, where `module load` alone puts it there.
+mpirun=mpirun
+command -v mpirun >/dev/null || load_hpcx "$(newest 'hpcx-*')" || load_openmpi || {
+    echo "error: there is no mpirun on PATH, and neither an HPC-X nor an Open MPI in /opt;" \
+        "install Open MPI, or take an image that has it" >&2
+    exit 4
+}
+
 # One rank, on whichever node.
 rank() {
     exec bash -c 'python train.py'
@@ -19,10 +52,10 @@ awk -v slots="$FAIRWAY_PROCESSES_PER_NODE" '
 forward=()
 while IFS= read -r name; do
     forward+=(-x "$name")
-done < <(compgen -e | grep -E '^(FAIRWAY_.*|PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV)$')
+done < <(compgen -e | grep -E '^(FAIRWAY_.*|PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV|OPAL_PREFIX|HPCX_.*)$')
 
 # FAIRWAY_MPI_ARGS is several words on purpose.
 # shellcheck disable=SC2086
-exec mpirun ${FAIRWAY_MPI_ARGS-} \
+exec "$mpirun" ${FAIRWAY_MPI_ARGS-} \
     --hostfile "$hostfile" -np "$FAIRWAY_WORLD_SIZE" "${forward[@]}" \
     bash -euo pipefail -c "$(declare -f rank); rank"

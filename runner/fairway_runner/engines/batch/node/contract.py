@@ -71,7 +71,7 @@ def contract(places: Places, spec: dict[str, Any], attempt: int) -> dict[str, st
         **places.plan["environment"],
         **places.inputs(),
         **spec["environment"],
-        "PATH": f"{_search_path()}{os.pathsep}{places.programs}",
+        "PATH": f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{places.programs}",
         "FAIRWAY_RUN": places.run,
         "FAIRWAY_TASK": places.task,
         "FAIRWAY_ATTEMPT": str(attempt),
@@ -94,18 +94,3 @@ def _as_root() -> dict[str, str]:
     if os.geteuid() != 0:
         return {}
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-
-def _search_path() -> str:
-    """PATH, and behind it the newest Open MPI of Azure's HPC images, which no login shell adds
-    for a task of Batch's."""
-    from pathlib import Path
-
-    path = os.environ.get("PATH", os.defpath)
-    found = sorted(Path("/opt").glob("openmpi-*/bin/mpirun"), key=_version)
-    return os.pathsep.join([path, *(str(each.parent) for each in found[-1:])])
-
-
-def _version(program: Path) -> list[int]:
-    words = program.parent.parent.name.removeprefix("openmpi-").split(".")
-    return [int(word) for word in words if word.isdecimal()]

@@ -1,0 +1,180 @@
+"""Every launcher finds an MPI on Azure's HPC image, where only `module load` puts one on PATH.
+
+A tree of files stands in for the image: /opt/hpcx-*, /opt/openmpi-*, /opt/mvapich-* and Intel's,
+named as azhpc-images' `install_mpis.sh` names them, and a PATH without any of them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.target import Target
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.launcher import render_launcher
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HPCX = "hpcx-v2.25.1-gcc-doca_ofed-ubuntu24.04-cuda13-x86_64"
+
+# As NVIDIA's: it finds its own folder, exports, and reads variables that nobody has set.
+HPCX_INIT = """\
+HPCX_HOME=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+hpcx_load() {
+    export HPCX_DIR=$HPCX_HOME HPCX_MPI_DIR=$HPCX_HOME/ompi OPAL_PREFIX=$HPCX_HOME/ompi
+    export PATH=$HPCX_HOME/ompi/bin:$PATH
+    export LD_LIBRARY_PATH=$HPCX_HOME/ucx/lib:$HPCX_HOME/ompi/lib:$LD_LIBRARY_PATH
+}
+"""
+
+# Says which it is and what it was given, and reports as all_reduce_perf does.
+LAUNCHER = """\
+#!/bin/bash
+echo "started $0"
+echo "libraries ${LD_LIBRARY_PATH-}"
+echo "arguments $*"
+echo "  8589934592 2147483648 float sum -1 35000.0 245.42 475.38 0 35000.0 245.4 999.9 0"
+echo "# Out of bounds values : 0 OK"
+"""
+
+# What the scripts call beside an MPI.
+TOOLS = ("awk", "bash", "cat", "env", "grep", "hostname", "sort", "tail", "tee", "dirname")
+
+
+class Image:
+    """The root of a stand-in for the image, on which scripts are run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.tools = root / "bin"
+        self.tools.mkdir()
+        for tool in TOOLS:
+            found = shutil.which(tool)
+            assert found, tool
+            (self.tools / tool).symlink_to(found)
+
+    def program(self, path: str, text: str = LAUNCHER) -> Path:
+        """An executable below the root."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755)
+        return file
+
+    def run(self, template: str, **job: Any) -> subprocess.CompletedProcess[str]:
+        """Runs the template's script on one node, with two processes."""
+        file = self.root / "job.yaml"
+        defaults = {"name": "x", "template": template, "processes_per_node": 2, "command": "true"}
+        file.write_text(json.dumps({**defaults, **job}))
+        job_file = load_job(file)
+        script = self.root / "launch.sh"
+        local = Target.local()
+        script.write_text(render_launcher(job_file, job_file.resolve(local), local))
+        (self.root / "hosts").write_text("a\n")
+        contract = {
+            "PATH": str(self.tools),
+            "FAIRWAY_SYSTEM_ROOT": str(self.root),
+            "FAIRWAY_SCRATCH_DIR": str(self.root),
+            "FAIRWAY_HOSTFILE": str(self.root / "hosts"),
+            "FAIRWAY_HOSTS": "a",
+            "FAIRWAY_NODES": "1",
+            "FAIRWAY_PROCESSES_PER_NODE": "2",
+            "FAIRWAY_WORLD_SIZE": "2",
+        }
+        return subprocess.run(
+            [str(self.tools / "bash"), str(script)],
+            env=contract,
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Image:
+    """A machine without an MPI."""
+    return Image(tmp_path)
+
+
+@pytest.fixture
+def image(bare: Image) -> Image:
+    """The HPC image; of some things it has an older version too."""
+    bare.program(f"opt/{HPCX}/hpcx-init.sh", HPCX_INIT)
+    bare.program(f"opt/{HPCX}/ompi/bin/mpirun")
+    bare.program("opt/openmpi-5.0.9/bin/mpirun")
+    bare.program("opt/openmpi-5.0.10/bin/mpirun")
+    bare.program("opt/mvapich-4.1/bin/mpiexec")
+    bare.program("opt/intel/oneapi/mpi/2021.16/bin/mpiexec.hydra")
+    bare.program(
+        "opt/intel/oneapi/mpi/2021.16/env/vars.sh",
+        'export PATH=$(dirname "${BASH_SOURCE[0]}")/../bin:$PATH\n: "$NOT_SET"\n',
+    )
+    return bare
+
+
+@pytest.mark.parametrize(
+    ("template", "program"),
+    [
+        ("openmpi", f"{HPCX}/ompi/bin/mpirun"),
+        ("horovod", f"{HPCX}/ompi/bin/mpirun"),
+        ("hpcx", f"{HPCX}/ompi/bin/mpirun"),
+        ("nccl-tests", f"{HPCX}/ompi/bin/mpirun"),
+        ("mvapich", "mvapich-4.1/bin/mpiexec"),
+        ("mpich", "mvapich-4.1/bin/mpiexec"),
+        ("intelmpi", "intel/oneapi/mpi/2021.16/env/../bin/mpiexec.hydra"),
+    ],
+)
+def test_an_mpi_is_found_without_module_load(image: Image, template: str, program: str) -> None:
+    done = image.run(template)
+    assert done.returncode == 0, done.stderr
+    assert f"started {image.root}/opt/{program}\n" in done.stdout
+
+
+@pytest.mark.parametrize("template", ["openmpi", "horovod", "hpcx", "nccl-tests"])
+def test_ranks_get_the_libraries_of_hpcx(image: Image, template: str) -> None:
+    done = image.run(template)
+    assert f"libraries {image.root}/opt/{HPCX}/ucx/lib:" in done.stdout
+    for name in ("LD_LIBRARY_PATH", "OPAL_PREFIX", "HPCX_MPI_DIR"):
+        assert f" -x {name} " in done.stdout
+
+
+@pytest.mark.parametrize("template", ["openmpi", "horovod", "nccl-tests"])
+def test_without_hpcx_the_newest_open_mpi_is_taken(image: Image, template: str) -> None:
+    shutil.rmtree(image.root / "opt" / HPCX)
+    done = image.run(template)
+    newest = f"{image.root}/opt/openmpi-5.0.10"
+    assert f"started {newest}/bin/mpirun\n" in done.stdout
+    assert f"libraries {newest}/lib\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("template", "program"),
+    [("openmpi", "mpirun"), ("horovod", "mpirun"), ("mvapich", "mpiexec"), ("mpich", "mpiexec")],
+)
+def test_what_is_on_path_comes_first(image: Image, template: str, program: str) -> None:
+    own = image.program(f"bin/{program}")
+    assert f"started {own}\n" in image.run(template).stdout
+
+
+def test_programs_of_the_image_run_with_the_mpi_that_they_are_linked_against(image: Image) -> None:
+    own = image.program("bin/mpirun")
+    measured = image.run("nccl-tests", command="/opt/nccl-tests/build/all_reduce_perf")
+    assert f"started {image.root}/opt/{HPCX}/ompi/bin/mpirun\n" in measured.stdout
+    assert f"started {own}\n" in image.run("nccl-tests", command="./all_reduce_perf").stdout
+
+
+@pytest.mark.parametrize(
+    "template", ["openmpi", "horovod", "hpcx", "nccl-tests", "mvapich", "mpich"]
+)
+def test_where_there_is_no_mpi_it_says_where_it_looked(bare: Image, template: str) -> None:
+    done = bare.run(template)
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: there is no ")
+    assert "/opt" in done.stderr
