@@ -59,8 +59,26 @@ def test_settings_fit_whether_the_size_has_infiniband(size: str) -> None:
         assert "NCCL_IB_DISABLE" not in settings
     else:
         assert settings["NCCL_IB_DISABLE"] == "1"
-        assert settings.get("UCX_TLS") is None
+        assert settings["UCX_NET_DEVICES"] == "eth0"
         assert not any("mlx5" in value for value in settings.values())
+
+
+@pytest.mark.parametrize("size", sorted(vm_sizes()))
+def test_every_library_is_told_its_interface_and_none_loses_its_transports(size: str) -> None:
+    found = profile(size)
+    assert set(found.interfaces.values()) == {"eth0"}
+    assert set(found.interfaces) >= {
+        "NCCL_SOCKET_IFNAME",
+        "GLOO_SOCKET_IFNAME",
+        "OMPI_MCA_btl_tcp_if_include",
+        "OMPI_MCA_oob_tcp_if_include",
+        "PRTE_MCA_prte_if_include",
+        "I_MPI_HYDRA_IFACE",
+    }
+    # A list would leave out shared memory, the GPUs, or DC in large jobs.
+    assert "UCX_TLS" not in found.environment
+    # An Open MPI without UCX stops; it does not run over TCP beside the fabric.
+    assert found.environment.get("OMPI_MCA_pml") == ("ucx" if vm_size(size).rdma else None)
 
 
 def test_a_near_size_without_infiniband_keeps_its_topology() -> None:
@@ -157,8 +175,8 @@ def test_a_node_finds_its_ports_and_its_partition(tmp_path: Path) -> None:
     assert found["NCCL_IB_HCA"] == "=mlx5_ib0:1,mlx5_ib1:1"
     assert found["UCX_IB_PKEY"] == "0x0abc"
     assert found["MV2_DEFAULT_PKEY"] == "0x8abc"
-    assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1"
-    assert found["UCX_TLS"] == "rc"
+    assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1,mlx5_ib1:1"
+    assert "UCX_TLS" not in found
     assert found["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
 
 
@@ -173,18 +191,33 @@ def test_ports_of_another_name_are_taken(tmp_path: Path) -> None:
     assert variables(tmp_path, "Standard_ND96isr_H100_v5")["UCX_NET_DEVICES"] == "mlx5_0:1"
 
 
-def test_the_control_plane_of_nd_a100_v4_stays_on_ethernet(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", ["Standard_ND96asr_v4", "Standard_ND40rs_v2"])
+def test_mpi_goes_over_infiniband_on_every_size_that_has_it(tmp_path: Path, size: str) -> None:
     port(tmp_path, "mlx5_ib0")
-    found = variables(tmp_path, "Standard_ND96asr_v4")
-    assert (found["UCX_TLS"], found["UCX_NET_DEVICES"]) == ("tcp", "eth0")
+    found = variables(tmp_path, size)
+    assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1"
     assert found["NCCL_IB_HCA"] == "=mlx5_ib0:1"
+    assert found["OMPI_MCA_pml"] == "ucx"
 
 
-def test_all_ports_serve_ucx_where_the_catalogue_names_none(tmp_path: Path) -> None:
+def test_a_key_keeps_all_bits_but_that_of_membership(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_ib0", keys=("0x9a0b", "0x7fff"))
+    assert variables(tmp_path, "Standard_HB176rs_v4")["UCX_IB_PKEY"] == "0x1a0b"
+
+
+def test_an_interface_that_a_node_or_a_job_names_stays(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_ib0")
+    found = variables(tmp_path, "Standard_ND96asr_v4", env={"GLOO_SOCKET_IFNAME": "eth1"})
+    assert found["GLOO_SOCKET_IFNAME"] == "eth1"
+    assert found["NCCL_SOCKET_IFNAME"] == "eth0"
+
+
+def test_all_ports_serve_ucx(tmp_path: Path) -> None:
     for number in range(4):
         port(tmp_path, f"mlx5_ib{number}")
     found = variables(tmp_path, "Standard_HB368rs_v5")
     assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1,mlx5_ib1:1,mlx5_ib2:1,mlx5_ib3:1"
+    assert found["UCX_MAX_RNDV_RAILS"] == "1"
     assert "NCCL_IB_HCA" not in found
 
 
@@ -230,4 +263,7 @@ def test_the_settings_are_those_of_the_catalogue(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_ib0")
     for size in ("Standard_ND40rs_v2", "Standard_ND128isr_NDR_GB200_v6", "Standard_HC44rs"):
         found = variables(tmp_path, size)
-        assert fabric_for(vm_size(size)).environment.items() <= found.items()
+        settings = fabric_for(vm_size(size)).environment
+        # What a search path held before comes after it.
+        wanted = {name: text for name, text in settings.items() if not name.endswith("_PATH")}
+        assert wanted.items() <= found.items()

@@ -7,8 +7,8 @@ file once and answers with a frozen dataclass, or raises UserError with the near
 8
 >>> image("ubuntu-hpc-2404").urn
 'microsoft-dsvm:ubuntu-hpc:2404:24.04.2026072901'
->>> fabric_for(vm_size("Standard_ND96asr_v4")).environment["UCX_TLS"]
-'tcp'
+>>> fabric_for(vm_size("Standard_ND96asr_v4")).environment["CUDA_DEVICE_ORDER"]
+'PCI_BUS_ID'
 >>> limit("placement_group_vms")
 100
 """

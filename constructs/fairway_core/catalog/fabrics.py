@@ -53,6 +53,24 @@ def fabric_for(size: VmSize) -> Fabric:
 
 
 @cache
+def socket_interfaces() -> Mapping[str, str]:
+    """The variables by which each library is told its network interface, and that interface.
+
+    >>> socket_interfaces()["GLOO_SOCKET_IFNAME"]
+    'eth0'
+    """
+    row = table("fabrics")["interfaces"]
+    return MappingProxyType(dict.fromkeys(row["variables"], row["name"]))
+
+
+@cache
+def infiniband_settings() -> Mapping[str, str]:
+    """What is set on every rank of sizes with InfiniBand, whatever their series."""
+    settings: dict[str, str] = table("fabrics")["infiniband"]["environment"]
+    return MappingProxyType(settings)
+
+
+@cache
 def fabrics() -> Mapping[str, Fabric]:
     """All rows by name."""
     rows: dict[str, Fabric] = {}

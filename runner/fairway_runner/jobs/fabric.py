@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.catalog import fabric_for, fabrics, vm_size
+from fairway_core.catalog.fabrics import infiniband_settings, socket_interfaces
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ _FALLBACK = {"hpcx": "openmpi"}
 class FabricProfile:
     """What a launcher's script sets for nodes of one VM size.
 
-    `environment` goes to every rank. `gpu_numa` gives the NUMA node of each local rank's GPU
+    `environment` goes to every rank, and `interfaces` where neither node nor job has set it:
+    what each library takes for its sockets. `gpu_numa` gives the NUMA node of each local rank's GPU
     and is empty where ranks and GPUs are not one to one. `mpirun` holds the arguments for
     each kind of MPI. `infiniband` says that MPI and NCCL are to use it, `adapters` and
     `gbps` (Gb/s, each adapter) what a node has of it.
@@ -31,6 +33,7 @@ class FabricProfile:
 
     size: VmSize
     environment: Mapping[str, str]
+    interfaces: Mapping[str, str]
     mpirun: Mapping[str, tuple[str, ...]]
     gpu_numa: tuple[int, ...]
 
@@ -71,6 +74,7 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
     return FabricProfile(
         size=size,
         environment=_environment(size, fabric, sharp=sharp),
+        interfaces=socket_interfaces(),
         mpirun={kind: _mpirun(kind, size, fabric, job) for kind in kinds},
         gpu_numa=size.gpu_numa if count and job.processes_per_node == count else (),
     )
@@ -82,12 +86,12 @@ def _environment(size: VmSize, fabric: Fabric, *, sharp: bool) -> dict[str, str]
     if size.rdma:
         # Whatever a table says: a fabric that is there is never switched off.
         settings.pop("NCCL_IB_DISABLE", None)
-        return settings
+        return {**infiniband_settings(), **settings}
     # A near size without InfiniBand shares its series' topology, but not its transports.
     ethernet = fabrics()["ethernet"].environment
     transports = {name for name in settings if name.startswith(("UCX_", "SHARP_"))}
     kept = {name: value for name, value in settings.items() if name not in transports}
-    return kept if "NCCL_IB_DISABLE" in kept else {**kept, **ethernet}
+    return {**kept, **ethernet}
 
 
 def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...]:

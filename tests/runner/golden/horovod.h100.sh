@@ -63,9 +63,9 @@ use_infiniband() {
     fi
     ports=$(IFS=, && echo "${ib_ports[*]}")
     export NCCL_IB_HCA="=$ports"
-    # Some images name the ports otherwise.
-    [[ ,$ports, == *",$UCX_NET_DEVICES,"* ]] || export UCX_NET_DEVICES="${ib_ports[0]}"
-    printf -v UCX_IB_PKEY '0x%04x' $((key & 0x0fff))
+    export UCX_NET_DEVICES="$ports"
+    # The key without the bit of full membership, as UCX compares it.
+    printf -v UCX_IB_PKEY '0x%04x' $((key & 0x7fff))
     export UCX_IB_PKEY MV2_DEFAULT_PKEY="$key"
     # Adapters register memory, and what starts a task may not have read limits.conf.
     ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)"
@@ -73,6 +73,15 @@ use_infiniband() {
 
 # What every rank runs with: the settings for Standard_ND96isr_H100_v5, and the job's own over them.
 environment() {
+    export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-eth0}
+    export GLOO_SOCKET_IFNAME=${GLOO_SOCKET_IFNAME:-eth0}
+    export TP_SOCKET_IFNAME=${TP_SOCKET_IFNAME:-eth0}
+    export OMPI_MCA_btl_tcp_if_include=${OMPI_MCA_btl_tcp_if_include:-eth0}
+    export OMPI_MCA_oob_tcp_if_include=${OMPI_MCA_oob_tcp_if_include:-eth0}
+    export PRTE_MCA_prte_if_include=${PRTE_MCA_prte_if_include:-eth0}
+    export FI_TCP_IFACE=${FI_TCP_IFACE:-eth0}
+    export I_MPI_HYDRA_IFACE=${I_MPI_HYDRA_IFACE:-eth0}
+    export OMPI_MCA_pml=ucx
     export NCCL_IB_PCI_RELAXED_ORDERING=1
     export NCCL_TOPO_FILE=/opt/microsoft/ndv5/topo.xml
     export NCCL_IGNORE_CPU_AFFINITY=1
@@ -80,9 +89,6 @@ environment() {
     export NCCL_MIN_NCHANNELS=32
     export NCCL_IB_QPS_PER_CONNECTION=4
     export NCCL_P2P_NET_CHUNKSIZE=2097152
-    export UCX_TLS=rc
-    export UCX_NET_DEVICES=mlx5_ib0:1
-    export NCCL_SOCKET_IFNAME=eth0
     export CUDA_DEVICE_ORDER=PCI_BUS_ID
     use_infiniband
     export LEARNING_RATE=0.1

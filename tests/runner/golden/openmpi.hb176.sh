@@ -63,7 +63,8 @@ use_infiniband() {
     fi
     ports=$(IFS=, && echo "${ib_ports[*]}")
     export UCX_NET_DEVICES="$ports"
-    printf -v UCX_IB_PKEY '0x%04x' $((key & 0x0fff))
+    # The key without the bit of full membership, as UCX compares it.
+    printf -v UCX_IB_PKEY '0x%04x' $((key & 0x7fff))
     export UCX_IB_PKEY MV2_DEFAULT_PKEY="$key"
     # Adapters register memory, and what starts a task may not have read limits.conf.
     ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)"
@@ -71,7 +72,15 @@ use_infiniband() {
 
 # What every rank runs with: the settings for Standard_HB176rs_v4, and the job's own over them.
 environment() {
-    export UCX_TLS=rc
+    export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-eth0}
+    export GLOO_SOCKET_IFNAME=${GLOO_SOCKET_IFNAME:-eth0}
+    export TP_SOCKET_IFNAME=${TP_SOCKET_IFNAME:-eth0}
+    export OMPI_MCA_btl_tcp_if_include=${OMPI_MCA_btl_tcp_if_include:-eth0}
+    export OMPI_MCA_oob_tcp_if_include=${OMPI_MCA_oob_tcp_if_include:-eth0}
+    export PRTE_MCA_prte_if_include=${PRTE_MCA_prte_if_include:-eth0}
+    export FI_TCP_IFACE=${FI_TCP_IFACE:-eth0}
+    export I_MPI_HYDRA_IFACE=${I_MPI_HYDRA_IFACE:-eth0}
+    export OMPI_MCA_pml=ucx
     export I_MPI_FABRICS=shm:ofi
     export FI_PROVIDER=mlx
     export I_MPI_PIN_DOMAIN=numa
