@@ -13,6 +13,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -219,6 +220,34 @@ class TestTheLifeOfARun:
         gate.open()
         assert fairway("wait", run).returncode == 0
         assert pipe.rest() == "up\n"
+
+    @pytest.mark.parametrize("how", ["ends", "is cancelled", "is lost"])
+    def test_what_has_left_its_session_is_ended_too(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate, how: str
+    ) -> None:
+        """Daemons, before the run's last state is written."""
+        stray = f"trap '' TERM; exec 9>{pipe.path}; echo $$ >&9; while :; do sleep 600; done"
+        script = fairway.folder / "stray.sh"
+        script.write_text(stray)
+        daemons = ["setsid", "nohup setsid setsid"]
+        if how != "is lost":  # then there is nobody left whose child it could be
+            daemons.append("env -i setsid")
+        start = "; ".join(f"({each} bash {script} >/dev/null 2>&1 &)" for each in daemons)
+        job = fairway.job(
+            f"{start}; read -r _ <{gate.path}", template="plain", checkpoint={"grace": "1s"}
+        )
+        run = fairway.submit(job)
+        strays = [Path("/proc", pid) for pid in pipe.lines(len(daemons))]
+        if how == "ends":
+            gate.open()
+            assert fairway("wait", run).returncode == 0
+        elif how == "is cancelled":
+            assert fairway("cancel", run).stdout == f"{run} cancelled\n"
+        else:
+            os.kill(fairway.record(run)["supervisor"], signal.SIGKILL)
+            assert fairway("wait", run).returncode == 5
+            pipe.rest()
+        assert not [stray for stray in strays if stray.exists() and how != "is lost"]
 
     def test_cancel_of_a_finished_run_leaves_it_as_it_is(self, fairway: Fairway) -> None:
         fairway.watch(fairway.job("echo hello"))

@@ -1,15 +1,19 @@
 """The processes of a task, and how they are brought to an end.
 
 A task runs in a session of its own, so that all that it started can be found again by
-the session's id, whatever process groups a launcher makes. Standard library only, as
+the session's id, whatever process groups a launcher makes. What leaves the session (a daemon,
+`setsid`) carries the task's mark in its environment; and what has lost that too (`env -i`)
+becomes the supervisor's own child when its parent ends. Standard library only, as
 all that a supervisor imports: it also runs where nothing of Fairway is installed.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +36,9 @@ _WAITING = {
 # A shell that waits for a program would die of the signal at once, and with it the launcher
 # would end that program in the middle of its saving. One with a trap is told like any other.
 _SHELLS = {"bash", "dash", "sh", "ksh", "zsh", "busybox"}
+
+
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 def members(sessions: Collection[int]) -> set[int]:
@@ -114,6 +121,48 @@ def end(sessions: Collection[int], grace: float) -> None:
     kill(sessions)
 
 
+def end_all(find: Callable[[], set[int]], grace: float) -> None:
+    """Ends every process of the sessions that are found, as `end` does."""
+    end(find(), grace)
+    # Also what made a session of its own just then.
+    while left := [each for each in find() if members({each})]:
+        kill(left)
+
+
+def adopt_orphans() -> None:
+    """From now on whatever a descendant of this process leaves behind becomes its child."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # where it fails, fewer strays are found
+
+
+def end_orphans(own: Collection[int], grace: float) -> None:
+    """Ends all children of this process but its `own`, with their sessions."""
+
+    def sessions() -> set[int]:
+        found = set()
+        for child in reap(own):
+            with suppress(ProcessLookupError):
+                found.add(os.getsid(child))
+        return found - {os.getsid(0)}
+
+    end_all(sessions, grace)
+    reap(own)
+
+
+def reap(own: Collection[int]) -> set[int]:
+    """Takes this process's children that have ended from the table of processes, but its `own`;
+    returns those that are alive."""
+    return {pid for pid in _children() - set(own) if os.waitpid(pid, os.WNOHANG) == (0, 0)}
+
+
+def _children() -> set[int]:
+    try:
+        text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        return set()
+    return set(map(int, text.split()))
+
+
 def tell(sessions: Collection[int], number: signal.Signals) -> None:
     """Sends the signal to the program's own processes, or to all where there are none."""
     tell_each(members(sessions), number)
@@ -145,15 +194,19 @@ class Guard:
     It learns of sessions through a pipe, and of the supervisor's end by that pipe's.
     """
 
-    def __init__(self, inherited: Iterable[int], grace: float) -> None:
-        """Forks the guard; `inherited` are descriptors that it must not keep open."""
+    def __init__(
+        self, inherited: Iterable[int], grace: float, is_mark: Callable[[str], bool]
+    ) -> None:
+        """Forks the guard; `inherited` are descriptors that it must not keep open, and `is_mark`
+        knows the variables of all processes that are to be ended."""
         reading, self._writing = os.pipe()
-        if os.fork() == 0:
+        self.pid = os.fork()
+        if self.pid == 0:
             try:
                 os.setsid()
                 for descriptor in (*inherited, self._writing):
                     os.close(descriptor)
-                self._stand(reading, grace)
+                self._stand(reading, grace, is_mark)
             finally:
                 os._exit(0)
         os.close(reading)
@@ -167,7 +220,7 @@ class Guard:
         os.write(self._writing, f"-{session}\n".encode())
 
     @staticmethod
-    def _stand(reading: int, grace: float) -> None:
+    def _stand(reading: int, grace: float, is_mark: Callable[[str], bool]) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         sessions: set[int] = set()
@@ -175,4 +228,4 @@ class Guard:
             for line in lines:
                 change = sessions.add if line[0] == "+" else sessions.discard
                 change(int(line[1:]))
-        end(sessions, grace)
+        end_all(lambda: sessions | sessions_with(is_mark), grace)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.engines.local.room import Room
 
+_STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
 _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 
 
@@ -140,6 +141,7 @@ class Supervisor:
                 self._record("running" if self.started else "queued")
                 wakeups.wait(self.wakeup, self._next_deadline())
                 self._look_after_running(counted=counted)
+        processes.end_orphans([self.guard.pid], _STRAY_GRACE)
 
     def _is_ending(self) -> bool:
         """Whether no task is to be started any more."""
@@ -175,6 +177,7 @@ class Supervisor:
                 continue
             self.guard.forget(task.session)
             self.running.remove(task)
+            processes.reap([self.guard.pid, *(each.session for each in self.running)])
             self.room.give_back(task)
             if code and self.room.allots and task.setup_failed():
                 self.setup_failed = True
@@ -241,7 +244,9 @@ def supervise(folder: Path, lock: int, ready: int, plan: dict[str, Any], **ways:
     # Neither descriptor may reach a task: it would keep the run looking alive.
     os.set_inheritable(lock, False)
     os.set_inheritable(ready, False)
-    guard = processes.Guard((lock, ready), _GUARD_GRACE)
+    mark = f"{ways.get('task_type', Task).MARK}={folder}#"
+    guard = processes.Guard((lock, ready), _GUARD_GRACE, lambda text: text.startswith(mark))
+    processes.adopt_orphans()
     wakeup, bell = socket.socketpair()
     bell.setblocking(False)
     supervisor = Supervisor(folder, plan, guard, wakeup, bell, **ways)

@@ -12,7 +12,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fairway_runner.engines.local import outputs, processes, records
 from fairway_runner.engines.local.masking import Pump
@@ -34,6 +34,9 @@ class Task:
     supervisor, after which there may be as many more as the plan has retries.
     `cancelled` says that it was told to end: whatever code it ends with, it is not done.
     """
+
+    # Not FAIRWAY_…, which launchers pass on to other nodes.
+    MARK: ClassVar = "_FAIRWAY_MARK"
 
     plan: dict[str, Any]
     spec: dict[str, Any]
@@ -64,9 +67,15 @@ class Task:
         assert self.process is not None, "a session exists once the task has started"
         return self.process.pid
 
+    def mark(self) -> str:
+        """What all its processes have in their environment: the value of `MARK`, which begins
+        with the run's folder."""
+        return f"{self.run_folder}#{self.name}"
+
     def sessions(self) -> set[int]:
-        """All sessions in which its processes may be."""
-        return {self.session}
+        """All sessions in which its processes are: a daemon has one of its own."""
+        mark = f"{self.MARK}={self.mark()}"
+        return {self.session} | processes.sessions_with(mark.__eq__)
 
     def start(self) -> None:
         """Starts the next attempt."""
@@ -156,7 +165,7 @@ class Task:
         if code is None:
             return None
         # What a task leaves running would hold its cores long after it is forgotten.
-        processes.end(self.sessions(), _STRAY_GRACE)
+        processes.end_all(self.sessions, _STRAY_GRACE)
         if self.pump is not None:
             self.pump.join()
         if self.timed_out:
@@ -219,4 +228,5 @@ class Task:
             "FAIRWAY_MAIN_HOST": hosts[0],
             "FAIRWAY_MAIN_PORT": str(free_port(nodes * width)),
             **{name: str(directory) for name, directory in directories.items()},
+            self.MARK: self.mark(),
         }

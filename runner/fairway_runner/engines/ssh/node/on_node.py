@@ -43,10 +43,7 @@ class Served:
 
     def end(self, grace: float) -> None:
         """Ends all of it."""
-        processes.end(self.sessions(), grace)
-        # Also what made a session of its own just then.
-        while left := [each for each in self.sessions() if processes.members({each})]:
-            processes.kill(left)
+        processes.end_all(self.sessions, grace)
 
     def obey(self, line: bytes) -> None:
         """Does what the other side says."""

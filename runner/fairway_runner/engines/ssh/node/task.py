@@ -6,9 +6,8 @@ import json
 import shutil
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_runner.engines.local import processes
 from fairway_runner.engines.local.task import Task
 from fairway_runner.engines.remote.node import bundle
 from fairway_runner.engines.ssh.node import scratch
@@ -28,12 +27,13 @@ _NODE = "fairway_runner.engines.ssh.node"
 class HostTask(Task):
     """A task of a cluster's run; its `nodes` are known when it starts, its main host first."""
 
+    MARK: ClassVar = scratch.LEASE
+
     nodes: list[Host] = field(default_factory=list)
 
-    def sessions(self) -> set[int]:
-        """Its own, and those that some launchers make for their connections."""
-        mark = f"{scratch.LEASE}={self._lease()}"
-        return super().sessions() | processes.sessions_with(mark.__eq__)
+    def mark(self) -> str:
+        """The attempt's lease, which marks whatever runs for it, on every node."""
+        return scratch.lease(self.run_folder, self.name, self.attempt, self.nodes)
 
     def start(self) -> None:
         """Starts the next attempt on its nodes."""
@@ -106,8 +106,6 @@ class HostTask(Task):
             "FAIRWAY_EACH_NODE": "fairway-each-node",
             "FAIRWAY_TASK_FOLDER": str(self.folder),
             "_FAIRWAY_PYTHON": sys.executable or "python3",
-            # Marks whatever runs for this attempt, on every node.
-            scratch.LEASE: self._lease(),
             # How MPI reaches the other nodes: Open MPI 4, Open MPI 5, MPICH, Intel MPI.
             "OMPI_MCA_plm_rsh_agent": "fairway-rsh",
             "PRTE_MCA_plm_ssh_agent": "fairway-rsh",
@@ -116,9 +114,6 @@ class HostTask(Task):
             "I_MPI_HYDRA_BOOTSTRAP": "rsh",
             "I_MPI_HYDRA_BOOTSTRAP_EXEC": str(programs / "fairway-rsh"),
         }
-
-    def _lease(self) -> str:
-        return scratch.lease(self.run_folder, self.name, self.attempt, self.nodes)
 
     def _input(self, entry: dict[str, Any]) -> Path:
         return scratch.input_folder(self.run_folder.parents[1], entry)
