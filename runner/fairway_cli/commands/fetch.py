@@ -39,10 +39,11 @@ def command(
         facts = {"folder": str(fetched.folder), "files": fetched.files, "bytes": fetched.size}
         print(json.dumps({**facts, "unchanged": fetched.unchanged}, indent=1))
         return
+    from fairway_core.findings import printable
     from fairway_runner.quantities import size
 
     for name in fetched.files[:_SHOWN]:
-        print(fetched.folder / name)
+        print(printable(str(fetched.folder / name)))
     if len(fetched.files) > _SHOWN:
         print(f"… and {len(fetched.files) - _SHOWN:,} more")
     same = f"; {fetched.unchanged:,} were there already" if fetched.unchanged else ""

@@ -24,7 +24,7 @@ def command(
 
     It stays until interrupted.
     """
-    from fairway_core.findings import UserError
+    from fairway_core.findings import UserError, printable
     from fairway_runner.runs.store import FINAL_STATES, RunStore
 
     found = RunStore.here().find(run)
@@ -33,7 +33,10 @@ def command(
         message = f"{found.id} has ended: nothing of it listens any more"
         raise UserError.of("ended-run", message, f"look at its files: fairway fetch {found.id}")
     node, here = found.engine.main_host(found), local_port or port
-    print(f"http://localhost:{here} is port {port} of {node}; it ends with Ctrl-C", flush=True)
+    print(
+        f"http://localhost:{here} is port {port} of {printable(node)}; it ends with Ctrl-C",
+        flush=True,
+    )
     try:
         raise typer.Exit(found.engine.shell(node, forward=f"{here}:localhost:{port}"))
     except KeyboardInterrupt:

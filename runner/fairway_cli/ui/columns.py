@@ -10,6 +10,8 @@ import sys
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
+from fairway_core.findings import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -39,9 +41,9 @@ def columns(
 ) -> str:
     """The rows under their header; columns that are empty in every row are left out.
 
-    Cells that are states have their colour.
+    Cells that are states have their colour; control characters in a cell are replaced.
     """
-    table = [tuple(header), *map(tuple, rows)]
+    table = [tuple(map(printable, row)) for row in (header, *rows)]
     kept = [n for n in range(len(header)) if len(table) == 1 or any(row[n] for row in table[1:])]
     widths = [max(_width(row[n]) for row in table) for n in kept]
     coloured = has_colours() if colours is None else colours

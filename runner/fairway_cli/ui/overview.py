@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import state as coloured
 from fairway_cli.ui.tables import task_table
+from fairway_core.findings import printable
 from fairway_runner.quantities import duration
 from fairway_runner.runs.facts import task_facts
 from fairway_runner.runs.varying import shown, varying
@@ -26,11 +27,13 @@ def print_overview(
 ) -> None:
     """The run, and a line for each of the first `limit` tasks; 0 is all of them."""
     spent = duration(facts["seconds"])
-    print(f"{run.id}  {coloured(facts['state'])}  on {facts['target']}  {spent}".rstrip())
+    print(
+        f"{run.id}  {coloured(facts['state'])}  on {printable(facts['target'])}  {spent}".rstrip()
+    )
     if facts["reason"]:
-        print(f"reason  {facts['reason']}")
-    print(f"job     {run.record.job_file}")
-    print(f"folder  {run.folder}")
+        print(f"reason  {printable(facts['reason'])}")
+    print(f"job     {printable(run.record.job_file)}")
+    print(f"folder  {printable(str(run.folder))}")
     if facts["tasks"] > 1:
         counts = [f"{count:,} {state}" for state, count in facts["task_states"].items()]
         print(f"tasks   {', '.join(counts) or facts['tasks']}")

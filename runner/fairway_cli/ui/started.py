@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from fairway_core.findings import printable
 from fairway_runner.runs.facts import run_facts
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
     from fairway_runner.quantities import duration
 
     spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
-    why = f" ({facts['reason']})" if facts["reason"] else ""
+    why = f" ({printable(facts['reason'])})" if facts["reason"] else ""
     print(f"{run.id} {facts['state']}{spent}{why}; its files are in {run.folder}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import columns
+from fairway_core.findings import printable
 from fairway_runner.quantities import duration, number
 from fairway_runner.runs.varying import shown, varying
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.table import Table
+    from rich.text import Text
 
 # More lines than this nobody reads.
 _MOST_POINTS = 1000
@@ -84,6 +86,14 @@ def new_table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
+
+
+def add_row(table: Table, *cells: str | Text) -> None:
+    """Adds a row whose text stands as it is: rich takes no `[word]` of it for its own markup, and
+    the terminal no control character."""
+    from rich.text import Text
+
+    table.add_row(*(Text(printable(each)) if isinstance(each, str) else each for each in cells))
 
 
 def print_table(table: Table) -> None:

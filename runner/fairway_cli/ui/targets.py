@@ -43,7 +43,7 @@ def warn_of_unready(targets: Iterable[Target]) -> None:
 
 def print_targets(facts: Sequence[dict[str, Any]]) -> None:
     """A line a target."""
-    from fairway_cli.ui.tables import new_table, print_table
+    from fairway_cli.ui.tables import add_row, new_table, print_table
     from fairway_runner.engines.capabilities import runs_here
 
     rows = new_table("TARGET", "ENGINE", "SIZE", "GPUS", "INFINIBAND", "NODES", "MOUNTS", "FROM")
@@ -51,7 +51,8 @@ def print_targets(facts: Sequence[dict[str, Any]]) -> None:
         limit = "" if runs_here(each["engine"]) else f"/{each['nodes_max']}"
         now = "?" if each["nodes_now"] is None else each["nodes_now"]
         count = f"{now}{limit}" if each["ready"] else "not ready"
-        rows.add_row(
+        add_row(
+            rows,
             each["name"],
             each["engine"],
             each["vm_size"] or "",
