@@ -48,6 +48,23 @@ def test_one_that_runs_for_the_third_time() -> None:
     assert found["started"] == 1772366400.0
 
 
+def test_one_whose_node_was_preempted_without_a_count() -> None:
+    # Azure's counts are of retries and of what somebody asked for: see the descriptions of
+    # retry_count and requeue_count in azure-batch.
+    task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
+    first = states.task_status(task, ACTIVE, 0, None)
+    assert (first["attempt"], first["requeues"]) == (0, 0)
+    waits = states.task_status({"state": "active", "executionInfo": {}}, ACTIVE, 0, None, first)
+    assert (waits["state"], waits["attempt"], waits["requeues"]) == ("queued", 0, 1)
+    assert "taken away" in waits["reason"]
+    task["executionInfo"] = {"startTime": ENDED}
+    second = states.task_status(task, ACTIVE, 0, None, waits)
+    assert (second["attempt"], second["requeues"]) == (1, 1)
+    assert states.task_status(task, ACTIVE, 0, None, second)["attempt"] == 1
+    states.count_up(second, 3)
+    assert (second["attempt"], second["requeues"]) == (3, 3)
+
+
 def test_one_that_succeeded() -> None:
     found = status("completed", startTime=BEGAN, endTime=ENDED, exitCode=0, result="success")
     assert (found["state"], found["exit_code"], found["ended"]) == ("succeeded", 0, 1772366405.0)

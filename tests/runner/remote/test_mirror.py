@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import time
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +15,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors
 from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote.logs import add_logs
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.place import Place
 from fairway_runner.runs.records import RunRecord
@@ -213,3 +216,17 @@ def test_a_damaged_run_of_a_cluster_hides_no_other(mirror: Mirror, tmp_path: Pat
     record = {"name": "pair", "engine": "ssh", "nodes": nodes, "ssh": access}
     found = mirror.adopt(RunStore(tmp_path / ".fairway"), Target.model_validate(record))
     assert [finding.message.partition("`")[2][:3] for finding in found] == ["c-1"]
+
+
+def test_a_reader_who_was_overtaken_adds_only_what_is_missing(tmp_path: Path) -> None:
+    run = submitted(tmp_path)
+
+    def piece(offset: int, data: bytes) -> dict[str, Any]:
+        return {"offset": offset, "data": base64.b64encode(zlib.compress(data)).decode()}
+
+    add_logs(run, {"0": piece(0, b"one\n")})
+    # Both had asked for the same; the second got more of it.
+    add_logs(run, {"0": piece(0, b"one\ntwo\n")})
+    add_logs(run, {"0": piece(0, b"one\n")})
+    add_logs(run, {"0": piece(20, b"far behind\n")})
+    assert run.log_text(0) == "one\ntwo\n"

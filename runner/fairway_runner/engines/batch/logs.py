@@ -2,21 +2,23 @@
 
 A running task's file is read from its node, by ranges; what is left when it has ended comes
 from there too, or from storage where the node is gone. What neither has is named as lost.
+
+One look at a time, whoever asks for it; and each writes at the position at which the last one
+that was completed ended, so that one that was cut off leaves nothing twice.
 """
 
 from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.storage import OUTPUTS
-from fairway_runner.engines.local.records import read_json, write_json
+from fairway_runner.engines.local.records import alone, read_json, write_json
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 8 << 20
 _FILE = "stdout.txt"
+_MARKER = "wd/logs/attempt.txt"
 _SUBTASK_TAIL = 64 << 10
 _FACTS = "logs.json"
 _NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
@@ -41,35 +44,48 @@ class Logs:
     account: Account
     storage: Storage
     job_id: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    """For each task: the attempt that is copied and its marker, how many bytes of it, how many
+    bytes the log has with them, whether that is all."""
 
     @staticmethod
     def are_complete(run: Run) -> bool:
         """Whether all that the tasks of an ended run printed is there."""
         return bool(read_json(run.folder / _FACTS).get("complete"))
 
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """For each task: the attempt that is copied, how many bytes of it, whether all."""
-        return read_json(self.run.folder / _FACTS) or {"tasks": {}}
-
     def follow(self, statuses: Mapping[int, Mapping[str, Any]]) -> None:
         """Appends what is new of each task that has begun."""
+        with alone(self.run.folder / "logs.lock"):
+            self.facts = read_json(self.run.folder / _FACTS) or {"tasks": {}}
+            self.facts["complete"] = False
+            try:
+                self._follow_all(statuses)
+                ended = all(status["state"] in FINAL_STATES for status in statuses.values())
+                self.facts["complete"] = ended and len(statuses) == self.run.record.tasks
+            finally:
+                write_json(self.run.folder / _FACTS, self.facts)
+
+    def attempt(self, number: int) -> int:
+        """The last attempt of a task that has printed anything, as far as it was followed."""
+        return int(self.facts["tasks"].get(str(number), {}).get("attempt", 0))
+
+    def _follow_all(self, statuses: Mapping[int, Mapping[str, Any]]) -> None:
         open_ = [
             (number, status)
             for number, status in statuses.items()
             if status.get("started") and not self._is_done(number, status)
         ]
         with ThreadPoolExecutor(CONCURRENCY) as pool:
-            for done in [pool.submit(self._follow, *each) for each in open_]:
-                done.result()
-        ended = all(status["state"] in FINAL_STATES for status in statuses.values())
-        self.facts["complete"] = ended and len(statuses) == self.run.record.tasks
-        write_json(self.run.folder / _FACTS, self.facts)
+            try:
+                for done in [pool.submit(self._follow, *each) for each in open_]:
+                    done.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)  # what has begun is waited for
+                raise
 
     def _of(self, number: int) -> dict[str, Any]:
-        facts: dict[str, Any] = self.facts["tasks"].setdefault(
-            str(number), {"attempt": 0, "offset": 0, "done": False}
-        )
+        new = {"attempt": 0, "offset": 0, "size": 0, "done": False, "marker": "", "started": None}
+        facts: dict[str, Any] = self.facts["tasks"].setdefault(str(number), new)
         return facts
 
     def _is_done(self, number: int, status: Mapping[str, Any]) -> bool:
@@ -77,58 +93,83 @@ class Logs:
         return bool(facts["done"]) and facts["attempt"] >= status["attempt"]
 
     def _follow(self, number: int, status: Mapping[str, Any]) -> None:
-        facts = self._of(number)
-        attempt, ended = int(status["attempt"]), status["state"] in FINAL_STATES
+        facts, ended = self._of(number), status["state"] in FINAL_STATES
         log = self.run.log(number)
         log.parent.mkdir(parents=True, exist_ok=True)
-        while facts["attempt"] < attempt:
-            if not self._finish_attempt(number, facts, attempt, ended=ended):
-                return
+        if facts["started"] != status["started"]:
+            marker = self._marker(number, ended=ended)
+            if not marker and not ended:
+                return  # nothing of it has begun on its node
+            least = int(status["attempt"])
+            if marker != facts["marker"] or ended:
+                self._begin(number, facts, marker, least if ended else 0, ended=ended)
+            # A marker of an attempt before it stays until the node has begun this one.
+            if ended or _number(marker) >= least:
+                facts["started"] = status["started"]
         found = self._copy(number, facts, _FILE, ended=ended)
         if ended:
             if not found and facts["offset"] == 0 and status.get("exit_code") is not None:
-                _append(log, b"fairway: what this task printed is lost with its node\n")
+                self._add(number, b"fairway: what this task printed is lost with its node\n")
             if status["state"] == "failed":
                 self._append_subtasks(number, status)
-            facts["done"] = True
+            facts.update(done=True, attempt=max(facts["attempt"], int(status["attempt"])))
+        if log.exists() and log.stat().st_size > facts["size"]:
+            with log.open("r+b") as file:
+                file.truncate(facts["size"])  # of a look that was cut off
 
-    def _finish_attempt(
-        self, number: int, facts: dict[str, Any], latest: int, *, ended: bool
-    ) -> bool:
-        """Copies the rest of an attempt that another has followed; False where that has not
-        yet brought it to its own node."""
+    def _marker(self, number: int, *, ended: bool) -> str:
+        """What the node wrote when the attempt began that runs now, or ran last: its number, and
+        a word of its own; "" where that is nowhere.
+
+        The service's own counts say too little: neither moves when a node is preempted.
+        """
+        data = self._read(number, _MARKER, 0, ended=ended)
+        return (data or b"").decode(errors="replace").strip()
+
+    def _begin(
+        self, number: int, facts: dict[str, Any], marker: str, least: int, *, ended: bool
+    ) -> None:
+        """Goes on to the attempt of that marker, with the rest of those before it. `least` is
+        what its number is at least."""
+        another = bool(facts["marker"]) and marker != facts["marker"]
+        latest = max(facts["attempt"] + another, _number(marker), least)
+        while facts["attempt"] < latest:
+            self._finish_attempt(number, facts, ended=ended)
+        facts["marker"] = marker
+
+    def _finish_attempt(self, number: int, facts: dict[str, Any], *, ended: bool) -> None:
+        """Copies the rest of an attempt that another has followed, which the node of that one
+        has where they share a folder."""
         attempt = facts["attempt"]
-        known = facts["done"] or self._copy(
-            number, facts, f"wd/logs/stdout.{attempt}.txt", ended=ended
-        )
-        if not known:
-            if not ended and not self._has_begun(number, latest):
-                return False
+        name = f"wd/logs/stdout.{attempt}.txt"
+        if not facts["done"] and not self._copy(number, facts, name, ended=ended):
             text = f"fairway: attempt {attempt} lost its node, and with it what it printed last\n"
-            _append(self.run.log(number), text.encode())
+            self._add(number, text.encode())
         facts.update(attempt=attempt + 1, offset=0, done=False)
-        return True
-
-    def _has_begun(self, number: int, attempt: int) -> bool:
-        try:
-            text = self.account.task_file(self.job_id, str(number), "wd/fairway.attempt", 0, 15)
-        except ServiceError as error:
-            if error.status in _NOTHING_THERE:
-                return False
-            raise
-        return int(text or 0) >= attempt
 
     def _copy(self, number: int, facts: dict[str, Any], name: str, *, ended: bool) -> bool:
         """Appends what there is beyond the offset; False where the file is nowhere."""
-        log = self.run.log(number)
         while True:
             data = self._read(number, name, facts["offset"], ended=ended)
             if data is None:
                 return False
-            _append(log, data)
+            moves = name == _FILE and not ended  # another attempt begins with an empty file
+            if data and moves and self._marker(number, ended=False) != facts["marker"]:
+                return True  # it is of that one: the next look begins with it
+            self._add(number, data)
             facts["offset"] += len(data)
             if len(data) < _CHUNK:
                 return True
+
+    def _add(self, number: int, data: bytes) -> None:
+        """Writes behind what was copied, over anything that a look that was cut off left."""
+        facts, log = self._of(number), self.run.log(number)
+        if data:
+            log.touch()
+            with log.open("r+b") as file:
+                file.seek(facts["size"])
+                file.write(data)
+            facts["size"] += len(data)
 
     def _read(self, number: int, name: str, offset: int, *, ended: bool) -> bytes | None:
         """Up to a chunk of a task's file; None where it is nowhere."""
@@ -158,9 +199,9 @@ class Logs:
             return
         for subtask in self.account.subtasks(self.job_id, str(number)):
             info = subtask.get("nodeInfo") or {}
-            if str(subtask.get("result") or "").lower() != "failure" or not info:
+            root = info.get("taskRootDirectory")
+            if str(subtask.get("result") or "").lower() != "failure" or not root:
                 continue
-            root = str(info["taskRootDirectory"])
             try:
                 data = self.account.node_file(
                     str(info["nodeId"]), f"{root}/{_FILE}", 0, _SUBTASK_TAIL
@@ -169,7 +210,7 @@ class Logs:
                 continue  # its node is gone
             label = f"[node {subtask['id']}] ".encode()
             lines = data.splitlines()
-            _append(self.run.log(number), b"".join(label + line + b"\n" for line in lines))
+            self._add(number, b"".join(label + line + b"\n" for line in lines))
 
     def _spec(self, number: int) -> dict[str, Any]:
         with (self.run.folder / "tasks.jsonl").open("rb") as lines:
@@ -180,7 +221,5 @@ class Logs:
         return {}
 
 
-def _append(log: Any, data: bytes) -> None:
-    if data:
-        with log.open("ab") as file:
-            file.write(data)
+def _number(marker: str) -> int:
+    return int(marker.split()[0]) if marker else 0

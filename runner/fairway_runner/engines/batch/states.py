@@ -41,37 +41,59 @@ def has_ended(job: Mapping[str, Any]) -> bool:
 
 
 def task_status(
-    task: Mapping[str, Any], job: Mapping[str, Any], first: int, timeout: float | None
+    task: Mapping[str, Any],
+    job: Mapping[str, Any],
+    first: int,
+    timeout: float | None,
+    before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A task's `state.json`; `first` is the number of the first attempt of this job.
+    """A task's `state.json`; `first` is the number of the first attempt of this job, and
+    `before` what was known of the task until now.
 
     Beyond what every engine writes it has `node`, `requeues` (how often the task lost its
-    node and began elsewhere), and where there is one a `reason`.
+    node and began elsewhere), and where there is one a `reason`. Azure counts those only that
+    somebody asked for; any other is seen by a start that is later than the one that was known.
     """
     info = task.get("executionInfo") or {}
     state = str(task["state"]).lower()
-    requeues = int(info.get("requeueCount") or 0)
-    begun = first + int(info.get("retryCount") or 0) + requeues
+    retries, started = int(info.get("retryCount") or 0), seconds(info.get("startTime"))
+    known = int((before or {}).get("attempt", -1))
+    known_start = (before or {}).get("started")
+    attempt = first + retries + int(info.get("requeueCount") or 0)
+    if state not in ("running", "completed"):
+        attempt = max(known, attempt - 1 if not started or attempt > first else attempt)
+        started = started or known_start
+    elif started is not None and known_start is not None and started != known_start:
+        attempt = max(known + 1, attempt)
+    else:
+        attempt = max(known, attempt)
     status: dict[str, Any] = {
         "state": "running",
-        "attempt": begun,
-        "started": seconds(info.get("startTime")),
+        "attempt": attempt,
+        "started": started,
         "node": str((task.get("nodeInfo") or {}).get("nodeId") or ""),
-        "requeues": requeues,
+        "requeues": max(0, attempt - first - retries),
     }
     if state == "running":
         return status
     if state == "completed":
         return status | _end(info, job, timeout)
-    status["attempt"] = begun - 1 if not status["started"] or begun > first else begun
+    status["requeues"] = max(0, attempt + 1 - first - retries)
     if has_ended(job):
         return status | {"state": "cancelled", "ended": _end_of(job)}
     reason = "its node is made ready for the job" if state == "preparing" else ""
-    if state == "active" and requeues:
+    if state == "active" and status["requeues"]:
         reason = "its node was taken away; it begins again on another"
     elif state == "active":
         reason = "it waits for nodes"
     return status | {"state": "queued", "reason": reason}
+
+
+def count_up(status: dict[str, Any], attempt: int) -> None:
+    """Makes it the status of a later attempt, where more have begun than were seen."""
+    if (missed := attempt - status["attempt"]) > 0:
+        status["attempt"] += missed
+        status["requeues"] += missed
 
 
 def _end(info: Mapping[str, Any], job: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:

@@ -100,7 +100,11 @@ class Watcher:
         ended = states.has_ended(job)
         setup = watch_setup(run, self.account, state.job, ended=ended)
         if logs:
-            Logs(run, self.account, self.storage, state.job).follow(found)
+            copied = Logs(run, self.account, self.storage, state.job)
+            copied.follow(found)
+            for number, status in found.items():
+                if status.get("started"):
+                    states.count_up(status, copied.attempt(number))
         if ended:
             counts["cancelled"] += counts.pop("queued", 0)
         facts = self._facts(found, counts, job, ended=ended)
@@ -143,7 +147,8 @@ class Watcher:
         for task in self.account.tasks(state.job, states.SELECT):
             number = int(task["id"])
             first = state.first.get(str(number), 0)
-            found[number] = states.task_status(task, job, first, plan["timeout"])
+            before = self._known(run, number) if task.get("executionInfo") else None
+            found[number] = states.task_status(task, job, first, plan["timeout"], before)
         if state.only is not None:
             for number in range(run.record.tasks):
                 if number not in found:
@@ -175,6 +180,11 @@ class Watcher:
             "tasks": {name: count for name, count in counts.items() if count > 0},
         }
 
+    def _known(self, run: Run, number: int) -> dict[str, Any]:
+        """What the folder says of a task, which another command may have written."""
+        known = self.written.get((run.id, number))
+        return known or read_json(run.task_folder(number) / "state.json")
+
     def _write_tasks(self, run: Run, found: Mapping[int, dict[str, Any]]) -> None:
         """The states of tasks that have begun: readers take a file for the sign of that."""
         for number, status in found.items():
@@ -184,7 +194,8 @@ class Watcher:
             if not begun or self.written.get(key) == status:
                 continue
             folder.mkdir(parents=True, exist_ok=True)
-            if read_json(folder / "state.json") != status:
+            before = read_json(folder / "state.json")
+            if before != status and not _is_older(status, before):
                 write_json(folder / "state.json", status)
             self.written[key] = status
 
@@ -194,9 +205,15 @@ def _end(found: Iterable[Mapping[str, Any]], job: Mapping[str, Any]) -> float | 
     return max(ends, default=states.seconds((job.get("executionInfo") or {}).get("endTime")))
 
 
+def _is_older(status: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    """Whether another command has seen the end meanwhile of what goes on here."""
+    ended = known.get("state") in FINAL_STATES and status["state"] not in FINAL_STATES
+    return ended and int(known.get("attempt", 0)) >= int(status.get("attempt", 0))
+
+
 def _write_state(run: Run, facts: dict[str, Any]) -> None:
     before = read_json(run.folder / "state.json")
-    if before != facts:
+    if before != facts and not _is_older(facts, before):
         write_json(run.folder / "state.json", facts)
 
 

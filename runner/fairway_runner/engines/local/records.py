@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -25,3 +28,15 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     return value
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Holds a lock file, which is made where there is none: one holder at a time, whether thread
+    or process; the kernel drops it with the process."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -30,7 +30,7 @@ def known_logs(run: Run, *, final: bool) -> dict[str, int]:
 
 
 def add_logs(run: Run, pieces: Mapping[str, Mapping[str, Any]]) -> None:
-    """Writes pieces to the ends of the logs; one that another command has written is left out.
+    """Writes pieces to the ends of the logs, each without what another command wrote meanwhile.
 
     The caller sees to it that nobody else adds anything meanwhile.
     """
@@ -39,8 +39,9 @@ def add_logs(run: Run, pieces: Mapping[str, Mapping[str, Any]]) -> None:
         folder, data = folders[name], _unpacked(piece["data"])
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "log.txt").open("ab") as log:
-            if log.tell() == piece["offset"]:
-                log.write(data)
+            known = log.tell() - int(piece["offset"])
+            if known >= 0:
+                log.write(data[known:])
 
 
 def _unpacked(data: str) -> bytes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
 import tarfile
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from fairway_runner.engines.remote.logs import add_logs, known_logs
 from fairway_runner.runs.store import FINAL_STATES, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from fairway_core.target import Target
@@ -188,7 +187,7 @@ def _apply(run: Run, found: dict[str, Any] | None) -> None:
     if found["state"] is None or found["state"].get("submission", 0) < last.number:
         _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
         return
-    with _alone(run):
+    with records.alone(run.folder / "mirror.lock"):
         if submissions.is_final(run):
             add_logs(run, found["logs"])
             return
@@ -215,17 +214,6 @@ def _apply_missing(run: Run) -> None:
     state = records.read_json(run.folder / "state.json")
     facts = {"state": "lost", "reason": "its folder is gone", "ended": time.time()}
     records.write_json(run.folder / "state.json", {**state, **facts})
-
-
-@contextmanager
-def _alone(run: Run) -> Iterator[None]:
-    """No other command writes into the run's folder meanwhile."""
-    lock = os.open(run.folder / "mirror.lock", os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _packed(run: Run) -> bytes:

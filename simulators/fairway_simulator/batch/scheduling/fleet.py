@@ -211,7 +211,7 @@ class Fleet:
         """A node is `preempted`, `unusable` or `unknown` from now on; its tasks start again
         elsewhere."""
         self._stop_all(node)
-        leave(node, self._lifecycle, "requeue")
+        leave(node, self._lifecycle, "requeue", asked=False)
         node.errors = errors or []
         node.events = []
         node.become(state, self._account.clock.now())

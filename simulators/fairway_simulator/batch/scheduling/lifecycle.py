@@ -173,13 +173,18 @@ class Lifecycle:
             self.jobs.terminate(job, "JMComplete")
         self.jobs.check_complete(job)
 
-    def requeue(self, task: Task) -> None:
-        """A task's node was lost or is wanted otherwise: it starts again, elsewhere."""
+    def requeue(self, task: Task, *, asked: bool = True) -> None:
+        """A task's node was lost or is wanted otherwise: it starts again, elsewhere.
+
+        `requeueCount` is of what somebody `asked` for, a smaller pool or a disabled job, and of
+        nothing else: see the description of BatchTaskExecutionInfo.requeue_count in azure-batch.
+        """
         execution, task.execution = task.execution, None
         if execution:
             execution.abandon()
-        task.info["requeueCount"] += 1
-        task.info["lastRequeueTime"] = self._account.clock.now()
+        if asked:
+            task.info["requeueCount"] += 1
+            task.info["lastRequeueTime"] = self._account.clock.now()
         task.info.pop("startTime", None)
         self._wait_again(task)
 
@@ -213,15 +218,16 @@ class Lifecycle:
         self._wait_again(task)
 
 
-def leave(node: Node, lifecycle: Lifecycle, option: str) -> list[Execution]:
+def leave(node: Node, lifecycle: Lifecycle, option: str, *, asked: bool = True) -> list[Execution]:
     """Takes a node's tasks away as a node operation's option says: `requeue`, `terminate`, or
-    `taskcompletion`, for which the returned attempts are to be waited for."""
+    `taskcompletion`, for which the returned attempts are to be waited for. Not `asked` for: the
+    node is lost."""
     left = list(node.executions)
     for execution in left:
         if option == "terminate":
             execution.end(ended("Task Was Ended by User Request"))
         elif option == "requeue" and execution.task.execution is execution:
-            lifecycle.requeue(execution.task)
+            lifecycle.requeue(execution.task, asked=asked)
     return left
 
 

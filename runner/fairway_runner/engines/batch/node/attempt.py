@@ -234,4 +234,6 @@ def _bring_earlier_logs(places: Places, number: int) -> None:
     (folder / "logs").mkdir(exist_ok=True)
     for log in sorted((places.shared / "logs" / places.task).glob("*.txt")):
         shutil.copyfile(log, folder / "logs" / f"stdout.{log.name}")
-    (folder / "fairway.attempt").write_text(f"{number}\n", encoding="ascii")
+    draft = folder / "logs" / "attempt.new"
+    draft.write_text(f"{number} {os.urandom(8).hex()}\n", encoding="ascii")
+    draft.replace(draft.with_suffix(".txt"))

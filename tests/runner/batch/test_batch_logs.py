@@ -1,0 +1,228 @@
+"""The copies of what tasks print: each byte once, whoever looks and whatever fails meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import Finding
+from fairway_runner.engines.batch import logs
+from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.batch.logs import Logs
+from fairway_runner.runs.records import RunRecord
+from fairway_runner.runs.store import Run, RunStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def error(status: int) -> ServiceError:
+    return ServiceError(Finding("refused", f"{status}"), status=status, code="")
+
+
+@dataclass
+class Service:
+    """What nodes and storage hold: the bytes of each task's files."""
+
+    files: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    stored: dict[str, bytes] = field(default_factory=dict)
+    before: Callable[[str, str], None] = lambda _task, _name: None
+    """Called before each read of a node's file."""
+
+    def task_file(self, _job: str, task: str, name: str, first: int, last: int) -> bytes:
+        self.before(task, name)
+        data = self.files.get((task, name))
+        if data is None:
+            raise error(404)
+        if first >= len(data):
+            raise error(416)
+        return data[first : last + 1]
+
+    def read(self, _container: str, blob: str, offset: int = 0, length: int = 1 << 20) -> bytes:
+        if blob not in self.stored:
+            raise error(404)
+        return self.stored[blob][offset : offset + length]
+
+    def begin(self, task: str, number: int, *kept: bytes) -> None:
+        """An attempt begins on a node, with the logs that earlier ones have left."""
+        for name in [name for of, name in self.files if of == task]:
+            del self.files[task, name]
+        for earlier, data in enumerate(kept):
+            self.files[task, f"wd/logs/stdout.{earlier}.txt"] = data
+        marker = f"{number} {os.urandom(4).hex()}\n".encode()
+        self.files |= {(task, "wd/logs/attempt.txt"): marker, (task, "stdout.txt"): b""}
+
+    def say(self, task: str, text: bytes) -> None:
+        self.files[task, "stdout.txt"] += text
+
+
+def status(state: str = "running", attempt: int = 0, started: float = 1.0) -> dict[str, Any]:
+    code = {"exit_code": 0} if state == "succeeded" else {}
+    return {"state": state, "attempt": attempt, "started": started, **code}
+
+
+@pytest.fixture
+def service() -> Service:
+    made = Service()
+    made.begin("0", 0)
+    made.begin("1", 0)
+    return made
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    record = RunRecord("r-1", "r", "b", time.time(), 2, "job.yaml", "0", engine="batch")
+    made, lock = RunStore(tmp_path / ".fairway").create(record, {})
+    os.close(lock)
+    (made.folder / "tasks.jsonl").write_text('{"nodes": 1}\n{"nodes": 1}\n')
+    return made
+
+
+def look(run: Run, service: Service, *statuses: dict[str, Any]) -> Logs:
+    made = Logs(run, service, service, "r-1")  # type: ignore[arg-type]
+    made.follow(dict(enumerate(statuses or (status(), status()))))
+    return made
+
+
+class TestOnce:
+    """No byte is copied twice, and none is left out."""
+
+    def test_of_three_readers(self, run: Run, service: Service) -> None:
+        written: list[bytes] = []
+
+        def grow(task: str, name: str) -> None:
+            if (task, name) == ("0", "stdout.txt"):
+                line = b"line %d\n" % len(written)
+                written.append(line)
+                service.say("0", line)
+
+        service.before = grow
+        with ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(look, run, service) for _ in range(60)]:
+                done.result()
+        service.before = lambda _task, _name: None
+        look(run, service)
+        assert run.log_text(0) == service.files["0", "stdout.txt"].decode()
+
+    def test_of_a_look_that_fails_half_way(self, run: Run, service: Service) -> None:
+        service.say("0", b"one\n")
+
+        def fail(task: str, _name: str) -> None:
+            if task == "1":
+                raise error(503)
+
+        service.before = fail
+        for _ in range(2):
+            with pytest.raises(ServiceError):
+                look(run, service)
+        service.before = lambda _task, _name: None
+        look(run, service)
+        assert run.log_text(0) == "one\n"
+
+    def test_of_a_look_that_was_killed(
+        self, run: Run, service: Service, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        service.say("0", b"one\n")
+        look(run, service)
+        with monkeypatch.context() as patch:
+            patch.setattr(logs, "write_json", killed)
+            service.say("0", b"two\n")
+            with pytest.raises(KeyboardInterrupt):
+                look(run, service)
+        service.say("0", b"three\n")
+        look(run, service)
+        assert run.log_text(0) == "one\ntwo\nthree\n"
+
+    def test_of_what_storage_has_when_the_node_is_gone(self, run: Run, service: Service) -> None:
+        service.say("0", b"one\n")
+        look(run, service)
+        service.stored["r-1/0/stdout.txt"] = b"one\ntwo\n"
+        service.files.clear()
+        look(run, service, status("succeeded"), status("succeeded"))
+        assert run.log_text(0) == "one\ntwo\n"
+        assert "lost with its node" in run.log_text(1)
+        assert Logs.are_complete(run)
+
+
+class TestAttempts:
+    """Each attempt's log follows that of the one before."""
+
+    def test_a_preemption_moves_no_count(self, run: Run, service: Service) -> None:
+        # The service's counts are of retries and of what somebody asked for: see the
+        # descriptions of retry_count and requeue_count in azure-batch.
+        service.say("0", b"a long line of the first\n")
+        look(run, service)
+        service.begin("0", 1)
+        service.say("0", b"second\n")
+        found = look(run, service, status(started=2.0), status())
+        lost = "fairway: attempt 0 lost its node, and with it what it printed last\n"
+        assert run.log_text(0) == f"a long line of the first\n{lost}second\n"
+        assert found.attempt(0) == 1
+
+    def test_none_is_said_to_be_lost_that_its_node_is_about_to_bring(
+        self, run: Run, service: Service
+    ) -> None:
+        service.say("0", b"first")
+        look(run, service)
+        del service.files["0", "wd/logs/attempt.txt"]
+        service.files["0", "stdout.txt"] = b""
+
+        asked: list[str] = []
+
+        def late(_task: str, name: str) -> None:
+            asked.append(name)
+            if len(asked) == 2:  # it gets there behind the first file that is asked for
+                service.begin("0", 1, b"first and its end\n")
+
+        service.before = late
+        again = status(attempt=1, started=2.0)
+        look(run, service, again)
+        service.before = lambda _task, _name: None
+        if len(asked) < 2:
+            service.begin("0", 1, b"first and its end\n")
+        service.say("0", b"second\n")
+        look(run, service, again)
+        assert run.log_text(0) == "first and its end\nsecond\n"
+
+    def test_a_marker_of_the_one_before_stays_until_the_node_has_begun(
+        self, run: Run, service: Service
+    ) -> None:
+        service.say("0", b"first, and long\n")
+        again = status(attempt=1, started=2.0)
+        look(run, service, again)  # what is there is still of the first
+        service.begin("0", 1, b"first, and long\n")
+        service.say("0", b"second\n")
+        look(run, service, again)
+        assert run.log_text(0) == "first, and long\nsecond\n"
+
+    def test_what_the_next_one_prints_while_somebody_looks(
+        self, run: Run, service: Service
+    ) -> None:
+        service.say("0", b"first\n")
+        look(run, service)
+
+        def restart(_task: str, name: str) -> None:
+            if name == "stdout.txt":
+                service.before = lambda _task, _name: None
+                service.begin("0", 1, b"first\n")
+                service.say("0", b"second attempt\n")
+
+        service.before = restart
+        look(run, service, status())  # the service's list was asked before that
+        look(run, service, status(attempt=1, started=2.0))
+        assert run.log_text(0) == "first\nsecond attempt\n"
+
+    def test_all_of_them_where_nobody_looked_before(self, run: Run, service: Service) -> None:
+        service.begin("0", 2, b"first\n", b"second\n")
+        service.say("0", b"third\n")
+        assert look(run, service, status("succeeded", started=3.0)).attempt(0) == 2
+        assert run.log_text(0) == "first\nsecond\nthird\n"
