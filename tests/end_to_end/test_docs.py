@@ -10,9 +10,11 @@ not run, and its commands are held against the programs' own help.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -148,6 +150,9 @@ class _Reader:
         for process in self.background:
             process.terminate()
             process.communicate()
+        if pid := self.variables.get("BATCH_SIMULATOR_PID"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGTERM)
 
     def _write(self, file: _File) -> None:
         folder = (self.folder / file.path).parent

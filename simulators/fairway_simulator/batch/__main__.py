@@ -16,19 +16,57 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairway_simulator.batch import BatchSimulator
 from fairway_simulator.batch.agent.supervisor_client import namespaces
 from fairway_simulator.batch.azurite import AzuriteMissing
 from fairway_simulator.batch.simulator import DEFAULT_POOL
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PORT = 10100
 """The port at which a client looks for it by default."""
+_FILE = Path("sim.env")
 
 
 def main() -> int:
     """Runs the account as the command line says."""
     options = _options()
+    if options.background:
+        return _in_background(options)
+    return _serve(options, lambda: None)
+
+
+def _in_background(options: argparse.Namespace) -> int:
+    """Returns when the account is ready, which lives on in a session of its own."""
+    options.env = options.env or _FILE
+    reader, writer = os.pipe()
+    # What it starts keeps its standard error: nobody who reads ours would see the end of that.
+    said = tempfile.TemporaryFile()  # noqa: SIM115 - it is the other process's too
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number, stream in enumerate((nowhere, nowhere, said.fileno())):
+            os.dup2(stream, number)
+        return _serve(options, lambda: os.close(writer) if os.write(writer, b"ready") else None)
+    os.close(writer)
+    is_ready = os.read(reader, 5) == b"ready"
+    sys.stderr.flush()
+    said.seek(0)
+    sys.stderr.buffer.write(said.read())
+    if not is_ready:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    file = shlex.quote(str(options.env if options.env.is_absolute() else f"./{options.env}"))
+    sys.stdout.write(f"next: source {file}; and to end it: kill {child}\n")
+    return 0
+
+
+def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
+    """The account, until a signal ends it; tells when it is ready."""
     # Before anything is started: a signal that comes early ends it as a later one does.
     ending = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -54,6 +92,7 @@ def main() -> int:
             return _say(f"port {options.port}: {error.strerror}; choose another with --port", 2)
         try:
             _publish(service, options.env)
+            ready()
             ending.wait()
         finally:
             service.stop()
@@ -70,6 +109,11 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--env", type=Path, metavar="FILE", help="also write the variables there, once it is ready"
+    )
+    parser.add_argument(
+        "--background",
+        action="store_true",
+        help=f"return when it is ready, with the variables in --env ({_FILE})",
     )
     parser.add_argument("--nodes", type=_count, default=4, help="nodes of the pool (4)")
     parser.add_argument(
@@ -106,7 +150,7 @@ def _publish(service: BatchSimulator, file: Path | None) -> None:
     variables = service.environment()
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
     if file:
-        _write(file, "".join(lines))
+        _write(file, "".join([*lines, f"export BATCH_SIMULATOR_PID={os.getpid()}\n"]))
     sys.stdout.write("".join(lines))
     sys.stdout.flush()
     sys.stderr.write(f"ready: {service.endpoint}, pool {DEFAULT_POOL}\n")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fairway_simulator.batch.wire.http import Request
 
-Kind = Literal["status", "timeout", "cut", "slow", "latency", "half", "expired"]
+Kind = Literal["status", "timeout", "cut", "torn", "slow", "latency", "half", "expired"]
 
 _CODES = {
     429: "TooManyRequests",
@@ -32,8 +32,9 @@ class Fault:
     """One kind of fault.
 
     `kind`: `status` answers with `status`; `timeout` is silent for `seconds` and then hangs up;
-    `cut` hangs up; `slow` lets the answer trickle out over `seconds`; `latency` answers after
-    `seconds`; `half` lets single tasks of a collection fail; `expired` refuses the token.
+    `cut` hangs up; `torn` resets the connection in the middle of the answer; `slow` lets the
+    answer trickle out over `seconds`; `latency` answers after `seconds`; `half` lets single tasks
+    of a collection fail; `expired` refuses the token.
     `share` of the requests are hit (0…1), `count` of them at most, after the first `skip`.
     `method` and `path` (a regular expression, searched for) say which requests are meant.
     `applied` lets the request take effect before its answer is lost.
@@ -102,7 +103,7 @@ class Faults:
             if fault.kind == "latency":
                 self._stopped.wait(fault.seconds)
         for fault in hits:
-            if fault.kind not in {"latency", "slow"}:
+            if fault.kind not in {"latency", "slow", "torn"}:
                 if fault.applied:
                     handle(request)
                 self._fail(fault)
@@ -110,6 +111,7 @@ class Faults:
         for fault in hits:
             if fault.kind == "slow":
                 response.slowly = fault.seconds
+            response.torn = response.torn or fault.kind == "torn"
         return response
 
     def before_task(self, request: Request) -> None:

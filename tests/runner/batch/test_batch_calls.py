@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import logging
+import queue
+import threading
+from logging.handlers import QueueHandler
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +18,21 @@ from azure.core.exceptions import (
 )
 
 from fairway_runner.engines.batch.calls import Calls, ServiceError
+
+
+class Clock(threading.Event):
+    """Time that passes only while somebody waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now += timeout or 0.0
+        return self.is_set()
 
 
 def failing(*errors: Exception) -> Any:
@@ -37,7 +55,8 @@ def http(status: int, headers: dict[str, str] | None = None, text: str = "no") -
 
 
 def calls(deadline: float = 30.0, **more: Any) -> Calls:
-    return Calls("Azure Batch", deadline, "az login", **more)
+    clock = Clock()
+    return Calls("Azure Batch", deadline, "az login", stopped=clock, clock=clock, **more)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +65,7 @@ def calls(deadline: float = 30.0, **more: Any) -> Calls:
         *(http(status) for status in (408, 429, 500, 502, 503, 504)),
         ServiceRequestError("cut"),
         ServiceResponseError("cut"),
+        HttpResponseError("reset in the middle of an answer"),
     ],
 )
 def test_what_may_pass_is_asked_again(error: Exception) -> None:
@@ -63,24 +83,65 @@ def test_what_is_refused_is_not(status: int) -> None:
 
 
 def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
-    began = time.monotonic()
-    assert calls().call("a job", failing(http(429, {"Retry-After": "1"}))) == 7
-    assert time.monotonic() - began >= 1
+    made = calls()
+    assert made.call("a job", failing(http(429, {"Retry-After": "7"}))) == 7
+    assert made.clock() == 7
 
 
 def test_it_gives_up_within_the_deadline() -> None:
-    began = time.monotonic()
-    with pytest.raises(ServiceError, match="has not answered for 1 s") as caught:
-        calls(1.0).call("a job", failing(*[http(503)] * 1000))
-    assert time.monotonic() - began < 2
+    made = calls(100.0)
+    with pytest.raises(ServiceError, match="has not answered for 100 s") as caught:
+        made.call("a job", failing(*[http(503)] * 1000))
+    assert 80 < made.clock() <= 100
+    assert caught.value.findings[0].hint == "try again later"
+    with pytest.raises(ServiceError) as caught:
+        calls(1.0, has_option=True).call("a job", failing(*[http(503)] * 1000))
     assert caught.value.findings[0].hint.endswith("--deadline")
 
 
 def test_a_pause_beyond_the_deadline_is_not_waited_for() -> None:
-    began = time.monotonic()
-    with pytest.raises(ServiceError):
-        calls(1.0).call("a job", failing(http(429, {"Retry-After": "600"})))
-    assert time.monotonic() - began < 0.5
+    made = calls(1.0)
+    with pytest.raises(ServiceError, match="wants to be left alone for 600 s"):
+        made.call("a job", failing(http(429, {"Retry-After": "600"})))
+    assert made.clock() == 0
+
+
+def test_a_command_that_only_looks_gives_up_sooner() -> None:
+    made = calls(600.0)
+    with made.soon(), pytest.raises(ServiceError, match="has not answered for 30 s"):
+        made.call("a job", failing(*[http(503)] * 1000))
+    assert made.clock() <= 30
+    assert made.deadline == 600
+
+
+def test_nobody_waits_for_a_port_of_this_machine_at_which_nothing_listens() -> None:
+    made = calls(address="http://127.0.0.1:10100")
+    error = ServiceRequestError("[Errno 111] Connection refused")
+    with pytest.raises(ServiceError, match=r"nothing listens at http://127.0.0.1:10100") as caught:
+        made.call("a job", failing(error))
+    assert (caught.value.exit_code, made.tries) == (5, 1)
+    assert "bin/batch-simulator --background" in caught.value.findings[0].hint
+    assert calls(address="https://a.batch.azure.com").call("a job", failing(error)) == 7
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_service_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    monkeypatch.setattr("fairway_runner.engines.batch.silence._QUIET", 0.05)
+    told: queue.Queue[logging.LogRecord] = queue.Queue()
+    monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])
+    errors = [ServiceRequestError("no route to host")] if fails else []
+
+    def hangs() -> str:
+        if errors:
+            raise errors.pop()
+        return told.get(timeout=300).getMessage()
+
+    said = calls().call("a job", hangs)
+    assert said.startswith("Azure Batch does not answer")
+    assert ("no route to host" in said) == fails
+    assert "Ctrl-C ends it" in said
 
 
 def test_wrong_credentials_are_the_users_to_fix() -> None:

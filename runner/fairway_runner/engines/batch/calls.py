@@ -6,13 +6,16 @@ one deadline holds for every call, with waits that grow and differ from client t
 
 from __future__ import annotations
 
+import ipaddress
 import random
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from azure.core.exceptions import (
     AzureError,
@@ -24,9 +27,12 @@ from azure.core.exceptions import (
 )
 
 from fairway_core.findings import Finding, UserError
+from fairway_runner.engines.batch.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from fairway_runner.engines.batch.silence import Watched
 
 T = TypeVar("T")
 
@@ -34,6 +40,10 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _SKEW = 600  # seconds; requests that are signed with a time further off are refused
 _UNKNOWN_NAME = 20.0  # seconds for which a name that nobody knows is looked up again
+SOON = 30.0
+"""Seconds for which a service that is away is asked by a command that only looks."""
+
+_START = "start the simulator: bin/batch-simulator --background, and then: source ./sim.env"
 
 
 class ServiceError(UserError):
@@ -62,7 +72,8 @@ class Calls:
     `service` names it in messages, `tries` counts all requests and `failures` those that
     were asked again; `hint` is what to type where credentials are refused. `skew` is by how
     many seconds the service's clock is ahead, once that has been in the way; None where requests
-    cannot be dated otherwise than by this machine's clock.
+    cannot be dated otherwise than by this machine's clock. Where nothing listens at an `address`
+    of this machine, nobody waits for it. `has_option`: the command has --deadline.
     """
 
     service: str
@@ -72,19 +83,40 @@ class Calls:
     skew: float | None = None
     tries: int = 0
     failures: int = 0
+    address: str = ""
+    has_option: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set when waiting is pointless, because another call has given up."""
+    clock: Callable[[], float] = time.monotonic
+    silence: Silence = field(default_factory=Silence)
 
-    def call(self, what: str, operation: Callable[[], T]) -> T:
+    @contextmanager
+    def soon(self) -> Iterator[None]:
+        """Gives up earlier: a command that only looks is not to hang."""
+        deadline = self.deadline
+        self.deadline = min(deadline, SOON)
+        try:
+            yield
+        finally:
+            self.deadline = deadline
+
+    def call(self, what: str, operation: Callable[[], T], *, brief: bool = True) -> T:
         """What the operation returns; ServiceError where the service refuses or stays away.
 
-        `what` says in a message what was asked: `the list of jobs`.
+        `what` says in a message what was asked: `the list of jobs`. One that is not `brief` may
+        take long though the service answers.
         """
-        end = time.monotonic() + self.deadline
+        if not brief:
+            return self._call(what, operation, None)
+        with self.silence.watch(self.service, self.deadline) as watched:
+            return self._call(what, operation, watched)
+
+    def _call(self, what: str, operation: Callable[[], T], watched: Watched | None) -> T:
+        end = self.clock() + self.deadline
         wait, tokens, dated = _FIRST_WAIT, 0, False
         while True:
             self.tries += 1
-            began = time.monotonic()
+            began = self.clock()
             try:
                 return operation()
             except AzureError as error:
@@ -98,11 +130,16 @@ class Calls:
                         continue
                 if not _is_transient(error) or (_unknown_name(error) and self._is_lost(end)):
                     raise self._refused(what, error) from None
+                if _nobody_listens(error) and self._is_here:
+                    raise self._not_started() from None
                 self.failures += 1
-                pause = _asked_pause(error) or random.uniform(wait / 2, wait)  # noqa: S311
-                if time.monotonic() + pause >= end or self.stopped.wait(pause):
-                    raise self._away(what, error) from None
-                wait = min(2 * wait, _LONGEST_WAIT) if time.monotonic() - began < 60 else wait
+                if watched is not None:
+                    watched.reason = _facts(error)[2]
+                asked = _asked_pause(error)
+                pause = asked or random.uniform(wait / 2, wait)  # noqa: S311
+                if self.clock() + pause >= end or self.stopped.wait(pause):
+                    raise self._away(what, error, asked) from None
+                wait = min(2 * wait, _LONGEST_WAIT) if self.clock() - began < 60 else wait
 
     def pages(self, what: str, items: Any) -> Iterator[Any]:
         """The items of a paged answer, of which each page is a call of its own."""
@@ -114,7 +151,20 @@ class Calls:
             yield from page
 
     def _is_lost(self, end: float) -> bool:
-        return time.monotonic() > end - self.deadline + min(_UNKNOWN_NAME, self.deadline)
+        return self.clock() > end - self.deadline + min(_UNKNOWN_NAME, self.deadline)
+
+    @property
+    def _is_here(self) -> bool:
+        host = urlsplit(self.address).hostname or ""
+        try:
+            return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def _not_started(self) -> ServiceError:
+        where = urlsplit(self.address)
+        message = f"nothing listens at {where.scheme}://{where.netloc}, where {self.service} is"
+        return ServiceError(Finding("service-away", message, _START), status=0, code="")
 
     def _refused(self, what: str, error: AzureError) -> ServiceError:
         status, code, text = _facts(error)
@@ -135,10 +185,13 @@ class Calls:
             return message, "set it, for example with: sudo timedatectl set-ntp true"
         return f"{self.service} does not accept these credentials: {text}", self.hint
 
-    def _away(self, what: str, error: AzureError) -> ServiceError:
+    def _away(self, what: str, error: AzureError, asked: float | None) -> ServiceError:
         status, code, text = _facts(error)
-        message = f"{self.service} has not answered for {self.deadline:.0f} s ({what}): {text}"
-        hint = "try again later, or wait longer with --deadline"
+        said = f"has not answered for {self.deadline:.0f} s"
+        if asked is not None and asked > self.deadline:
+            said = f"wants to be left alone for {asked:.0f} s"
+        message = f"{self.service} {said} ({what}): {text}"
+        hint = "try again later" + (", or wait longer with --deadline" if self.has_option else "")
         return ServiceError(Finding("service-away", message, hint), status=status, code=code)
 
 
@@ -147,11 +200,17 @@ def _is_transient(error: AzureError) -> bool:
         return False
     if isinstance(error, HttpResponseError) and error.status_code is not None:
         return error.status_code in _BUSY
-    return isinstance(error, ServiceRequestError | ServiceResponseError | IncompleteReadError)
+    # Without a status the connection ended in the middle of an answer.
+    lost = (ServiceRequestError, ServiceResponseError, IncompleteReadError, HttpResponseError)
+    return isinstance(error, lost)
 
 
 def _unknown_name(error: AzureError) -> bool:
     return isinstance(error, ServiceRequestError) and "resolve" in str(error).lower()
+
+
+def _nobody_listens(error: AzureError) -> bool:
+    return isinstance(error, ServiceRequestError) and "refused" in str(error).lower()
 
 
 def _asked_pause(error: AzureError) -> float | None:

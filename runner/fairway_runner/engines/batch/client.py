@@ -77,7 +77,10 @@ class Account:
         endpoint = self.target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
         if not endpoint:
             message = f"nothing says where the Batch account of `{self.target.name}` is"
-            hint = "set AZURE_BATCH_ENDPOINT, or write `endpoint:` into the target's `batch:`"
+            hint = (
+                "set AZURE_BATCH_ENDPOINT, or write `endpoint:` into the target's `batch:`; to "
+                "try it on this machine: bin/batch-simulator --background, then source ./sim.env"
+            )
             raise UserError.of("no-endpoint", message, hint)
         return endpoint if "://" in endpoint else f"https://{endpoint}"
 
@@ -86,7 +89,7 @@ class Account:
         """The SDK's client, with as many connections as there are threads."""
         credential = self._credential()
         self.calls.has_token = not isinstance(credential, AzureNamedKeyCredential)
-        self.calls.skew = 0.0
+        self.calls.skew, self.calls.address = 0.0, self.endpoint
         return BatchClient(
             self.endpoint,
             credential,
@@ -225,7 +228,9 @@ class Account:
 
     def _read(self, download: Any, first: int, last: int) -> bytes:
         # A file download has no parsed error: `Calls` looks at the status alone.
-        data: bytes = self.calls.call("a file", lambda: b"".join(download(f"bytes={first}-{last}")))
+        data: bytes = self.calls.call(
+            "a file", lambda: b"".join(download(f"bytes={first}-{last}")), brief=False
+        )
         return data
 
     # --- pool and nodes -----------------------------------------------------------------

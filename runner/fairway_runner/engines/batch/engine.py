@@ -60,6 +60,7 @@ class BatchEngine:
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """What the launcher needs is looked for on the node: this machine is not one."""
+        self.account.calls.has_option = True
         refusals.require(self.account, job)
 
     def environment(self) -> dict[str, str]:
@@ -84,6 +85,7 @@ class BatchEngine:
         retry: bool = False,
     ) -> None:
         """Sends the run, or what an earlier call did not send of it."""
+        self.account.calls.has_option = self.storage.calls.has_option = not retry
         try:
             state = State.read(run)
             if retry:
@@ -157,20 +159,24 @@ class BatchEngine:
         """Reads the account's jobs and the records that lie beside their outputs."""
         from fairway_runner.engines.batch.adoption import adopt
 
-        adopt(store, self.account, self.storage)
+        with self.account.calls.soon(), self.storage.calls.soon():
+            adopt(store, self.account, self.storage)
         return ()
 
     def nodes(self) -> list[Node]:
         """The pool's nodes."""
-        return self._nodes.all()
+        with self.account.calls.soon():
+            return self._nodes.all()
 
     def act_on_node(self, action: str, node: str) -> None:
         """All four are the service's own."""
-        self._nodes.act(action, node)
+        with self.account.calls.soon():
+            self._nodes.act(action, node)
 
     def resize(self, nodes: int) -> None:
         """Of a pool that does not scale by itself."""
-        self._nodes.resize(nodes)
+        with self.account.calls.soon():
+            self._nodes.resize(nodes)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """Through the pool's remote login settings, as a user who is there for a while."""
@@ -191,7 +197,8 @@ class BatchEngine:
         """Looks at account, storage, pool and nodes."""
         from fairway_runner.engines.batch.examination import examine
 
-        return examine(self.account, self.storage)
+        with self.account.calls.soon(), self.storage.calls.soon():
+            return examine(self.account, self.storage)
 
 
 ENGINE = BatchEngine

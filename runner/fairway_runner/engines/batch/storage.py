@@ -47,12 +47,13 @@ class Storage:
                 message = "AZURE_STORAGE_CONNECTION_STRING is no connection string"
                 raise UserError.of("bad-connection-string", message) from None
             if not url or urlsplit(client.url).netloc == urlsplit(url).netloc:
+                self.calls.address = client.url
                 return client
         if not url:
             message = f"nothing says where the storage account of `{self.target.name}` is"
             hint = "set AZURE_STORAGE_CONNECTION_STRING, or write the target's `storage:`"
             raise UserError.of("no-storage", message, hint)
-        self.calls.has_token = True
+        self.calls.has_token, self.calls.address = True, url
         return BlobServiceClient(url, token_credential(), **options)
 
     def container(self, name: str) -> ContainerClient:
@@ -140,7 +141,7 @@ class Storage:
 
     def _call(self, container: str, what: str, operation: Any) -> Any:
         try:
-            return self.calls.call(what, operation)
+            return self.calls.call(what, operation, brief=False)
         except ServiceError as error:
             if error.code != "ContainerNotFound":
                 raise

@@ -194,7 +194,6 @@ class Submission:
         """Adds tasks, many requests at a time."""
         chunks = _chunks(specs)
         stopped = self.account.calls.stopped
-        stopped.clear()
         with ThreadPoolExecutor(_THREADS) as pool:
             waiting = [pool.submit(self._add_chunk, job_id, chunk) for chunk in chunks]
             try:
@@ -202,9 +201,10 @@ class Submission:
                     done.result()
             except BaseException:
                 stopped.set()
-                for each in waiting:
-                    each.cancel()
+                pool.shutdown(cancel_futures=True)
                 raise
+            finally:
+                stopped.clear()  # what this account is asked next is another matter
 
     def _add_chunk(self, job_id: str, chunk: Sequence[Mapping[str, Any]]) -> None:
         """Adds up to 100 tasks, those that the service could not take now again and again."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # From so many runs on one list of all jobs is quicker than asking for each.
 _MANY = 4
-_SOON = 30.0  # seconds
 
 
 @dataclass
@@ -42,13 +41,11 @@ class Watcher:
     def refresh(self, runs: Sequence[Run], *, logs: bool, patient: bool = True) -> None:
         """See `Engine.refresh`. Who is not patient wants an answer soon, or to know that the
         service has none."""
-        calls = self.account.calls
-        deadline = calls.deadline
-        calls.deadline = deadline if patient else min(deadline, _SOON)
-        try:
+        if patient:
             self._refresh_all(runs, logs=logs)
-        finally:
-            calls.deadline = deadline
+            return
+        with self.account.calls.soon():
+            self._refresh_all(runs, logs=logs)
 
     def _refresh_all(self, runs: Sequence[Run], *, logs: bool) -> None:
         runs = [run for run in runs if self._is_open(run, logs=logs)]

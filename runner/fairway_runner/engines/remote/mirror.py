@@ -114,7 +114,7 @@ class Mirror:
         number = found["state"].get("submission", 0)
         if number <= last.number:
             return
-        with _alone(run):
+        with records.alone(run.folder / "mirror.lock"):
             submissions.note(run, submission=number, complete=True)
             _write(run, found)
         hint = f"see what became of it: fairway show {run.id}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 import time
 from dataclasses import dataclass, field
@@ -54,6 +55,8 @@ class Response:
     length: int = 0
     slowly: float = 0.0
     """Seconds over which the body trickles out."""
+    torn: bool = False
+    """Half of the body is sent, and the connection reset."""
 
 
 class CutConnection(Exception):
@@ -155,7 +158,9 @@ def _write(connection: socket.socket, method: str, response: Response) -> None:
     # An answer to HEAD has the length of what GET would send.
     head.append(f"Content-Length: {response.headers.pop('x-length', length)}")
     start = "\r\n".join(head).encode("latin-1") + b"\r\n\r\n"
-    if method == "HEAD" or response.status in {204, 304}:
+    if response.torn:
+        _tear(connection, start, response)
+    elif method == "HEAD" or response.status in {204, 304}:
         connection.sendall(start)
     elif response.file:
         connection.sendall(start)
@@ -166,6 +171,19 @@ def _write(connection: socket.socket, method: str, response: Response) -> None:
         _trickle(connection, response.body, response.slowly)
     else:
         connection.sendall(start + response.body)
+
+
+def _tear(connection: socket.socket, start: bytes, response: Response) -> None:
+    body = response.body
+    if response.file:
+        with response.file as file:
+            file.seek(response.offset)
+            body = file.read(response.length)
+    if body:
+        connection.sendall(start + body[: len(body) // 2])
+    at_once = struct.pack("ii", 1, 0)  # a reset in place of an orderly end
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+    raise CutConnection
 
 
 def _trickle(connection: socket.socket, body: bytes, duration: float) -> None:
