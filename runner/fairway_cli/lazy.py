@@ -6,6 +6,7 @@ longer than most commands do. Here the list is a table of names and sentences.
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -54,7 +55,19 @@ class LazyGroup(TyperGroup):
         """The whole command of that name."""
         module = import_module(f"{cls.PACKAGE}.{name.replace('-', '_')}")
         if hasattr(module, "app"):
-            return typer.main.get_command(module.app)
+            return _flowing(typer.main.get_command(module.app))
         alone = typer.Typer(add_completion=False)
         alone.command(name)(module.command)
-        return typer.main.get_command(alone)
+        return _flowing(typer.main.get_command(alone))
+
+
+def _flowing(command: Any) -> Any:
+    """The command with each paragraph of its help in one line, for a terminal of any width.
+
+    Typer prints the line breaks of a docstring as they are.
+    """
+    for each in getattr(command, "commands", {}).values():
+        _flowing(each)
+    if command.help:
+        command.help = re.sub(r"(?<=[^\n])\n(?=[^\n\s*-])", " ", command.help)
+    return command

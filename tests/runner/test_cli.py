@@ -98,3 +98,13 @@ def test_a_full_disk_is_said_and_not_traced() -> None:
         )
     assert done.returncode == 5
     assert done.stderr == "error: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("name", Commands.COMMANDS)
+def test_a_paragraph_of_help_fills_the_terminal(name: str) -> None:
+    """A line break of a docstring is none in the help: a narrow terminal would show both."""
+    command = Commands.imported(name)
+    for each in [command, *getattr(command, "commands", {}).values()]:
+        for paragraph in (each.help or "").split("\n\n"):
+            lines = paragraph.strip().splitlines()
+            assert all(line.startswith((" ", "-", "*")) for line in lines[1:]), paragraph
