@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.targets.lookup import all_targets, find_target, processes_per_node
+from fairway_core.target import Target
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.targets.lookup import all_targets, as_known_now, find_target, processes_per_node
 from fairway_runner.targets.sync import read_targets
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from conftest import MakeRun
+
+    from fairway_runner.runs.store import Run
 
 POOL = {
     "version": 1,
@@ -32,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _synced(folder: Path, records: object) -> None:
-    (folder / ".fairway").mkdir()
+    (folder / ".fairway").mkdir(exist_ok=True)
     (folder / ".fairway" / "targets.json").write_text(json.dumps(records))
 
 
@@ -67,7 +73,7 @@ def test_it_is_found_from_a_folder_below(folder: Path, monkeypatch: pytest.Monke
     "text", ["", "{", "[1]", '{"name": "x"}', '[{"name": "x"}]', "[" * 100_000]
 )
 def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> None:
-    (folder / ".fairway").mkdir()
+    (folder / ".fairway").mkdir(exist_ok=True)
     (folder / ".fairway" / "targets.json").write_text(text)
     with pytest.raises(UserError, match="cannot be read") as caught:
         all_targets()
@@ -90,6 +96,75 @@ def test_a_host_by_hand_that_is_an_option_is_refused_at_its_line(folder: Path) -
     (finding,) = caught.value.findings
     assert finding.location is not None
     assert finding.location.line == 5
+
+
+BASTION = (
+    "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/lab-rg-network"
+    "/providers/Microsoft.Network/bastionHosts/lab-bas"
+)
+
+
+def _cluster(host: str, **fields: Any) -> dict[str, Any]:
+    access = {"host": host, "user": "azureuser", "shared": "/data/fairway"}
+    nodes = {"min": 2, "max": 2}
+    return {
+        "name": "pair",
+        "environment": "lab",
+        "engine": "ssh",
+        "nodes": nodes,
+        "ssh": access,
+        **fields,
+    }
+
+
+def _recorded(make_run: MakeRun, record: dict[str, Any]) -> Run:
+    """A run that was submitted when its target was as the record has it."""
+    run = make_run(f"job-{record['ssh']['host']}", engine="ssh", target="pair")
+    (run.folder / "target.json").write_text(json.dumps(record))
+    return run
+
+
+def test_a_run_is_reached_where_its_cluster_is_now(folder: Path, make_run: MakeRun) -> None:
+    """Azure has replaced the main host, and the targets were read again."""
+    old = _recorded(make_run, _cluster("10.40.0.4", vm_size="old"))
+    _synced(folder, [_cluster("10.40.0.9", reach={"bastion": BASTION}, vm_size="new")])
+    target = old.engine.target
+    assert target.ssh is not None
+    assert target.ssh.host == "10.40.0.9"
+    assert target.reach is not None
+    assert target.vm_size == "old", "what the run was planned for"
+    new = engine_for(find_target("pair"))
+    assert new.predecessor(old) == old.id
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"environment": "test"},
+        {"ssh": {"host": "10.40.0.9", "user": "azureuser", "shared": "/other"}},
+        {"ssh": {"host": "", "user": "azureuser", "shared": "/data/fairway"}},
+    ],
+    ids=["environment", "folder", "nowhere"],
+)
+def test_another_cluster_of_the_name_is_not_taken_for_it(
+    folder: Path, other: dict[str, Any]
+) -> None:
+    recorded = Target.model_validate(_cluster("10.40.0.4"))
+    _synced(folder, [_cluster("10.40.0.9") | other])
+    assert as_known_now(recorded) == recorded
+
+
+def test_a_run_of_another_environment_is_no_predecessor(folder: Path, make_run: MakeRun) -> None:
+    """Though its address and its folder are the same."""
+    other = _recorded(make_run, _cluster("10.40.0.4", environment="test"))
+    with pytest.raises(UserError, match="not on this cluster"):
+        engine_for(Target.model_validate(_cluster("10.40.0.4"))).predecessor(other)
+
+
+def test_damaged_targets_are_no_reason_to_lose_a_run(folder: Path) -> None:
+    recorded = Target.model_validate(_cluster("10.40.0.4"))
+    (folder / "fairway.yaml").write_text("targets: 1\n")
+    assert as_known_now(recorded) == recorded
 
 
 def test_gpus_needs_to_know_the_size(folder: Path) -> None:

@@ -148,7 +148,9 @@ class Run:
             from fairway_core.target import Target
 
             return engine_for(Target.local())
-        return engine_for(target_of(read_json(self.folder / "target.json")))
+        from fairway_runner.targets.lookup import as_known_now
+
+        return engine_for(as_known_now(target_of(read_json(self.folder / "target.json"))))
 
     def refresh(self, *, logs: bool = False) -> None:
         """Brings its folder up to date where it runs elsewhere: states, and logs if wanted."""

@@ -47,6 +47,31 @@ def find_target(name: str) -> Target:
     return known[name].target
 
 
+def as_known_now(recorded: Target) -> Target:
+    """A run's target with the address and the way that the same cluster has now.
+
+    Azure replaces a main host, and a Bastion is added or goes: runs that were submitted before
+    are reached as new ones are, once the targets were read again. It is the same cluster where
+    environment, name, engine and shared folder are.
+    """
+    access = recorded.access
+    if access is None or not recorded.environment:
+        return recorded
+    try:
+        found = all_targets().get(recorded.name)
+    except (UserError, OSError):
+        return recorded  # what is wrong with the files is said where a target is asked for
+    if found is None:
+        return recorded
+    known, now = found.target, found.target.access
+    if now is None or not now.host or now.shared != access.shared:
+        return recorded
+    if (known.environment, known.engine) != (recorded.environment, recorded.engine):
+        return recorded
+    place = access.model_copy(update={"host": now.host, "user": now.user})
+    return recorded.model_copy(update={recorded.engine: place, "reach": known.reach})
+
+
 def all_targets() -> dict[str, KnownTarget]:
     """Every target that a job can be sent to from the current folder, by name."""
     found = {"local": KnownTarget(Target.local(), "")}

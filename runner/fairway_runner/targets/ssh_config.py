@@ -25,7 +25,7 @@ def host_block(target: Target) -> str:
         User azureuser
         ServerAliveInterval 15
     """
-    access = target.ssh or target.slurm
+    access = target.access
     if access is None:
         message = f"`{target.name}` is not reached by ssh: its engine is `{target.engine}`"
         raise UserError.of("not-supported", message, "name a target with engine ssh or slurm")

@@ -79,13 +79,12 @@ class RemoteEngine:
 
     def predecessor(self, run: Run) -> str:
         """Its id; UserError where it does not run in the same shared folder."""
-        from fairway_runner.engines.engine import target_of
-        from fairway_runner.runs.records import read_json
-
         if run.record.engine == self.target.engine:
-            other = _access(target_of(read_json(run.folder / "target.json")))
-            mine = _access(self.target)
-            if (other.host, other.shared) == (mine.host, mine.shared):
+            # Environments have the same addresses and folders: they alone do not tell clusters
+            # apart.
+            other, mine = run.engine.target, self.target
+            same = (_access(other).host, _access(other).shared, other.environment)
+            if same == (_access(mine).host, _access(mine).shared, mine.environment):
                 return run.id
         message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this cluster"
         hint = f"wait for it first: fairway wait {run.id}"
