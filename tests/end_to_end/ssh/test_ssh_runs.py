@@ -186,6 +186,19 @@ def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, 
     assert fairway.show(run)["task_list"][0]["attempts"] == 2
 
 
+def test_a_node_that_has_just_died_costs_no_attempt(fairway: Any, cluster: SshCluster) -> None:
+    """It has announced itself a moment ago, and takes no connection: others are taken."""
+    cluster.kill("n2")
+    looked = fairway("doctor", "pair")
+    assert looked.returncode == 4
+    assert "the node n2 takes no connection from the main host" in looked.stdout
+    job = fairway.job("hostname", template=EACH, nodes=2)
+    printed = fairway.watch(job, "-t", "pair")
+    assert {"n1", "n3"} <= set(printed.splitlines())
+    (run,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]
+    assert fairway.show(run)["task_list"][0]["attempts"] == 1
+
+
 def test_a_second_run_waits_for_its_nodes(
     fairway: Any, cluster: SshCluster, signs: Any, gate: Any
 ) -> None:

@@ -14,7 +14,8 @@ NOW = 1_000_000.0
 
 def answer(**facts: Any) -> dict[str, Any]:
     """Two nodes, and nothing wrong."""
-    nodes = [{"name": f"n{n}", "address": f"10.0.0.{n}", "fresh": True, "age": 5.0} for n in (1, 2)]
+    fresh = {"fresh": True, "age": 5.0, "unreachable": False}
+    nodes = [{"name": f"n{n}", "address": f"10.0.0.{n}", **fresh} for n in (1, 2)]
     fit = {"hosts": nodes, "time": NOW, "fault": "", "free": 1 << 40, "has_ssh": True}
     return {**fit, **facts}
 
@@ -60,5 +61,14 @@ def test_a_node_that_is_silent_is_missing() -> None:
     hosts[1] |= {"fresh": False, "age": 600.0}
     assert found(hosts=hosts) == [
         ("silent-node", "the node n2 has been silent for 10 min"),
+        ("missing-nodes", "1 of 2 nodes are there"),
+    ]
+
+
+def test_a_node_that_takes_no_connection_is_missing() -> None:
+    hosts = answer()["hosts"]
+    hosts[1] |= {"unreachable": True}
+    assert found(hosts=hosts) == [
+        ("silent-node", "the node n2 takes no connection from the main host"),
         ("missing-nodes", "1 of 2 nodes are there"),
     ]

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_runner.engines.ssh.node import hosts
+from fairway_runner.engines.ssh.node import hosts, shell
 from fairway_runner.engines.ssh.node.queue import Queue, users
+from fairway_runner.engines.ssh.node.room import Nodes
+from fairway_runner.engines.ssh.node.task import HostTask
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -135,3 +138,26 @@ def test_a_lost_node_is_used_when_it_is_back(shared: Path) -> None:
     os.utime(shared / "clusters" / "pair" / "hosts" / "node-2", (later, later))
     queue.lost["node-2"] -= 2  # two seconds went by
     assert names(queue.take(1)) == ["node-2"]
+
+
+def test_a_node_that_takes_no_connection_is_left_out(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has died since it announced itself: the task waits, and has not begun an attempt."""
+    asked: list[list[str]] = []
+
+    def unreachable(addresses: Iterable[str]) -> list[str]:
+        asked.append(list(addresses))
+        return [address for address in asked[-1] if address == "10.0.0.2"]
+
+    monkeypatch.setattr(shell, "unreachable", unreachable)
+    room = Nodes(Queue(shared, "pair", "a"))
+    task = HostTask({}, {"index": 0, "nodes": 2}, shared, shared / "tasks" / "0")
+    assert not room.take(task, [])
+    assert room.reason == "waits for other nodes than node-2: no connection"
+    assert users(shared, "pair") == {}, "others may have the nodes meanwhile"
+    assert room.take(task, [])
+    assert names(task.nodes) == ["node-1", "node-10"]
+    room.give_back(task)
+    assert room.take(task, [])
+    assert asked == [["10.0.0.1", "10.0.0.2"], ["10.0.0.1", "10.0.0.10"], []]

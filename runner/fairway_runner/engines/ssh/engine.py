@@ -119,14 +119,15 @@ class SshEngine(RemoteEngine):
         """Whether the main host, the shared folder and the nodes are fit."""
         try:
             began = time.time()
-            found = self._look()
+            found = self._look(health=True)
         except UserError as error:
             return list(error.findings)
         assert self.target.ssh is not None, "a target with this engine has the section"
         return findings_of(found, self.target, began, time.time())
 
-    def _look(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.place.call(f"{self.NODE}.nodes", {"cluster": self.target.name})
+    def _look(self, **facts: Any) -> dict[str, Any]:
+        request = {"cluster": self.target.name, **facts}
+        found: dict[str, Any] = self.place.call(f"{self.NODE}.nodes", request)
         return found
 
     def _host(self, node: str) -> dict[str, Any]:

@@ -47,11 +47,15 @@ def _of_clock(found: Mapping[str, Any], began: float, ended: float) -> Iterator[
 
 
 def _of_nodes(found: Mapping[str, Any], target: Target) -> Iterator[Finding]:
-    fresh = [host for host in found["hosts"] if host["fresh"]]
+    fresh = [host for host in found["hosts"] if host["fresh"] and not host["unreachable"]]
     for host in found["hosts"]:
         if not host["fresh"]:
             message = f"the node {host['name']} has been silent for {host['age'] / 60:.0f} min"
             hint = f"is it up? on it: systemctl status fairway-node ({host['address']})"
+            yield Finding("silent-node", message, hint, severity=Severity.WARNING)
+        elif host["unreachable"]:
+            message = f"the node {host['name']} takes no connection from the main host"
+            hint = f"has it just died? on the main host: ssh {host['address']}"
             yield Finding("silent-node", message, hint, severity=Severity.WARNING)
     if len(fresh) < target.nodes.min:
         message = f"{len(fresh)} of {target.nodes.min} nodes are there"

@@ -35,6 +35,11 @@ class Host:
         """Whether it is this host."""
         return self.name == own_name()
 
+    @property
+    def is_near(self) -> bool:
+        """Whether programs start on it without a connection."""
+        return self.is_own or self.address == "localhost"
+
 
 def own_name() -> str:
     """This host's name."""

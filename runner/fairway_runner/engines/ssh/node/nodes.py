@@ -9,6 +9,7 @@ import tempfile
 import time
 from typing import IO, TYPE_CHECKING, Any
 
+from fairway_runner.engines.ssh.node import shell
 from fairway_runner.engines.ssh.node.hosts import known_hosts
 from fairway_runner.engines.ssh.node.queue import users
 
@@ -22,9 +23,15 @@ def answer(
     payload: IO[bytes],  # noqa: ARG001
 ) -> dict[str, Any]:
     """The nodes of `cluster`, with the run on each; of the main host its time, what is wrong
-    with the shared folder, its Python, and how many bytes are free there."""
+    with the shared folder, its Python, and how many bytes are free there.
+
+    With `health` each node is connected to, and those that cannot be are `unreachable`.
+    """
     cluster = str(request["cluster"])
-    used = users(shared, cluster)
+    used, known = users(shared, cluster), known_hosts(shared, cluster)
+    has_ssh = shutil.which("ssh") is not None
+    asked = [host.address for host in known if host.is_fresh and not host.is_near]
+    gone = shell.unreachable(asked) if request.get("health") and has_ssh else []
     hosts = [
         {
             "name": host.name,
@@ -33,8 +40,9 @@ def answer(
             "age": host.age,
             "fresh": host.is_fresh,
             "run": used.get(host.name, ""),
+            "unreachable": host.address in gone,
         }
-        for host in known_hosts(shared, cluster)
+        for host in known
     ]
     return {
         "hosts": hosts,
@@ -42,7 +50,7 @@ def answer(
         "fault": _fault(shared),
         "python": platform.python_version(),
         "free": shutil.disk_usage(shared).free,
-        "has_ssh": shutil.which("ssh") is not None,
+        "has_ssh": has_ssh,
     }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fairway_runner.engines.ssh.node import shell
 from fairway_runner.engines.ssh.node.queue import Queue, note_user
 from fairway_runner.engines.ssh.node.task import HostTask
 
@@ -12,15 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_runner.engines.local.task import Task
+    from fairway_runner.engines.ssh.node.hosts import Host
+
+_SURE = 30.0  # seconds after which a node may have died since it took a connection
 
 
 @dataclass
 class Nodes:
-    """A run's share of a cluster: each of its tasks has nodes of its own."""
+    """A run's share of a cluster: each of its tasks has nodes of its own.
+
+    `reached` says of nodes when they last took a connection, on the monotonic clock.
+    """
 
     queue: Queue
     allots: bool = True
     pause: float = 0.5
+    reached: dict[str, float] = field(default_factory=dict)
 
     @property
     def reason(self) -> str | None:
@@ -30,15 +39,36 @@ class Nodes:
     def take(self, task: Task, running: Sequence[Task]) -> bool:
         """Whether there are nodes for it, which it is told."""
         assert isinstance(task, HostTask), "a task that knows its nodes"
-        task.nodes = self.queue.take(int(task.spec["nodes"]))
+        task.nodes = self._reachable(self.queue.take(int(task.spec["nodes"])))
         for host in task.nodes:
             note_user(self.queue.shared, self.queue.cluster, host, self.queue.run)
         return bool(task.nodes)
+
+    def _reachable(self, hosts: list[Host]) -> list[Host]:
+        """The nodes, where all of them take connections; none, where one has died since it last
+        announced itself. The next look leaves that one out."""
+        now = time.monotonic()
+        asked = [
+            host.address
+            for host in hosts
+            if not host.is_near and now - self.reached.get(host.name, -_SURE) >= _SURE
+        ]
+        gone = shell.unreachable(asked)
+        if not gone:
+            self.reached |= {host.name: now for host in hosts}
+            return hosts
+        self.queue.lose(gone)
+        self.queue.give_back(hosts)
+        names = [host.name for host in hosts if host.address in gone]
+        self.queue.reason = f"waits for other nodes than {', '.join(names)}: no connection"
+        return []
 
     def give_back(self, task: Task) -> None:
         """Its nodes are free, and those that were lost are not used until they are back."""
         assert isinstance(task, HostTask), "a task that knows its nodes"
         self.queue.lose(task.lost())
+        for host in () if task.lost() else task.nodes:
+            self.reached[host.name] = time.monotonic()
         self.queue.give_back(task.nodes)
 
     def rest(self) -> None:

@@ -20,12 +20,15 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairway_runner.engines.local import processes
 from fairway_runner.engines.remote.node import bundle
 from fairway_runner.engines.ssh.node import channel, scratch
 from fairway_runner.engines.ssh.node.task import LOST, REACHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _ON_NODE = "fairway_runner.engines.ssh.node.on_node"
 _PATIENCE = 10.0  # seconds for a launcher to end by itself when a node is lost
@@ -112,8 +115,13 @@ def lost_silently(folder: Path) -> list[str]:
     A launcher that loses a daemon may kill the connection before that can say anything, and
     exit with 0 all the same, as Open MPI 5's mpirun does.
     """
-    left = [path.name for path in folder.glob(f"{REACHED}/*")]
-    probes = [(host, subprocess.Popen([*_SSH, host, "true"], **_SILENT)) for host in left]
+    return unreachable([path.name for path in folder.glob(f"{REACHED}/*")])
+
+
+def unreachable(hosts: Iterable[str]) -> list[str]:
+    """Those of the hosts that take no connection now; each is asked, all at once."""
+    words = (*_SSH, "--")
+    probes = [(host, subprocess.Popen([*words, host, "true"], **_SILENT)) for host in hosts]
     return [host for host, probe in probes if probe.wait() == channel.LOST]
 
 

@@ -78,7 +78,7 @@ class HostTask(Task):
     def _command(self, script: Path) -> list[str]:
         attempt = [*bundle.program(f"{_NODE}.attempt"), str(self.run_folder), str(script)]
         main = self.nodes[0]
-        if main.is_own or main.address == "localhost":
+        if main.is_near:
             return attempt
         return [*bundle.program(f"{_NODE}.shell"), "--exactly", main.address, *attempt]
 
