@@ -100,6 +100,17 @@ class TestTheContract:
         [run] = batch.runs()
         assert batch.run(run).status["reason"] == "the setup failed with exit code 17"
 
+    def test_what_begins_with_a_dot_is_kept(self, batch: Batch) -> None:
+        command = 'cd "$FAIRWAY_OUTPUT_MODEL"; mkdir -p a/.hydra; touch .hidden a/.hydra/x a/b'
+        job = batch.fairway.job(command, template="plain", outputs={"model": {}})
+        code, printed = batch.watch(job)
+        assert code == 0, printed
+        [run] = batch.runs()
+        batch.ok("fetch", run)
+        folder = batch.fairway.folder / run / "0" / "model"
+        found = {str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()}
+        assert found == {".hidden", "a/.hydra/x", "a/b"}
+
 
 class TestFailures:
     """A run that fails says where and why."""

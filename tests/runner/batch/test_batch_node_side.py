@@ -124,5 +124,10 @@ class TestAddresses:
     def test_one_node_is_localhost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
         assert contract.hosts() == ["localhost"]
-        monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5")
-        assert contract.hosts() == ["10.0.0.4", "10.0.0.5"]
+
+    def test_the_main_one_comes_first_wherever_the_list_has_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")
+        monkeypatch.setenv("AZ_BATCH_MASTER_NODE", "10.0.0.5:6000")
+        assert contract.hosts() == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]

@@ -123,7 +123,16 @@ class TestTasks:
         place = kept[2]["destination"]["container"]
         found = (kept[2]["filePattern"], place["path"], kept[2]["uploadOptions"]["uploadCondition"])
         assert found == expected
+        assert all(each["destination"] == kept[2]["destination"] for each in kept[3:])
         assert place["identityReference"] == {"resourceId": IDENTITY}
+
+    def test_a_whole_folder_is_kept_with_what_begins_with_a_dot(self) -> None:
+        spec = {**SPEC, "outputs": {"model": {"pattern": "model/**", "when": "always"}}}
+        kept = wire().task(spec)["outputFiles"][2:]
+        folder = "outputs/model/**"
+        assert [each["filePattern"] for each in kept] == [
+            *(f"{folder}/*", f"{folder}/.*", f"{folder}/.*/**/*", f"{folder}/.*/**/.*")
+        ]
 
     def test_the_last_task_comes_after_all_whatever_became_of_them(self) -> None:
         made = wire()
@@ -159,12 +168,19 @@ class TestContainers:
             "identityReference": {"resourceId": IDENTITY},
         }
         options = settings["containerRunOptions"]
-        for word in ("--net=host", "--shm-size=64g", "--gpus=all", "--device=/dev/infiniband"):
+        for word in ("--net=host", "--shm-size=64g", "--device=/dev/infiniband"):
             assert word in options
         assert "--ulimit memlock=-1" in options
+        assert "--gpus" not in options  # Batch gives them, and is not to be told
+        assert "--entrypoint= " in options
         assert "--volume=/data:/data" in options
         assert options.endswith("--cap-add=SYS_PTRACE '--env=A=two words'")
         assert made.job_spec("x", {})["jobPreparationTask"]["containerSettings"] == settings
+
+    def test_the_job_may_choose_the_entry_point(self) -> None:
+        container = {"image": "python:3.12", "options": ["--entrypoint=/bin/tini --"]}
+        options = wire({"container": container}).task(SPEC)["containerSettings"]
+        assert options["containerRunOptions"].count("--entrypoint") == 1
 
     def test_on_plain_nodes_with_a_public_image(self) -> None:
         made = wire({"container": {"image": "python:3.12"}}, size="Standard_D4s_v6")

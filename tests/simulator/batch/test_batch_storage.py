@@ -243,7 +243,8 @@ def test_an_output_that_cannot_go_fails_the_task(
 
 
 def test_patterns_name_blobs_as_the_service_does(tmp_path: Path) -> None:
-    for name in ("a.txt", "sub/b.txt", "sub/deep/c.txt", "sub/c.log"):
+    hidden = (".h.txt", "sub/.h.log", "sub/.deep/d.log")
+    for name in ("a.txt", "sub/b.txt", "sub/deep/c.txt", "sub/c.log", *hidden):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
 
@@ -257,3 +258,8 @@ def test_patterns_name_blobs_as_the_service_does(tmp_path: Path) -> None:
     assert found("sub/**/*") == {"b.txt", "c.log", "deep/c.txt"}
     assert found("sub/[bc].*") == {"b.txt", "c.log"}
     assert found("none") == set()
+    # "If a file name starts with "." it is ignored by default but may be matched by specifying
+    # it explicitly": OutputFile.file_pattern of azure-batch.
+    assert found(".*.txt") == {".h.txt"}
+    assert found("sub/**/.*") == {".h.log"}
+    assert found("sub/**/.*/**/*") == {".deep/d.log"}

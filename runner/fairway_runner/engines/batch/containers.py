@@ -41,11 +41,13 @@ def _options(container: Container, target: Target) -> list[str]:
         *("--ulimit", "memlock=-1", "--ulimit", "stack=-1"),
         f"--shm-size={container.shm_size or _SHARED_MEMORY}",
     ]
-    if size is not None and size.gpu:
-        if size.gpu.vendor == "nvidia":
-            options.append("--gpus=all")
-        else:
-            options += ["--device=/dev/kfd", "--device=/dev/dri"]
+    if not any(option.startswith("--entrypoint") for option in container.options):
+        # An image's own would be started with our command as its arguments.
+        options.append("--entrypoint=")
+    # NVIDIA's Batch itself gives to containers, and is not to be told: see
+    # learn.microsoft.com/azure/batch/batch-docker-container-workloads.
+    if size is not None and size.gpu and size.gpu.vendor != "nvidia":
+        options += ["--device=/dev/kfd", "--device=/dev/dri"]
     if size is not None and size.rdma:
         options.append("--device=/dev/infiniband")
         # The image's settings for NCCL, and the topology files that they name.

@@ -16,6 +16,7 @@ from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
+from fairway_runner.engines.batch.tasks import with_hidden
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot as code
 
@@ -104,10 +105,11 @@ def _spec(
     destination.pop("path")
     manager["outputFiles"] = [
         {
-            "filePattern": "kept/**/*",
+            "filePattern": pattern,
             "destination": {"container": destination},
             "uploadOptions": {"uploadCondition": "taskcompletion"},
         }
+        for pattern in with_hidden("kept/**/*")
     ]
     specification["jobManagerTask"] = {**manager, "killJobOnCompletion": True}
     return {

@@ -207,9 +207,11 @@ class Wire:
         ]
         for name, output in outputs.items():
             pattern, path = _output_pattern(name, str(output["pattern"]))
-            files.append(
-                self._kept(pattern, f"{folder}outputs/{path}", _CONDITIONS[str(output["when"])])
-            )
+            condition = _CONDITIONS[str(output["when"])]
+            files += [
+                self._kept(each, f"{folder}outputs/{path}", condition)
+                for each in with_hidden(pattern)
+            ]
         return files
 
     def _kept(self, pattern: str, path: str, condition: str) -> dict[str, Any]:
@@ -227,6 +229,19 @@ _SATISFY = {
     name: {"dependencyAction": "satisfy"}
     for name in ("default", "preProcessingError", "fileUploadError")
 }
+
+
+def with_hidden(pattern: str) -> list[str]:
+    """A pattern, and where it means all that a folder holds, those that name what begins with a
+    dot: Batch leaves that out unless it is named (see OutputFile.file_pattern of azure-batch).
+
+    >>> with_hidden("a/*.txt"), with_hidden("a/**/*")
+    (['a/*.txt'], ['a/**/*', 'a/**/.*', 'a/**/.*/**/*', 'a/**/.*/**/.*'])
+    """
+    if not pattern.endswith("**/*"):
+        return [pattern]
+    folder = pattern.removesuffix("*")
+    return [pattern, *(f"{folder}{each}" for each in (".*", ".*/**/*", ".*/**/.*"))]
 
 
 def _output_pattern(name: str, pattern: str) -> tuple[str, str]:

@@ -83,13 +83,18 @@ def of_folder(task_id: str, folder: str) -> dict[str, str]:
 
 
 def of_instance(nodes: Sequence[Node], index: int, shared: str) -> dict[str, str]:
-    """What each instance of a multi-instance task has; the first node is the main one."""
-    addresses = [node.address for node in nodes]
+    """What each instance of a multi-instance task has; the first node is the main one.
+
+    No document gives the lists an order, so the main node comes last in them: see
+    learn.microsoft.com/azure/batch/batch-compute-node-environment-variables.
+    """
+    main, *others = [node.address for node in nodes]
+    addresses = [*others, main]
     pairs = " ".join(f"{address} 1" for address in addresses)
     return {
         "AZ_BATCH_HOST_LIST": ",".join(addresses),
         "AZ_BATCH_NODE_LIST": ";".join(addresses),
-        "AZ_BATCH_MASTER_NODE": f"{addresses[0]}:{MAIN_PORT}",
+        "AZ_BATCH_MASTER_NODE": f"{main}:{MAIN_PORT}",
         "AZ_BATCH_IS_CURRENT_NODE_MASTER": "true" if index == 0 else "false",
         "AZ_BATCH_TASK_SHARED_DIR": shared,
         "CCP_NODES": f"{len(addresses)} {pairs}",

@@ -63,6 +63,8 @@ def matches(folder: Path, pattern: str, path: str) -> Iterator[tuple[Path, str]]
 
     With a wildcard `path` is a prefix, and a blob is named as the file is below the last
     folder before the wildcard; without one it is the whole name, or the file's where empty.
+    What begins with a dot is left out unless the pattern has that dot: see the description of
+    OutputFile.file_pattern in azure-batch, which says so of files; of folders nothing is said.
     """
     start = PurePosixPath(pattern)
     parts = list(start.parts)
@@ -82,9 +84,13 @@ def matches(folder: Path, pattern: str, path: str) -> Iterator[tuple[Path, str]]
 
 def _regex(pattern: str) -> str:
     """A pattern of `*`, `?`, `**` and `[…]` as a regular expression."""
-    pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]*\])", pattern)
-    special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(
-        special.get(piece) or (piece if piece.startswith("[") else re.escape(piece))
-        for piece in pieces
-    )
+    visible = r"(?:(?!\.)[^/]+/)*"
+    special = {"**/": visible, "**": rf"{visible}(?!\.)[^/]*", "*": "[^/]*", "?": "[^/]"}
+    found = ""
+    begins = True  # a part of the path
+    for piece in re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]*\])", pattern):
+        if begins and piece in ("*", "?"):
+            found += r"(?!\.)"
+        found += special.get(piece) or (piece if piece.startswith("[") else re.escape(piece))
+        begins = piece.endswith("/") or (begins and not piece)
+    return found

@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 
 
 def hosts() -> list[str]:
-    """The addresses of the task's nodes, the main one first; `localhost` where it has one."""
+    """The addresses of the task's nodes, the main one first; `localhost` where it has one.
+
+    Batch's list has no order that a document names: the main node has a variable of its own.
+    """
     listed = os.environ.get("AZ_BATCH_HOST_LIST", "")
     nodes = [host for host in listed.split(",") if host]
-    return nodes if len(nodes) > 1 else ["localhost"]
+    if len(nodes) < 2:
+        return ["localhost"]
+    main = os.environ["AZ_BATCH_MASTER_NODE"].rpartition(":")[0]
+    return [main, *(node for node in nodes if node != main)]
 
 
 def own_address(nodes: Sequence[str]) -> str:
@@ -90,7 +96,7 @@ def contract(places: Places, spec: dict[str, Any], attempt: int) -> dict[str, st
 
 
 def _as_root() -> dict[str, str]:
-    """What Open MPI wants to hear before it runs as root, as everything does in a container."""
+    """What Open MPI wants to hear before it runs as root, as it does in some containers."""
     if os.geteuid() != 0:
         return {}
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

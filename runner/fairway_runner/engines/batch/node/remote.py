@@ -91,7 +91,11 @@ def install_keys(places: Places) -> None:
     public = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
     (folder / "authorized_keys").write_text(f"{public}\n", encoding="ascii")
     (folder / "known_hosts").write_text(f"{_ALIAS} {public}\n", encoding="ascii")
-    user = pwd.getpwuid(os.getuid()).pw_name
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        message = f"the image has no user with the id {os.getuid()}, and ssh wants one"
+        raise OSError(f"{message}: add it in the image") from None
     text = _CLIENT.format(user=user, folder=folder, alias=_ALIAS)
     (folder / "config").write_text(text, encoding="utf-8")
 
