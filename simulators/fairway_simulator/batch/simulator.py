@@ -254,6 +254,11 @@ class BatchSimulator:
             found.limit = None if nodes is None else AllocationLimit(nodes, code, message)
             self._core.fleet.resize(found)
 
+    def limit_jobs(self, quota: int | None) -> None:
+        """Lets so many jobs and schedules be active at a time; None: any number."""
+        with self._core.account.changed:
+            self._core.account.quota = quota
+
     def wait_until(self, test: Callable[[], bool], timeout: float = 300.0) -> None:
         """Returns when something has come about, looking at every change of the account;
         TimeoutError where it has not after so many seconds. `test` may call the service."""

@@ -133,7 +133,7 @@ class TestGivingUp:
         with socket.create_server(("127.0.0.1", 0)) as unused:
             address = f"http://127.0.0.1:{unused.getsockname()[1]}"
         monkeypatch.setenv("AZURE_BATCH_ENDPOINT", address)
-        for command in (("nodes", "batch-sim"), ("list", "--target", "batch-sim")):
+        for command in (("nodes", "list", "batch-sim"), ("list", "--target", "batch-sim")):
             done = waiting.fairway.within(*command)
             assert done.returncode == 5
             assert f"nothing listens at {address}" in done.stderr
@@ -212,6 +212,13 @@ class TestIdsThatExist:
         waiting.service.faults.add(fault)
         run = waiting.submit(waiting.many(1_000))
         assert waiting.tasks(run) == list(range(1_000))
+
+    def test_a_quota_that_is_used_up_is_named(self, waiting: Waiting) -> None:
+        waiting.service.limit_jobs(0)
+        done = waiting.fairway.within("submit", waiting.many(2), "--target", "batch-sim")
+        assert done.returncode == 5
+        assert "ActiveJobAndScheduleQuotaReached" in done.stderr
+        assert "JobNotFound" not in done.stderr
 
     def test_a_job_of_somebody_else_with_that_id(self, waiting: Waiting) -> None:
         run = waiting.submit(waiting.many(2), "--run-id", "taken")

@@ -58,6 +58,8 @@ class TestPreemption:
         pipe.lines(1)
         run.refresh()
         node = str(run.task_status(0)["node"])
+        [busy] = [each for each in run.engine.nodes() if each.run]
+        assert (busy.name, busy.run) == (node, run.id)
         batch.service.preempt(node, notice=8)
         run.wait()
         assert run.state == "succeeded"
@@ -211,6 +213,7 @@ class TestNodes:
             if node["name"] == name
         ]
         assert "drained" in drained["reason"]
+        batch.ok("nodes", "drain", "batch-sim", name)
         batch.ok("nodes", "resume", "batch-sim", name)
         batch.ok("nodes", "reimage", "batch-sim", name)
         batch.service.wait_for_node(name, "idle")

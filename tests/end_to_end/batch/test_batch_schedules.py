@@ -55,6 +55,9 @@ class TestSchedules:
         [found] = json.loads(batch.ok("schedule", "list", "--target", "batch-sim", "--json"))
         assert (found["name"], found["state"]) == ("weekly", "active")
         assert "T02:30" in found["next_run"]
+        done = batch.fairway.within(*("submit", job, "--run-id", "weekly", "--target", "batch-sim"))
+        assert done.returncode == 2
+        assert "the account has a schedule with the id `weekly`" in done.stderr
         batch.ok("schedule", "disable", "weekly", "--target", "batch-sim")
         assert "disabled" in batch.ok("schedule", "list", "--target", "batch-sim")
         batch.ok("schedule", "enable", "weekly", "--target", "batch-sim")

@@ -21,44 +21,54 @@ _FILE = "wd/fairway.running"
 _PAUSE = 0.3
 _MARGIN = 15.0  # seconds beyond the grace, for the way there and for what is kept
 
+# What Batch says where somebody has ended the job, or has kept it from starting more, already.
+_ENDED = frozenset({"JobBeingTerminated", "JobCompleted", "JobBeingDeleted"})
+_DISABLED = frozenset({"JobDisabled", "OperationInvalidForCurrentState"})
+
 
 def end_early(account: Account, job_id: str, grace: float) -> bool:
     """Ends the job; False where there is none. It is being terminated when this returns."""
     try:
-        account.disable_job(job_id)
+        _disable(account, job_id)
         _end_tasks(account, job_id, grace)
+        account.terminate_job(job_id, states.CANCELLED)
     except ServiceError as error:
         if error.is_missing:
             return False
-        if not error.exists_already:  # it is ending by itself
-            raise
-    try:
-        account.terminate_job(job_id, states.CANCELLED)
-    except ServiceError as error:
-        if not error.exists_already:
+        if error.code not in _ENDED:
             raise
     return True
 
 
-def _end_tasks(account: Account, job_id: str, grace: float) -> None:
-    """Tells the running tasks, and waits until they have ended or their grace is over."""
-    running = [
-        str(task["id"])
-        for task in account.tasks(job_id, ["id", "state"])
-        if str(task["state"]).lower() == "running"
-    ]
+def _disable(account: Account, job_id: str) -> None:
+    try:
+        account.disable_job(job_id)
+    except ServiceError as error:
+        if error.code not in _DISABLED:
+            raise
 
-    def tell(task: str) -> bool:
+
+def _end_tasks(account: Account, job_id: str, grace: float) -> None:
+    """Tells the running tasks, also those that begin only now, and waits until they have ended
+    or their grace is over.
+
+    It goes by the list of tasks: Batch's counts may lag behind (see Get Task Counts).
+    """
+    told: set[str] = set()
+
+    def tell(task: str) -> None:
         try:
             account.delete_task_file(job_id, task, _FILE)
         except ServiceError as error:
-            if error.is_missing or error.exists_already:  # it has not begun, or its node is gone
-                return False
+            if error.is_missing or error.status == 409:  # it has not begun, or its node is gone
+                return
             raise
-        return True
+        told.add(task)
 
-    with ThreadPoolExecutor(CONCURRENCY) as pool:
-        told = any(list(pool.map(tell, running)))
     end = time.monotonic() + grace + _MARGIN
-    while told and time.monotonic() < end and account.task_counts(job_id)["running"]:
-        time.sleep(_PAUSE)
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        while running := account.running_tasks(job_id):
+            list(pool.map(tell, set(running) - told))
+            if time.monotonic() >= end:
+                return
+            time.sleep(_PAUSE)

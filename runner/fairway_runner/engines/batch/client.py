@@ -103,7 +103,8 @@ class Account:
         key = os.environ.get("AZURE_BATCH_ACCESS_KEY", "")
         own = os.environ.get("AZURE_BATCH_ENDPOINT", "")
         host = urlsplit(self.endpoint).netloc
-        if key and (not own or host in own):
+        own_host = urlsplit(own if "://" in own else f"https://{own}").netloc
+        if key and (not own or host == own_host):
             account = os.environ.get("AZURE_BATCH_ACCOUNT", "") or host.split(".")[0]
             return AzureNamedKeyCredential(account, key)
         return token_credential()
@@ -154,7 +155,7 @@ class Account:
         The SDK's own methods for these start a thread each that asks every five seconds,
         hides its errors, and fails where there is no body (ValueError).
         """
-        request = self._request(method, path, body if method == "POST" else None)
+        request = self._request(method, path, body or None)
         self.calls.call(what, lambda: self.client.send_request(request).raise_for_status())
 
     def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> HttpRequest:
@@ -191,6 +192,12 @@ class Account:
     def tasks(self, job_id: str, select: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Every task of a job, with the properties that are asked for."""
         return self.calls.pages("tasks", self.client.list_tasks(job_id, select=list(select)))
+
+    def running_tasks(self, job_id: str) -> list[str]:
+        """The ids of a job's tasks that run now."""
+        wanted = "state eq 'running'"
+        tasks = self.client.list_tasks(job_id, filter=wanted, select=["id"])
+        return [str(task["id"]) for task in self.calls.pages("tasks", tasks)]
 
     def subtasks(self, job_id: str, task_id: str) -> Iterator[Mapping[str, Any]]:
         """The instances of a task on other nodes than its main one."""

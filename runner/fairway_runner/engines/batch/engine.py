@@ -149,7 +149,7 @@ class BatchEngine:
             try:
                 self.account.delete_job(job)
             except ServiceError as error:
-                if not error.is_missing and not error.exists_already:
+                if not error.is_missing and error.code != "JobBeingDeleted":
                     raise
         for container, prefix in ((CODE, names.private_folder(run.id)), (OUTPUTS, f"{run.id}/")):
             blobs = [blob.name for blob in self.storage.blobs(container, prefix)]

@@ -59,6 +59,8 @@ class NodeActions:
         try:
             self.account.order(f"to {action} {node}", "POST", path, **body)
         except ServiceError as error:
+            if error.code == "NodeAlreadyInTargetSchedulingState":
+                return  # somebody has done so already
             if not error.is_missing:
                 raise
             hint = f"its nodes: fairway nodes list {self.account.target.name}"

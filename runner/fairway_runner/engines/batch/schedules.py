@@ -70,9 +70,10 @@ def create(engine: BatchEngine, prepared: Prepared, recurrence: Recurrence) -> s
     try:
         engine.account.calls.call("a new schedule", lambda: client.create_job_schedule(spec))  # type: ignore[arg-type]
     except ServiceError as error:
-        if not error.exists_already:
+        kinds = {"JobScheduleExists": "schedule", "JobWithSameIdExists": "job"}
+        if error.code not in kinds:
             raise
-        message = f"the account has a schedule `{run.id}` already"
+        message = f"the account has a {kinds[error.code]} `{run.id}` already"
         raise UserError.of("taken-run-id", message, "choose another with --name") from None
     return run.id
 

@@ -177,7 +177,11 @@ class Submission:
         try:
             self.account.create_job(job)
         except ServiceError as error:
-            if not error.exists_already:
+            if error.code == "JobScheduleWithSameIdExists":
+                message = f"the account has a schedule with the id `{job['id']}`"
+                hint = "choose another with --run-id"
+                raise UserError.of("taken-run-id", message, hint) from None
+            if error.code != "JobExists":
                 raise
             found = metadata_of(self.account.job(str(job["id"])))
             if found.get(names.PLAN) != metadata_of(job)[names.PLAN]:

@@ -32,11 +32,21 @@ class Account:
         self.jobs: dict[str, Job] = {}
         self.pools: dict[str, Pool] = {}
         self.schedules: dict[str, Schedule] = {}
+        self.quota: int | None = None
+        """How many jobs and schedules may be active at a time; None for any number."""
         self._sequence = itertools.count(1)
 
     def next_sequence(self) -> int:
         """A number higher than every one before."""
         return next(self._sequence)
+
+    def require_room(self) -> None:
+        """409 where the quota of active jobs and schedules is used up."""
+        ended = {"completed", "deleting"}
+        active = sum(job.state not in ended for job in self.jobs.values())
+        active += sum(known.state not in ended for known in self.schedules.values())
+        if self.quota is not None and active >= self.quota:
+            raise ServiceError(409, "ActiveJobAndScheduleQuotaReached")
 
     def job(self, job_id: str) -> Job:
         """The job of this id; 404 where there is none."""
@@ -50,7 +60,7 @@ class Account:
         job = self.job(job_id)
         codes = {
             "completed": "JobCompleted",
-            "terminating": "JobTerminating",
+            "terminating": "JobBeingTerminated",
             "deleting": "JobBeingDeleted",
         }
         if job.state in codes:

@@ -68,7 +68,8 @@ class Node(Entity):
 
     def remember(self, info: dict[str, Any]) -> None:
         """Keeps what a task did among the recent ones."""
-        self.recent = [info, *self.recent][:_RECENT]
+        others = [known for known in self.recent if known["taskUrl"] != info["taskUrl"]]
+        self.recent = [info, *others][:_RECENT]
 
     def wire(self, clock: Clock) -> dict[str, Any]:
         """The node as `get_node` answers."""

@@ -34,6 +34,10 @@ def add(core: Core, spec: dict[str, Any]) -> Job:
     checks.job(spec)
     if spec["id"].lower() in core.account.jobs:
         raise ServiceError(409, "JobExists")
+    # These two are of the service's list of error codes.
+    if spec["id"].lower() in core.account.schedules:
+        raise ServiceError(409, "JobScheduleWithSameIdExists")
+    core.account.require_room()
     pool_info = checks.required(spec, "poolInfo")
     if not pool_info.get("poolId"):
         raise invalid_property("poolInfo", pool_info, "the simulator has no auto pools")

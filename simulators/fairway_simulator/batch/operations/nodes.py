@@ -79,8 +79,10 @@ def disable_scheduling(core: Core, request: Request, pool_id: str, node_id: str)
         return done(200, url=node.url)
 
 
-def enable_scheduling(core: Core, _: Request, pool_id: str, node_id: str) -> Response:
-    """Give a node tasks again."""
+def enable_scheduling(core: Core, request: Request, pool_id: str, node_id: str) -> Response:
+    """Give a node tasks again. The operation has no body."""
+    if request.body:
+        raise ServiceError(400, "InvalidRequestBody")
     with core.account.changed:
         node = core.account.node(pool_id, node_id)
         if node.schedulable:

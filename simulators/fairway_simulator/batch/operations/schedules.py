@@ -46,6 +46,9 @@ def create(core: Core, request: Request) -> Response:
         core.account.pool(str((specification.get("poolInfo") or {}).get("poolId")))
         if body["id"].lower() in core.account.schedules:
             raise ServiceError(409, "JobScheduleExists")
+        if body["id"].lower() in core.account.jobs:
+            raise ServiceError(409, "JobWithSameIdExists")
+        core.account.require_room()
         clock, number = core.clock, core.account.next_sequence()
         time = clock.time().timestamp()
         schedule = Schedule(body, core.account.url, number, clock.now(), time)

@@ -41,7 +41,7 @@ class JobEnds:
         if job.state == "completed":
             raise ServiceError(409, "JobCompleted")
         if job.state in {"terminating", "deleting"}:
-            raise ServiceError(409, "JobTerminating")
+            raise ServiceError(409, "JobBeingTerminated")
         job.info["terminateReason"] = reason
         job.become("terminating", self._account.clock.now())
         self._close(job)
@@ -123,7 +123,7 @@ class JobEnds:
     def _require(job: Job, states: set[str]) -> None:
         codes = {
             "completed": "JobCompleted",
-            "terminating": "JobTerminating",
+            "terminating": "JobBeingTerminated",
             "deleting": "JobBeingDeleted",
             "disabled": "JobDisabled",
         }

@@ -46,6 +46,8 @@ class Lifecycle:
         if not preparing:
             self._begin(execution, now)
         task.job.become_task(task, "preparing" if preparing else "running", now)
+        for index, node in enumerate(execution.nodes):
+            node.remember(_recent(task, index))
 
     def running(self, execution: Execution) -> bool:
         """The task's nodes are prepared; False where the attempt no longer counts."""
@@ -56,6 +58,8 @@ class Lifecycle:
             if task.state == "preparing":
                 self._begin(execution, now)
                 task.job.become_task(task, "running", now)
+                for index, node in enumerate(execution.nodes):
+                    node.remember(_recent(task, index))
             self._account.changed.notify_all()
             return True
 
@@ -103,7 +107,6 @@ class Lifecycle:
         """An attempt is over, and nothing of it runs any more. None: it does not count, because
         its nodes were lost or not fit for it."""
         with self._account.changed:
-            self._release(execution, outcome)
             task = execution.task
             if task.execution is execution:
                 task.execution = None
@@ -113,6 +116,7 @@ class Lifecycle:
                     self._retry(task)
                 else:
                     self._complete(task, outcome)
+            self._release(execution, outcome)
             self._account.changed.notify_all()
 
     def _release(self, execution: Execution, outcome: Outcome | None) -> None:
@@ -232,6 +236,7 @@ def leave(node: Node, lifecycle: Lifecycle, option: str, *, asked: bool = True) 
 
 
 def _recent(task: Task, index: int) -> dict[str, Any]:
+    """What a node says of a task: that it is there, or how it left."""
     info = {
         "taskUrl": task.url,
         "jobId": task.job.id,

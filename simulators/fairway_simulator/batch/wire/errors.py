@@ -11,9 +11,12 @@ _SENTENCES = {
     "JobNotFound": "The specified job does not exist.",
     "JobExists": "The specified job already exists.",
     "JobCompleted": "The specified job is already in a completed state.",
-    "JobTerminating": "The specified job is being terminated.",
     "JobBeingTerminated": "The specified job is being terminated.",
     "JobBeingDeleted": "The specified job has been marked for deletion and is being reclaimed.",
+    "ActiveJobAndScheduleQuotaReached": "The account has reached its quota of active jobs and job "
+    "schedules.",
+    "JobScheduleWithSameIdExists": "The account has a job schedule of the specified id.",
+    "JobWithSameIdExists": "The account has a job of the specified id.",
     "JobDisabled": "The specified job is disabled.",
     "TaskNotFound": "The specified task does not exist.",
     "TaskExists": "The specified task already exists.",
