@@ -86,7 +86,7 @@ class AzureFiles:
             location=place.location,
             account_kind="FileStorage",
             account_tier="Premium",
-            account_replication_type=spec.replication,
+            account_replication_type=spec.copies(place.zone),
             shared_access_key_enabled=False,
             default_to_oauth_authentication=True,
             allow_nested_items_to_be_public=False,

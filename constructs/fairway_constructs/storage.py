@@ -57,7 +57,7 @@ class Storage:
         subnet_ids: Sequence[str] = (),
         allowed: Sequence[IPv4Network] = (),
         public: bool = False,
-        replication: str = "ZRS",
+        replication: str | None = None,
         account: str | None = None,
         expire_days: Mapping[str, int] | None = None,
         customer_key: CustomerKey | None = None,
@@ -72,7 +72,7 @@ class Storage:
             resource_group_name=place.resource_group,
             location=place.location,
             account_tier="Standard",
-            account_replication_type=replication,
+            account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
             shared_access_key_enabled=account_keys,
             # Tokens that keys sign cannot be taken back: longer ones are at least logged.
             sas_policy=(

@@ -65,7 +65,7 @@ class EnvironmentStack(Stack):
             environment=environment.name,
             role=role,
             location=environment.location,
-            zone=environment.zone,
+            zone=environment.zone_number,
             tags=tags(environment),
         )
 

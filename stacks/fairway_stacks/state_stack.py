@@ -64,7 +64,7 @@ class StateStack(Stack):
                 environment=environment.name,
                 resource_group=group.name,
                 location=environment.location,
-                zone=environment.zone,
+                zone=environment.zone_number,
                 tags=tags(environment),
             ),
             containers=[state.container],

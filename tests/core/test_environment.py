@@ -56,7 +56,7 @@ def test_the_smallest_file_has_good_defaults(tmp_path: Path, home: Path) -> None
     assert environment.network.address_space == IPv4Network("10.40.0.0/16")
     assert environment.access.allowed == ()
     assert environment.access.ssh_keys == (KEY,)
-    assert environment.storage.replication == "ZRS"
+    assert environment.zone_number == 1
     assert list(environment.storage.containers) == ["datasets", "outputs", "code"]
     assert environment.clusters["box"].chosen_image.alias == "ubuntu-hpc-2404"
 

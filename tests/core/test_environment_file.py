@@ -40,6 +40,8 @@ class TestVariables:
         environment = loaded.environment
         assert (environment.zone, environment.protect) == (2, False)
         assert str(environment.network.address_space) == "10.1.0.0/16"
+        own = _load(tmp_path, text + BOX, ZONE="none", PROTECT="false", RANGE="10.1.0.0/16")
+        assert own.environment.zone_number is None
 
     @pytest.mark.parametrize("value", ["7", "true", "null", "[a]", "", "a: b", "'"])
     def test_a_field_of_text_stays_text(self, tmp_path: Path, value: str) -> None:

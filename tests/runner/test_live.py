@@ -240,6 +240,13 @@ def test_where_a_size_is_offered(sku: dict[str, Any] | None, id_: str) -> None:
     assert {each.id for each in found} <= LIVE.keys()
 
 
+def test_without_a_zone_only_the_region_counts() -> None:
+    sku = {"name": H100, "locationInfo": [{"zones": []}]}
+    (found,) = rules.size_offered("clusters.pair", H100, "westeurope", 2, [sku])
+    assert "`zone: none`" in found.hint
+    assert not list(rules.size_offered("clusters.pair", H100, "westeurope", None, [sku]))
+
+
 def test_spot_counts_against_a_quota_of_its_own() -> None:
     machines = [Machines("clusters.a", A100, 2, spot=True), Machines("clusters.b", A100, 0)]
     usages = [

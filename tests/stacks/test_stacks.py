@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,6 @@ from fairway_stacks.app import synthesize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Synthesize = Callable[..., dict[str, dict[str, Any]]]
 
@@ -234,3 +234,14 @@ def test_the_usual_place_is_written_the_same_on_every_machine(
     assert demo["data"]["terraform"]["backend"]["local"] == {
         "path": "../../../terraform.demo-data.tfstate"
     }
+
+
+def test_a_region_without_zones_gets_none(written: Callable[..., Any]) -> None:
+    file = Path(__file__).with_name("sections") / "regional.yaml"
+    stacks = written(file)
+    for stack in stacks.values():
+        for type_, instances in stack["resource"].items():
+            for name, body in instances.items():
+                assert not {"zone", "zones"} & body.keys(), f"{type_}.{name}"
+    account = stacks["data"]["resource"]["azurerm_storage_account"]
+    assert {each["account_replication_type"] for each in account.values()} == {"LRS"}

@@ -15,3 +15,13 @@ def regions() -> frozenset[str]:
     (True, False)
     """
     return frozenset(table("regions")["names"])
+
+
+@cache
+def regions_without_zones() -> frozenset[str]:
+    """The regions that are known to have no availability zones.
+
+    >>> "northcentralus" in regions_without_zones(), "southcentralus" in regions_without_zones()
+    (True, False)
+    """
+    return frozenset(table("regions")["without_zones"])

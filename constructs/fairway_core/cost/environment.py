@@ -87,12 +87,14 @@ def _scheduler(environment: Environment, region: str) -> Iterator[Part]:
 
 def _filesystems(environment: Environment, region: str) -> Iterator[Part]:
     for name, filesystem in environment.filesystems.items():
-        yield from _filesystem(f"file system {name}", region, filesystem)
+        yield from _filesystem(f"file system {name}", region, filesystem, environment.zone_number)
         if filesystem.kind == "azure_files" and environment.network.private_endpoints:
             yield _endpoint(f"file system {name}", region)
 
 
-def _filesystem(resource: str, region: str, filesystem: AnyFileSystem) -> Iterator[Part]:
+def _filesystem(
+    resource: str, region: str, filesystem: AnyFileSystem, zone: int | None
+) -> Iterator[Part]:
     match filesystem.kind:
         case "nfs_server":
             yield make.machine(resource, region, size=filesystem.size)
@@ -118,7 +120,7 @@ def _filesystem(resource: str, region: str, filesystem: AnyFileSystem) -> Iterat
                 reason = paid_by_use("azurerm_recovery_services_vault") or ""
                 yield make.used(resource, region, what="backup", reason=reason)
         case "azure_files":
-            meter, what = f"files/{filesystem.replication}", f"{filesystem.gib} GiB"
+            meter, what = f"files/{filesystem.copies(zone)}", f"{filesystem.gib} GiB"
             yield make.flat(resource, region, meter=meter, what=what, units=filesystem.gib)
         case "netapp":
             yield make.netapp_pool(

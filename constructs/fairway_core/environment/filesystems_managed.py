@@ -35,8 +35,12 @@ class AzureFiles(FileSystem, defer_build=True):
         default=1024, ge=limit("azure_files_least_gib"), le=limit("azure_files_most_gib")
     )
     """GiB that are paid for; they may grow, and shrink again after a day."""
-    replication: Literal["LRS", "ZRS"] = "ZRS"
-    """Whether it is kept in one zone or in three."""
+    replication: Literal["LRS", "ZRS"] | None = None
+    """Whether it is kept in one zone or in three. Without it ZRS, or LRS with `zone: none`."""
+
+    def copies(self, zone: int | None) -> Literal["LRS", "ZRS"]:
+        """The replication, where it was left to the environment's zone too."""
+        return self.replication or ("ZRS" if zone else "LRS")
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:

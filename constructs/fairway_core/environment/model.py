@@ -31,8 +31,10 @@ class Environment(Model):
 
     name: EnvironmentName
     location: Location
-    zone: Literal[1, 2, 3] = 1
-    """The availability zone of nodes, disks and file servers: InfiniBand does not leave one."""
+    zone: Literal[1, 2, 3, "none"] = 1
+    """The availability zone of nodes, disks and file servers, as InfiniBand does not leave one.
+    Take `none` where the region has no zones, or offers a VM size outside of them only.
+    """
     tags: Tags = Field(default_factory=dict)
     """Put on every resource; `owner` tells whose it is."""
     protect: bool = True
@@ -119,6 +121,22 @@ class Environment(Model):
     def _filesystems_fit(self) -> Self:
         check_filesystems(self.filesystems, self.clusters, self.storage, self.network)
         return self
+
+    @model_validator(mode="after")
+    def _lustre_has_a_zone(self) -> Self:
+        for name, filesystem in self.filesystems.items() if self.zone == "none" else ():
+            if filesystem.kind == "lustre":
+                raise FieldError(
+                    "Managed Lustre stands in a zone, and `zone: none` names none",
+                    "name one, or take another kind of file system",
+                    ("filesystems", name, "kind"),
+                )
+        return self
+
+    @property
+    def zone_number(self) -> int | None:
+        """The zone; None where nothing is put into one."""
+        return None if self.zone == "none" else self.zone
 
     @model_validator(mode="after")
     def _somebody_is_told_of_the_budget(self) -> Self:

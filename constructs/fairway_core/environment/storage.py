@@ -26,9 +26,9 @@ class Storage(Model, defer_build=True):
     """
 
     account: str | None = None
-    replication: Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"] = "ZRS"
+    replication: Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"] | None = None
     """How many copies there are and where: LRS in one zone, ZRS in three, the others in two
-    regions.
+    regions. Without it ZRS, or LRS with `zone: none`.
     """
     customer_managed_key: bool = False
     account_keys: bool = False

@@ -78,7 +78,7 @@ def _fault(text: str, environ: Mapping[str, str]) -> Finding | None:
 
 def _as_field(text: str, annotations: list[Any]) -> Any:
     """The text as one value of YAML, where the field takes anything but text."""
-    if not annotations or any(_takes_text(each) for each in annotations):
+    if not annotations or any(_takes_text(each, text) for each in annotations):
         return text
     try:
         value = parse_yaml(text, "").data
@@ -87,7 +87,8 @@ def _as_field(text: str, annotations: list[Any]) -> Any:
     return text if isinstance(value, dict | list) else value
 
 
-def _takes_text(annotation: Any) -> bool:
+def _takes_text(annotation: Any, text: str) -> bool:
     if get_origin(annotation) is Literal:
-        return any(isinstance(choice, str) for choice in get_args(annotation))
+        choices = get_args(annotation)
+        return text in choices or all(isinstance(choice, str) for choice in choices)
     return annotation in (str, Any)

@@ -54,7 +54,7 @@ class _Asking:
             self.findings += rules.may_deploy(actions_of(self.environment), found)
 
     def sizes(self) -> None:
-        location, zone = self.environment.location, self.environment.zone
+        location, zone = self.environment.location, self.environment.zone_number
         with self._allowed("whether the sizes are offered was"):
             skus = self.azure.list(
                 "providers/Microsoft.Compute/skus",

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 
 def size_offered(
-    path: str, size: str, location: str, zone: int, skus: Sequence[Mapping[str, Any]]
+    path: str, size: str, location: str, zone: int | None, skus: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """A size that the region or the zone does not have, or not for this subscription."""
+    """A size that the region or the zone does not have, or not for this subscription.
+
+    Without a zone only the region counts.
+    """
     how = f"az vm list-skus --location {location} --size {size} --all --output table"
     sku = next((one for one in skus if str(one.get("name", "")).lower() == size.lower()), None)
     if sku is None:
@@ -31,21 +34,22 @@ def size_offered(
     for restriction in sku.get("restrictions") or ():
         info = restriction.get("restrictionInfo") or {}
         whole = str(restriction.get("type", "")).lower() == "location"
-        if whole or str(zone) in (info.get("zones") or ()):
+        if whole or (zone and str(zone) in (info.get("zones") or ())):
             where = location if whole else f"zone {zone} of {location}"
             reason = restriction.get("reasonCode", "no reason given")
             message = f"{size} is not for this subscription in {where}: {reason}"
             yield Finding("size-restricted", message, f"ask for access; see: {how}", path)
             return
+    if zone is None:
+        return
     zones = sorted(
         {each for info in sku.get("locationInfo") or () for each in info.get("zones") or ()}
     )
     if str(zone) not in zones:
         there = f"it is in zones {', '.join(zones)}" if zones else "no zone has it there"
         message = f"{size} is not in zone {zone} of {location}: {there}"
-        yield Finding(
-            "size-not-in-zone", message, "set `zone:` to another, or take another region", path
-        )
+        hint = "set `zone:` to another" if zones else "set `zone: none`"
+        yield Finding("size-not-in-zone", message, f"{hint}, or take another region", path)
 
 
 def quota_suffices(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog.regions import regions
+from fairway_core.catalog.regions import regions, regions_without_zones
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
 
@@ -35,3 +35,63 @@ def unknown_region(location: str) -> Iterator[Fault]:
         listed = "if Azure has it, ignore this: az account list-locations --output table"
         hint = did_you_mean(location, regions())
         yield Fault(f"no region `{location}` is known", f"{hint}\n{listed}" if hint else listed)
+
+
+def _zoned(subject: EnvironmentSubject) -> Iterator[Place]:
+    """What is put into a zone, or spread over several."""
+    environment, location = subject.environment, subject.environment.location
+    yield ("zone",), {"location": location, "zoned": environment.zone != "none"}
+    replication = environment.storage.replication or ""
+    yield ("storage", "replication"), {"location": location, "zoned": "ZRS" in replication}
+    for name, each in environment.filesystems.items():
+        if each.kind == "azure_files":
+            zoned = each.replication == "ZRS"
+            yield ("filesystems", name, "replication"), {"location": location, "zoned": zoned}
+
+
+@check("no-zones", Severity.WARNING, Subject.ENVIRONMENT, at=_zoned)
+def no_zones(location: str, zoned: bool) -> Iterator[Fault]:
+    """A zone, or copies in several, in a region that is known to have none: Azure refuses it.
+
+    Wrong:
+        location: northcentralus
+        zone: 1
+
+    Right:
+        location: northcentralus
+        zone: none
+    """
+    if zoned and location in regions_without_zones():
+        yield Fault(f"{location} has no availability zones", "set `zone: none`, and take LRS")
+
+
+def _disks(subject: EnvironmentSubject) -> Iterator[Place]:
+    environment = subject.environment
+    for name, each in environment.filesystems.items():
+        if each.kind == "nfs_server":
+            facts = {"kind": each.disks.kind, "zone": environment.zone_number}
+            yield ("filesystems", name), {**facts, "location": environment.location}
+
+
+@check("disks-need-a-zone", Severity.ERROR, Subject.ENVIRONMENT, at=_disks)
+def disks_need_a_zone(kind: str, zone: int | None, location: str) -> Iterator[Fault]:
+    """Premium SSD v2 or Ultra disks outside of a zone, in a region that has zones.
+
+    There Azure makes them in a zone only; in regions without zones it makes them as they are.
+
+    Wrong:
+        zone: none
+        filesystems:
+          data: {disks: {kind: premium_v2}}
+
+    Right:
+        location: northcentralus
+        zone: none
+        filesystems:
+          data: {disks: {kind: premium_v2}}
+    """
+    has_zones = location in regions() - regions_without_zones()
+    if kind in ("premium_v2", "ultra") and zone is None and has_zones:
+        yield Fault(
+            f"`{kind}` disks stand in a zone in {location}", "take `disks: {kind: premium}`"
+        )
