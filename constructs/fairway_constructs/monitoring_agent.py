@@ -65,6 +65,10 @@ def agent_on_machine(
 
 
 def _settings(identity_id: str) -> str:
-    """By name: a machine may carry several identities."""
+    """By name: a machine may carry several identities.
+
+    Without spaces, as the provider reads it back: another form would be drift.
+    """
     identity = {"identifier-name": "mi_res_id", "identifier-value": identity_id}
-    return json.dumps({"authentication": {"managedIdentity": identity}})
+    settings = {"authentication": {"managedIdentity": identity}}
+    return json.dumps(settings, separators=(",", ":"))

@@ -44,7 +44,8 @@ def health_on_scale_set() -> Extension:
                 "requestPath": "/",
                 "intervalInSeconds": _EVERY_SECONDS,
                 "numberOfProbes": _PROBES,
-            }
+            },
+            separators=(",", ":"),  # as the provider reads it back: another form would be drift
         ),
     )
 

@@ -11,6 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +24,9 @@ from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan.deploy import read_approved
 from fairway_stacks.plan.left import left_behind
+from fairway_stacks.plan.locks import alone_in
 from fairway_stacks.plan.stacks import StackFolder, in_order, synthesize
-from fairway_stacks.plan.terraform import waits_for_inputs
+from fairway_stacks.plan.terraform import Terraform, cache_variables, waits_for_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,6 +246,48 @@ def test_a_report_that_cannot_be_written_is_told(
     assert file.read_text() == "mine"
     # As on a laptop, where GITHUB_STEP_SUMMARY is not set.
     assert fairway("plan", "demo", "--json", "--summary", "") == 0
+
+
+def test_inits_that_share_a_cache_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin/terraform"
+    program.parent.mkdir()
+    (tmp_path / "cache").mkdir()
+    # It fails where another one is there.
+    program.write_text(f"#!/bin/sh\nmkdir {tmp_path}/busy && sleep 0.2 && rmdir {tmp_path}/busy\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    cache = {"TF_PLUGIN_CACHE_DIR": str(tmp_path / "cache")}
+    stacks = [Terraform(f"stack-{number}", tmp_path, cache) for number in range(4)]
+    with ThreadPoolExecutor(len(stacks)) as pool:
+        for done in [pool.submit(stack.init) for stack in stacks]:
+            done.result()
+
+
+def test_a_cached_provider_is_not_downloaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A download replaces the program that a plan beside this one runs."""
+    keeps = {"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE": "1"}
+    monkeypatch.setenv("TF_PLUGIN_CACHE_DIR", "/cache")
+    assert cache_variables() == keeps
+    monkeypatch.delenv("TF_PLUGIN_CACHE_DIR")
+    assert cache_variables().items() > keeps.items()
+
+
+def test_a_second_plan_in_the_same_folder_waits(tmp_path: Path) -> None:
+    waits, entered = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with alone_in(tmp_path / "out", waiting=waits.set):
+            entered.set()
+
+    with alone_in(tmp_path / "out"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waits.wait(60)
+        assert not entered.is_set()
+    assert entered.wait(60)
+    thread.join()
 
 
 def _state(folder: Path, stack: str, backend: str, **content: Any) -> StackFolder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,8 @@ _ACTIONS = {
     ("forget",): Action.FORGET,
 }
 _NOTHING = frozenset({("no-op",), ("read",)})
+
+_SUBNET, _ASSOCIATION = "azurerm_subnet_", "_association"
 
 # What tells a new resource from its like in one line.
 _FACTS = (
@@ -125,15 +127,43 @@ def changes_of(plan: Plan) -> Iterator[Change]:
 def drift_of(plan: Plan) -> Iterator[Change]:
     """What was changed or deleted outside of Terraform, as far as it can be seen.
 
-    Terraform also lists what it merely reads in another way than it wrote it: nothing.
+    Terraform also lists what it merely reads in another way than it wrote it, and what another
+    resource of the same plan has set: nothing.
     """
+    set_elsewhere = frozenset(_associated(plan))
     for resource in plan.drift:
         action = _ACTIONS.get(tuple(resource["change"]["actions"]))
         if action is None:
             continue
         change = _change(plan.stack, resource, action, exact=False)
+        if action is Action.CHANGE:
+            name = (resource["change"].get("after") or {}).get("id")
+            kept = (
+                each
+                for each in change.attributes
+                if (name, each.path, _text(each.new)) not in set_elsewhere
+            )
+            change = replace(change, attributes=tuple(kept))
         if change.attributes or action is not Action.CHANGE:
             yield change
+
+
+def _associated(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """What associations give to subnets: the subnet's id, the attribute there, and its value.
+
+    The subnet was written before them, and reads what they gave it only the next time.
+    """
+    for each in plan.changes:
+        if not each["type"].startswith(_SUBNET) or not each["type"].endswith(_ASSOCIATION):
+            continue
+        values = each["change"].get("before") or {}
+        for name, value in values.items():
+            if name not in ("id", "subnet_id") and isinstance(value, str):
+                yield str(values.get("subnet_id")), name, value
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _of_nothing(resource: Mapping[str, Any]) -> Action | None:

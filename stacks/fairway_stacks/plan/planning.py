@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_stacks.app import usual_outdir
+from fairway_stacks.plan.locks import alone_in
 from fairway_stacks.plan.loopback import (
     FOREIGN,
     keep_states_in,
@@ -67,10 +68,17 @@ def plan_live(environment: str | None, folder: Path, say: Say) -> list[StackPlan
     """Plans every stack against its state and Azure; nothing is changed, no state is locked."""
     require()
     plans = []
-    for stack in synthesize(environment, usual_outdir()):
-        say(f"{stack.name}: init, validate, plan")
-        plans.append(prepare_and_plan(live_terraform(stack), folder, lock=False))
+    with alone_in_outdir(say):
+        for stack in synthesize(environment, usual_outdir()):
+            say(f"{stack.name}: init, validate, plan")
+            plans.append(prepare_and_plan(live_terraform(stack), folder, lock=False))
     return plans
+
+
+def alone_in_outdir(say: Say) -> AbstractContextManager[None]:
+    """Holds the folder of the synthesized stacks, in which Terraform works too."""
+    outdir = usual_outdir()
+    return alone_in(outdir, waiting=lambda: say(f"{outdir}: waiting for another plan to end"))
 
 
 def live_terraform(stack: StackFolder) -> Terraform:
@@ -104,7 +112,7 @@ def _plan_and_apply(
     then = ", apply to the stand-in" if apply else ""
     say(f"{stack.name}: init, validate, plan{then}")
     # The provider is downloaded with the usual authorities, and then trusts the stand-in's.
-    usual = _usual_variables() | {"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE": "1"}
+    usual = _usual_variables()
     Terraform(stack.name, stack.folder, usual).init()
     terraform = Terraform(stack.name, stack.folder, {**usual, **azure})
     terraform.validate()

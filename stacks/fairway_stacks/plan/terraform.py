@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, UserError
+from fairway_stacks.plan.locks import alone_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +29,9 @@ _NO_PROVIDER = (
     "Invalid provider registry host",
 )
 
+_CACHE = "TF_PLUGIN_CACHE_DIR"
+_KEEP = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
+
 # What `terraform plan` says where the stack's inputs are not deployed yet.
 NO_INPUTS = "Unable to find remote state"
 
@@ -40,8 +45,13 @@ class Terraform:
     environment: Mapping[str, str]
 
     def init(self) -> None:
-        """Gets the provider and opens the state; exit code 4 where there is no provider."""
-        done = self._run("init", "-json")
+        """Gets the provider and opens the state; exit code 4 where there is no provider.
+
+        One at a time where providers are kept: "The plugin cache directory is not guaranteed to
+        be concurrency safe" (Terraform's documentation of the CLI configuration).
+        """
+        with self._alone_in_cache():
+            done = self._run("init", "-json")
         if done.returncode:
             raise self._init_failed(list(diagnostics(done.stdout)), done.stderr)
 
@@ -89,6 +99,10 @@ class Terraform:
     def failed(self, log: str) -> UserError:
         """The error for a plan that was not made, from its log."""
         return self._failed("plan", list(diagnostics(log)), log)
+
+    def _alone_in_cache(self) -> AbstractContextManager[None]:
+        cache = self.environment.get(_CACHE) or os.environ.get(_CACHE)
+        return alone_in(Path(cache)) if cache and Path(cache).is_dir() else nullcontext()
 
     def _run(self, *arguments: str, input_false: bool = True) -> subprocess.CompletedProcess[str]:
         command, *options = arguments
@@ -167,16 +181,20 @@ def waits_for_inputs(log: str) -> bool:
 
 
 def cache_variables() -> dict[str, str]:
-    """Where providers are kept from one run to the next, unless the user has said so."""
-    if os.environ.get("TF_PLUGIN_CACHE_DIR"):
-        return {}
+    """Where providers are kept from one run to the next, unless the user has said so.
+
+    What lies there is used as it is: to download it once more would take it away from under a
+    plan that runs beside this one.
+    """
+    if os.environ.get(_CACHE):
+        return {_KEEP: "1"}
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     cache = Path(base) / "fairway" / "terraform-plugins"
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:
         return {}  # without a cache it is slower, and nothing else
-    return {"TF_PLUGIN_CACHE_DIR": str(cache)}
+    return {_CACHE: str(cache), _KEEP: "1"}
 
 
 def _address(diagnostic: Mapping[str, Any]) -> str:

@@ -185,6 +185,35 @@ class TestDrift:
         stack = self._drift(make_plan, {"tags": None}, {"tags": {}})
         assert (stack.drift, stack.reread) == ((), 1)
 
+    @pytest.mark.parametrize("sensitive", [False, True])
+    def test_json_in_another_form_is_none(self, make_plan: Any, sensitive: bool) -> None:
+        """The agent's settings, right after each deployment."""
+        before, after = (
+            {"extension": [{"settings": text}]} for text in ('{"a": {"b": 1}}', '{"a":{"b":1}}')
+        )
+        mask = {"extension": True} if sensitive else {}
+        change = {"actions": ["update"], "before": before, "after": after}
+        masks = {"before_sensitive": mask, "after_sensitive": mask}
+        entry = {"address": GROUP, "type": "azurerm_resource_group", "change": {**change, **masks}}
+        stack = _review(make_plan("a", resource_drift=[entry])).stacks[0]
+        assert (stack.drift, stack.reread) == ((), 1)
+
+    @pytest.mark.parametrize(("group", "is_drift"), [("/g", False), ("/other", True)])
+    def test_what_an_association_of_ours_has_set_is_none(
+        self, make_plan: Any, group: str, is_drift: bool
+    ) -> None:
+        """The security group of each subnet, right after each deployment."""
+        kind = "azurerm_subnet_network_security_group_association"
+        values = {"id": "/s", "subnet_id": "/s", "network_security_group_id": "/g"}
+        before = {"id": "/s", "network_security_group_id": ""}
+        after = {"id": "/s", "network_security_group_id": group}
+        change = {"actions": ["update"], "before": before, "after": after}
+        entry = {"address": "azurerm_subnet.s", "type": "azurerm_subnet", "change": change}
+        ours = (f"{kind}.s", "no-op", values, values)
+        (stack,) = _review(make_plan("a", ours, resource_drift=[entry])).stacks
+        assert bool(stack.drift) is is_drift
+        assert stack.reread == (not is_drift)
+
     def test_what_somebody_deleted(self, make_plan: Any) -> None:
         stack = self._drift(make_plan, {"name": "a"}, None, "delete")
         assert stack.drift[0].action is Action.DESTROY
