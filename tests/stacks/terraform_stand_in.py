@@ -17,8 +17,8 @@ command, *arguments = sys.argv[2:]
 host = os.environ.get("ARM_METADATA_HOSTNAME", "")
 
 
-def diagnose(summary, detail):
-    facts = {"severity": "error", "summary": summary, "detail": detail}
+def diagnose(summary, detail, **more):
+    facts = {"severity": "error", "summary": summary, "detail": detail, **more}
     print(json.dumps({"@level": "error", "type": "diagnostic", "diagnostic": facts}))
 
 
@@ -49,7 +49,9 @@ if fault == "no-provider":
     diagnose("Failed to query available provider packages", "could not connect\nto it\n\nMore.")
     sys.exit(1)
 if fault == "no-inputs":
-    diagnose("Unable to find remote state", "No stored state was found for the given workspace.")
+    source = "data.terraform_remote_state.cross-stack-reference-input-demo-network"
+    what = "No stored state was found for the given workspace."
+    diagnose("Unable to find remote state", what, address=source)
     sys.exit(1)
 if fault == "refused" and command == "validate":
     facts = {"severity": "error", "summary": "Unsupported argument", "detail": "Not here."}
@@ -69,16 +71,33 @@ if host and command == "apply":
             diagnose("expanding customer_managed_key", f"expected NAME.vault.** but got {host}")
             sys.exit(1)
 
+# "without NETWORK": until that stack was applied its state lacks an output that this one reads.
+# Terraform writes a plan of what does not need it, and says that it is errored.
+lacks = fault.removeprefix("without ") if fault.startswith("without ") else ""
+if lacks and (HERE / f"{lacks}.applied").exists():
+    lacks = ""
+if command == "apply":
+    (HERE / f"{stack}.applied").touch()
+
 if command == "plan":
     out = next(a for a in arguments if a.startswith("-out=")).removeprefix("-out=")
     Path(out).write_text(stack)
     if fault == "prevented":
         diagnose("Instance cannot be destroyed", "prevent_destroy is set.")
         sys.exit(1)
+    if lacks:
+        Path(out).write_text(f"{stack} {lacks}")
+        name = 'This object does not have an attribute named "cross-stack-output-zone".'
+        diagnose("Unsupported attribute", name)
+        sys.exit(1)
 elif command == "show":
     action = faults.get(f"{stack} action", "create")
     tags = {"owner": faults.get(f"{stack} owner", "me")}
-    before, after = {"create": (None, tags), "delete": (tags, None)}[action]
+    before, after = {
+        "create": (None, tags),
+        "delete": (tags, None),
+        "shrink": ({"disk_size_gb": 64}, {"disk_size_gb": 32}),
+    }[action]
     change = {
         "address": f"azurerm_managed_disk.{stack}",
         "mode": "managed",
@@ -86,7 +105,7 @@ elif command == "show":
         "name": stack,
         "provider_name": "hashicorp/azurerm",
         "change": {
-            "actions": [action],
+            "actions": ["update" if action == "shrink" else action],
             "before": before,
             "after": after,
             "after_unknown": {},
@@ -97,6 +116,15 @@ elif command == "show":
     plan = {"format_version": "1.2", "terraform_version": "1.11.4", "resource_changes": [change]}
     if faults.get(f"{stack} plan") == "prevented":
         plan["errored"] = True
+    lacks = Path(arguments[-1]).read_text().partition(" ")[2]
+    if lacks:
+        source = {"type": "terraform_remote_state", "name": f"cross-stack-reference-input-{lacks}"}
+        found = {**source, "values": {"outputs": {}}}
+        zone = f"${{data.terraform_remote_state.{source['name']}.outputs.cross-stack-output-zone}}"
+        user = {"type": "azurerm_x", "name": "x", "expressions": {"a": {"constant_value": zone}}}
+        plan["errored"] = True
+        plan["prior_state"] = {"values": {"root_module": {"resources": [found]}}}
+        plan["configuration"] = {"root_module": {"resources": [source, user]}}
     print(json.dumps(plan))
 elif command == "validate":
     print(json.dumps({"valid": True, "diagnostics": []}))

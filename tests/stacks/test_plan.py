@@ -22,7 +22,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
-from fairway_stacks.plan.deploy import read_approved
+from fairway_stacks.plan.approval import Approved, in_deploy_order, read_approved
 from fairway_stacks.plan.left import left_behind
 from fairway_stacks.plan.locks import alone_in
 from fairway_stacks.plan.stacks import StackFolder, in_order, synthesize
@@ -30,6 +30,8 @@ from fairway_stacks.plan.terraform import Terraform, cache_variables, waits_for_
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from fairway_core.review.review import Review
 
     Fairway = Callable[..., int]
 
@@ -353,16 +355,118 @@ def test_what_is_not_as_approved_is_not_deployed(
     assert "demo-data: the plan is not the one that was approved" in capfd.readouterr().err
 
 
-def test_a_stack_that_waited_is_not_deployed_unseen(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
+def _applied(terraform: StandIn) -> list[str]:
+    return [call["stack"] for call in terraform.calls() if call["command"] == "apply"]
+
+
+def test_a_stack_that_lacks_an_output_waits_and_the_plan_has_not_failed(
+    quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
-    quick.fault(data_plan="no-inputs")
+    quick.fault(data_plan="without demo-network")
+    assert fairway("plan", "demo", "--json") == 0
+    stacks = {each["stack"]: each for each in json.loads(capfd.readouterr().out)["stacks"]}
+    data = stacks["demo-data"]
+    assert (data["state"], data["waits_for"]) == ("waiting", ["demo-network"])
+    assert len(data["changes"]) == 1, "what is known of it is shown"
+
+
+@pytest.mark.parametrize("fault", ["no-inputs", "without demo-network"])
+def test_a_stack_that_waited_is_not_deployed_unseen(
+    quick: StandIn,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    fairway: Fairway,
+    fault: str,
+) -> None:
+    """With --approved the deployment stops, and writes the review to be approved next."""
+    quick.fault(data_plan=fault)
     review = _approve(fairway, tmp_path / "report")
     quick.fault()
     quick.forget()
-    assert fairway("deploy", "demo", "--approved", str(review)) == 2
-    assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
-    assert "it waited for a stack that was not deployed" in capfd.readouterr().err
+    arguments = ["demo", "--approved", str(review)]
+    assert fairway("deploy", *arguments) == 2
+    assert _applied(quick) == ["demo-network"]
+    assert "demo-data waited when the review was made" in capfd.readouterr().err
+    following = tmp_path / "next"
+    assert fairway("deploy", *arguments, "--report", str(following)) == 2
+    assert f"fairway deploy --approved {following / 'review.json'}" in capfd.readouterr().err
+    assert "demo-data" in (following / "review.md").read_text()
+    quick.forget()
+    assert fairway("deploy", "demo", "--approved", str(following / "review.json")) == 0
+    assert _applied(quick) == STACKS
+
+
+def test_on_a_terminal_each_stack_is_asked_for_when_its_plan_is_known(quick: StandIn) -> None:
+    quick.fault(data_plan="without demo-network", compute_plan="without demo-data")
+    shown: list[list[str]] = []
+    asked: list[str] = []
+
+    def ask(what: str) -> bool:
+        asked.append(what)
+        return True
+
+    def show(found: Review) -> None:
+        shown.append([each.state for each in found.stacks])
+
+    deploy.deploy("demo", None, deploy.Person(show, ask), allow=[])
+    assert shown == [["planned", "waiting", "waiting"], ["planned"], ["planned"]]
+    assert len(asked) == 3
+    assert _applied(quick) == STACKS
+
+
+def test_what_is_not_approved_on_the_terminal_is_not_done(quick: StandIn) -> None:
+    person = deploy.Person(lambda _: None, lambda _: False)
+    with pytest.raises(UserError, match="not approved, and not done"):
+        deploy.deploy("demo", None, person, allow=[])
+    assert _applied(quick) == []
+
+
+def test_nobody_to_ask_and_nothing_approved(
+    quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
+) -> None:
+    assert fairway("deploy", "demo") == 2
+    assert "--approved DIR/review.json" in capfd.readouterr().err
+    assert quick.calls() == []
+
+
+def test_what_goes_is_taken_away_from_compute_to_network(
+    quick: StandIn, tmp_path: Path, fairway: Fairway
+) -> None:
+    """Azure deletes no subnet in which something stands, and no disk that is attached."""
+    quick.fault(**{f"{role}_action": "delete" for role in ("network", "data", "compute")})
+    report = tmp_path / "report"
+    allow = [word for stack in STACKS for word in ("--allow", f"azurerm_managed_disk.{stack}")]
+    assert fairway("plan", "demo", "--json", "--report", str(report), *allow) == 0
+    quick.forget()
+    approved = ["--approved", str(report / "review.json")]
+    assert fairway("deploy", "demo", *approved, *allow) == 0
+    assert _applied(quick) == STACKS[::-1]
+
+
+@pytest.mark.parametrize(
+    ("network", "data", "order"),
+    [
+        (Approved("planned", ""), Approved("planned", ""), "network data compute"),
+        (Approved("planned", "", removes=True), Approved("planned", ""), "data compute network"),
+        (Approved("planned", ""), Approved("planned", "", removes=True), "network compute data"),
+        (
+            Approved("planned", "", removes=True, adds=True),
+            Approved("planned", ""),
+            "network data compute",
+        ),
+        (Approved("planned", "", removes=True), Approved("waiting", ""), "network data compute"),
+    ],
+)
+def test_the_order_follows_what_is_added_and_taken_away(
+    network: Approved, data: Approved, order: str
+) -> None:
+    stacks = [
+        StackFolder("network", Path()),
+        StackFolder("data", Path(), ("network",)),
+        StackFolder("compute", Path(), ("network", "data")),
+    ]
+    approved = {"network": network, "data": data, "compute": Approved("planned", "")}
+    assert " ".join(each.name for each in in_deploy_order(stacks, approved)) == order
 
 
 def test_data_is_lost_only_where_it_is_named(
@@ -373,8 +477,19 @@ def test_data_is_lost_only_where_it_is_named(
     assert fairway("plan", "demo", "--json", "--report", str(report)) == 3
     arguments = ["demo", "--approved", str(report / "review.json")]
     assert fairway("deploy", *arguments) == 3
-    assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
+    assert _applied(quick) == [], "it is in the review: nothing is begun"
     assert fairway("deploy", *arguments, "--allow", "azurerm_managed_disk.demo-data") == 0
+
+
+def test_what_azure_would_refuse_is_not_begun(
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
+) -> None:
+    quick.fault(compute_action="shrink")
+    assert fairway("plan", "demo", "--json", "--report", str(tmp_path)) == 2
+    approved = ["--approved", str(tmp_path / "review.json")]
+    assert fairway("deploy", "demo", *approved) == 2
+    assert "demo-compute" not in _applied(quick)
+    assert "Azure shrinks no disk" in capfd.readouterr().err
 
 
 def test_outputs_that_cannot_be_written_are_told_before_anything_is_done(

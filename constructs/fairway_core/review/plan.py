@@ -44,8 +44,9 @@ _CDKTF_PREFIX = "cross-stack-reference-input-"
 _OUTPUT = re.compile(
     r"data\.terraform_remote_state\.([\w-]+)\.outputs(?:\.([\w-]+)|\[\\*\"([\w-]+)\\*\"\])"
 )
-# The summary of Terraform's diagnostic where a remote state does not exist.
-_NO_STATE = "Unable to find remote state"
+_INPUT = re.compile(rf"{_CDKTF_PREFIX}([\w-]+)")
+# The summaries of Terraform's diagnostics where a remote state, or an output in it, is not there.
+_NO_STATE, _NO_OUTPUT = "Unable to find remote state", "Unsupported attribute"
 
 
 @dataclass(frozen=True)
@@ -289,16 +290,19 @@ def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:
     errors = list(_errors(content))
     if not errors:
         raise _no_plan(file, "this is no JSON")
-    missing = []
-    for summary, address in errors:
-        if summary != _NO_STATE:
+    missing: dict[str, None] = {}
+    for summary, stacks in errors:
+        if summary != _NO_STATE and not (summary == _NO_OUTPUT and stacks):
             raise UserError.of("plan-failed", f"{file}: terraform plan failed: {summary}")
-        missing.append(address.rpartition(".")[2].removeprefix(_CDKTF_PREFIX))
+        missing.update(dict.fromkeys(stacks or ["another stack"]))
     return Plan(stack, {}, tuple(missing))
 
 
-def _errors(content: bytes) -> Iterator[tuple[str, str]]:
-    """Summary and address of each error; nothing where a line is not of such a log."""
+def _errors(content: bytes) -> Iterator[tuple[str, list[str]]]:
+    """Summary of each error, and the other stacks that it names.
+
+    Nothing where a line is not of such a log.
+    """
     found = []
     for line in content.splitlines():
         entry = _parsed(line)
@@ -306,7 +310,8 @@ def _errors(content: bytes) -> Iterator[tuple[str, str]]:
             return
         diagnostic = entry.get("diagnostic")
         if isinstance(diagnostic, dict) and diagnostic.get("severity") == "error":
-            found.append((str(diagnostic.get("summary")), str(diagnostic.get("address"))))
+            stacks = _INPUT.findall(json.dumps(diagnostic))
+            found.append((str(diagnostic.get("summary")), stacks))
     yield from found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,38 +12,48 @@ from fairway_cli.commands.arguments import AllowOption, EnvironmentArgument, all
 
 
 def command(
+    environment: EnvironmentArgument = None,
     approved: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="REVIEW.json", help="The approved review, written by fairway plan --report."
         ),
-    ],
-    environment: EnvironmentArgument = None,
+    ] = None,
     outputs_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="Write the stacks' outputs here, for fairway targets sync."
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the review that is to be approved next here."),
+    ] = None,
     allow: AllowOption = None,
 ) -> None:
     """Apply an approved plan, and nothing else.
 
-    Plans each stack again in its order, compares the digest of its review with that of the
-    approved review, and applies that very plan. A stack that could not be planned when the
-    review was made, because those before it were not deployed, was not approved: it is
-    deployed the next time. Exits with 2 where something is not as approved, with 3 where data
-    would be lost, and with 5 where Terraform failed; stacks that were done stay done.
+    Plans each stack again, compares the digest of its review with that of the approved review,
+    and applies that very plan. Without --approved it shows the review and asks on the terminal.
+    Stacks that only destroy something come after those that read them.
+
+    A stack that waited for outputs of another one when the review was made is planned when they
+    are there. On a terminal it is shown and asked for; with --approved the deployment stops
+    there, and writes the review to approve next to --report. Exits with 2 where something is
+    not as approved, with 3 where data would be lost, and with 5 where Terraform failed; stacks
+    that were done stay done.
     """
     from fairway_cli.ui.reviews import print_review
-    from fairway_stacks.plan.deploy import deploy
+    from fairway_stacks.plan.deploy import Person, deploy
     from fairway_stacks.plan.options import files_can_be_written
 
+    asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
     with files_can_be_written():
         deploy(
             environment,
             approved,
+            Person(print_review, typer.confirm if asks else None),
             allow=allowed(allow),
-            show=print_review,
             outputs_file=outputs_file,
+            report=report,
         )

@@ -1,110 +1,199 @@
 """`fairway deploy`: does what was approved, and stops where it would be anything else.
 
-Plans each stack again in its order, holds the digest of its review against that of the
-approved review, and applies that very plan. A stack that could not be planned when the review
-was made, because those before it were not deployed, was not approved: it is deployed the next
-time. Exits with 2 where something is not as approved, with 3 where data would be lost, and
-with 5 where Terraform failed; stacks that were done stay done.
+Plans each stack again, holds the digest of its review against that of the approved review, and
+applies that very plan. A stack that could not be planned when the review was made, because it
+needs outputs of another one, is planned when they are there: on a terminal it is shown and asked
+for, and elsewhere the deployment stops and writes the review that is to be approved next.
+Exits with 2 where something is not as approved, with 3 where data would be lost, and with 5
+where Terraform failed; stacks that were done stay done.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_core.review.facts import review_facts
 from fairway_stacks.app import usual_outdir
+from fairway_stacks.plan.approval import (
+    AGAIN,
+    Approved,
+    approved_of,
+    in_deploy_order,
+    read_approved,
+)
 from fairway_stacks.plan.options import say
-from fairway_stacks.plan.planning import StackPlan, live_terraform, plan_folder, prepare_and_plan
-from fairway_stacks.plan.review import DATA_LOST, Reviewer
+from fairway_stacks.plan.planning import (
+    StackPlan,
+    alone_in_outdir,
+    live_terraform,
+    plan_folder,
+    prepare_and_plan,
+)
+from fairway_stacks.plan.review import DATA_LOST, Reviewer, write_report
 from fairway_stacks.plan.stacks import StackFolder, synthesize
-from fairway_stacks.plan.terraform import Terraform, require
+from fairway_stacks.plan.terraform import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from fairway_core.review.review import Review, StackReview
+    from fairway_core.review.review import Review
 
-_AGAIN = "plan again, and have that approved: fairway plan --report DIR"
+
+@dataclass(frozen=True)
+class Person:
+    """Who is at the terminal: `show` prints a review, `ask` answers whether to do something.
+
+    Without `ask` nobody is there to be asked.
+    """
+
+    show: Callable[[Review], None]
+    ask: Callable[[str], bool] | None = None
 
 
 def deploy(
     environment: str | None,
-    approved: Path,
+    approved: Path | None,
+    person: Person,
     *,
     allow: Sequence[str],
-    show: Callable[[Review], None],
     outputs_file: Path | None = None,
+    report: Path | None = None,
 ) -> None:
     """Deploys the stacks that the review in `approved` holds, each as it was approved.
 
-    `allow` holds the addresses whose loss is accepted; `show` prints a review that stops
-    the deployment. Writes the stacks' outputs to
-    `outputs_file`. Raises UserError where something is not as approved.
+    Without `approved` the person is shown the review, and asked. `allow` holds the addresses
+    whose loss is accepted. Writes the stacks' outputs to `outputs_file`, and into `report` the
+    review that is to be approved next. Raises UserError where something is not as approved.
     """
-    known = read_approved(approved)
+    known = read_approved(approved) if approved else {}
+    if not known and person.ask is None:
+        message = "nothing was approved, and nobody is there to be asked"
+        raise UserError.of("no-approval", message, f"{AGAIN}, then --approved DIR/review.json")
+    _allowed_before(known, allow)
     require()
     if outputs_file:
         outputs_file.open("a").close()  # what cannot be written is told before
-    outputs: dict[str, Any] = {}
-    with plan_folder(None) as folder:
-        for stack in synthesize(environment, usual_outdir()):
-            terraform = live_terraform(stack)
-            _deploy(stack, terraform, known, Reviewer(allow=allow), folder, show)
-            outputs[stack.name] = terraform.outputs() if outputs_file else {}
-    if outputs_file:
-        outputs_file.write_text(json.dumps(outputs, indent=2), encoding="utf-8")
+    with alone_in_outdir(say), plan_folder(None) as folder:
+        stacks = synthesize(environment, usual_outdir())
+        one = _Deployment(stacks, Reviewer(allow=allow), folder, person, report)
+        one.run(known or one.approved_by_person())
+        if outputs_file:
+            outputs = {stack.name: live_terraform(stack).outputs() for stack in stacks}
+            outputs_file.write_text(json.dumps(outputs, indent=2), encoding="utf-8")
 
 
-def read_approved(file: Path) -> dict[str, dict[str, Any]]:
-    """The stacks of an approved review by name, each with its `state` and its `digest`."""
-    try:
-        review = json.loads(file.read_text(encoding="utf-8"))
-        return {
-            each["stack"]: {"state": each["state"], "digest": each["digest"]}
-            for each in review["stacks"]
-        }
-    except OSError as error:
-        raise UserError.of("no-review", f"{file}: {error.strerror}", _AGAIN) from None
-    except (ValueError, KeyError, TypeError):
-        raise UserError.of("no-review", f"{file} is no review in JSON", _AGAIN) from None
+def _allowed_before(known: Mapping[str, Approved], allow: Collection[str]) -> None:
+    """UserError where the approved review itself loses data, and nobody said that it is meant."""
+    lost = [
+        f"{stack}: {address}"
+        for stack, each in known.items()
+        for address in each.losses
+        if address not in allow
+    ]
+    if lost:
+        raise _data_loss(f"data would be lost, and nothing was done: {', '.join(lost)}")
 
 
-def _deploy(
-    stack: StackFolder,
-    terraform: Terraform,
-    approved: dict[str, dict[str, Any]],
-    reviewer: Reviewer,
-    folder: Path,
-    show: Callable[[Review], None],
-) -> None:
-    """Plans a stack, and applies the plan where it is the approved one."""
-    known = approved.get(stack.name, {"state": "", "digest": ""})
-    if known["state"] != "planned":
-        why = {
-            "waiting": "it waited for a stack that was not deployed when the review was made",
-            "failed": "its plan had failed when the review was made",
-        }.get(known["state"], "it is not in the review")
-        raise UserError.of("not-approved", f"{stack.name} was not approved: {why}", _AGAIN)
-    say(f"{stack.name}: plan again")
-    plan = prepare_and_plan(terraform, folder, lock=True)
-    found = reviewer.review([plan])
-    if found.stacks[0].digest != known["digest"]:
-        show(found)
-        message = f"{stack.name}: the plan is not the one that was approved; nothing of it was done"
-        raise UserError.of("not-as-approved", message, _AGAIN)
-    if found.lost:
-        show(found)
-        message = f"{stack.name}: data would be lost; nothing of it was done"
-        hint = "name each address that is meant: --allow ADDRESS, or FAIRWAY_ALLOW"
-        raise UserError.of("data-loss", message, hint, exit_code=DATA_LOST)
-    _apply(terraform, plan, found.stacks[0])
+def _data_loss(message: str) -> UserError:
+    hint = "name each address that is meant: --allow ADDRESS, or FAIRWAY_ALLOW"
+    return UserError.of("data-loss", message, hint, exit_code=DATA_LOST)
 
 
-def _apply(terraform: Terraform, plan: StackPlan, found: StackReview) -> None:
-    if not found.changes and not found.outputs and not found.drift:
-        say(f"{found.stack}: as it should be")
-        return
-    say(f"{found.stack}: apply")
-    terraform.apply(plan.file)
+@dataclass(frozen=True)
+class _Deployment:
+    """One run of `fairway deploy`, on the stacks in their usual order."""
+
+    stacks: Sequence[StackFolder]
+    reviewer: Reviewer
+    folder: Path
+    person: Person
+    report: Path | None
+
+    def run(self, approved: Mapping[str, Approved]) -> None:
+        """Does each stack at its turn."""
+        for stack in in_deploy_order(self.stacks, approved):
+            known = approved.get(stack.name, Approved("", ""))
+            if known.state == "waiting":
+                self._unseen(stack)
+            elif known.state == "planned":
+                self._as_approved(stack, known)
+            else:
+                failed = known.state == "failed"
+                why = "its plan had failed" if failed else "it is not in the review"
+                raise UserError.of("not-approved", f"{stack.name} was not approved: {why}", AGAIN)
+
+    def approved_by_person(self) -> dict[str, Approved]:
+        """Shows what all stacks would do, as far as it is known, and asks."""
+        found = self.reviewer.review([self._plan(stack, lock=False) for stack in self.stacks])
+        self.person.show(found)
+        self._stop_where_it_must(found, "the environment")
+        self._ask("the stacks that are planned here")
+        return approved_of(review_facts(found))
+
+    def _plan(self, stack: StackFolder, *, lock: bool) -> StackPlan:
+        say(f"{stack.name}: plan")
+        return prepare_and_plan(live_terraform(stack), self.folder, lock=lock)
+
+    def _as_approved(self, stack: StackFolder, known: Approved) -> None:
+        plan = self._plan(stack, lock=True)
+        found = self.reviewer.review([plan])
+        if found.stacks[0].digest != known.digest:
+            self.person.show(found)
+            what = "the plan is not the one that was approved; nothing of it was done"
+            raise UserError.of("not-as-approved", f"{stack.name}: {what}", AGAIN)
+        self._apply(stack, plan, found)
+
+    def _unseen(self, stack: StackFolder) -> None:
+        """A stack that waited when the review was made: its inputs should be there now."""
+        if self.person.ask is None:
+            self._stop_for_approval(stack)
+        plan = self._plan(stack, lock=True)
+        found = self.reviewer.review([plan])
+        if plan.error:
+            raise plan.error
+        if plan.waits:
+            names = ", ".join(found.stacks[0].waits_for)
+            raise UserError.of("still-waiting", f"{stack.name} needs outputs of {names}", AGAIN)
+        if found.stacks[0].changes or found.stacks[0].outputs:
+            self.person.show(found)
+            self._stop_where_it_must(found, stack.name)
+            self._ask(stack.name)
+        self._apply(stack, plan, found)
+
+    def _stop_for_approval(self, stack: StackFolder) -> None:
+        """Stops, and writes the review of all that is left to do."""
+        message = f"{stack.name} waited when the review was made: nobody has seen what it would do"
+        if self.report is None:
+            raise UserError.of("not-approved", message, AGAIN)
+        plans = [self._plan(each, lock=False) for each in self.stacks]
+        write_report(self.reviewer.review(plans), self.report)
+        file = self.report / "review.json"
+        hint = f"approve {file}, then: fairway deploy --approved {file}"
+        raise UserError.of("not-approved", message, hint)
+
+    def _ask(self, what: str) -> None:
+        if self.person.ask is None or not self.person.ask(f"apply {what}?"):
+            raise UserError.of("not-approved", f"{what}: not approved, and not done", AGAIN)
+
+    def _stop_where_it_must(self, found: Review, what: str) -> None:
+        if found.lost:
+            raise _data_loss(f"{what}: data would be lost; nothing of it was done")
+        if found.refused:
+            raise UserError(found.refused)
+
+    def _apply(self, stack: StackFolder, plan: StackPlan, found: Review) -> None:
+        if found.lost:
+            self.person.show(found)
+        self._stop_where_it_must(found, stack.name)
+        if plan.error:
+            raise plan.error
+        done = found.stacks[0]
+        if not done.changes and not done.outputs and not done.drift:
+            say(f"{stack.name}: as it should be")
+            return
+        say(f"{stack.name}: apply")
+        live_terraform(stack).apply(plan.file)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class StackPlan:
     """The plan of a stack: Terraform's own file, and what `fairway review` reads of it.
 
-    Where the stack waits for the outputs of another, `review` is the log that says so. Where
-    Terraform gave up before the plan was whole, `error` is why.
+    Where the stack waits for the outputs of another, `review` is the plan as far as it goes, or
+    the log that says so. Where Terraform gave up before the plan was whole, `error` is why.
     """
 
     stack: str
@@ -142,7 +142,7 @@ def make_plan(terraform: Terraform, folder: Path, *, lock: bool = True) -> Stack
     file.unlink(missing_ok=True)
     log, failed = terraform.plan(file, lock=lock)
     if failed and waits_for_inputs(log):
-        _write(review, log)
+        _write(review, terraform.show(file) if file.exists() else log)
         return StackPlan(terraform.stack, file, review, waits=True)
     if not file.exists():
         raise terraform.failed(log)

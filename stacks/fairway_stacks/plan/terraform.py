@@ -32,8 +32,10 @@ _NO_PROVIDER = (
 _CACHE = "TF_PLUGIN_CACHE_DIR"
 _KEEP = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
 
-# What `terraform plan` says where the stack's inputs are not deployed yet.
+# What `terraform plan` says where the stack's inputs are not deployed yet: no state of the other
+# stack, or one without the output that this one reads.
 NO_INPUTS = "Unable to find remote state"
+_NO_OUTPUT = ("Unsupported attribute", 'attribute named "cross-stack-output-')
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,12 @@ def diagnostics(log: str) -> Iterator[Mapping[str, Any]]:
 def waits_for_inputs(log: str) -> bool:
     """Whether a plan failed for nothing else than inputs that are not deployed yet."""
     errors = [each for each in diagnostics(log) if each.get("severity") == "error"]
-    return bool(errors) and all(each.get("summary") == NO_INPUTS for each in errors)
+    return bool(errors) and all(map(_is_missing_input, errors))
+
+
+def _is_missing_input(diagnostic: Mapping[str, Any]) -> bool:
+    summary, detail = str(diagnostic.get("summary")), str(diagnostic.get("detail"))
+    return summary == NO_INPUTS or (summary == _NO_OUTPUT[0] and _NO_OUTPUT[1] in detail)
 
 
 def cache_variables() -> dict[str, str]:

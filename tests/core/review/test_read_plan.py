@@ -46,6 +46,11 @@ def test_a_log_in_place_of_a_plan_says_for_what_the_stack_waits(tmp_path: Path) 
     plan = read_plan(str(file))
     assert (plan.stack, plan.waits_for) == ("demo-compute", ("demo-network",))
     assert plan.changes == []
+    file.write_text(f"{version}\n{_diagnostic('Unsupported attribute')}\n")
+    assert read_plan(str(file)).waits_for == ("demo-network",)
+    file.write_text(f"{version}\n{_diagnostic('Unsupported attribute', 'azurerm_subnet.a')}\n")
+    with pytest.raises(UserError, match="terraform plan failed: Unsupported attribute"):
+        read_plan(str(file))
     file.write_text(f"{version}\n{_diagnostic('Invalid value')}\n")
     with pytest.raises(UserError, match="terraform plan failed: Invalid value"):
         read_plan(str(file))

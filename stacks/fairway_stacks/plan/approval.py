@@ -1,0 +1,96 @@
+"""What was approved: each stack of a review, and the order in which that is to be done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_stacks.plan.stacks import StackFolder
+
+AGAIN = "plan again, and have that approved: fairway plan --report DIR"
+# What cdktf puts before the name of an output that another stack reads.
+_READ_ELSEWHERE = "cross-stack-output-"
+
+
+@dataclass(frozen=True)
+class Approved:
+    """A stack of the review: its `state`, its `digest`, and what it does to those after it.
+
+    `removes` says that it destroys something, `adds` that outputs which others read change;
+    `losses` are the addresses by which data would be lost.
+    """
+
+    state: str
+    digest: str
+    removes: bool = False
+    adds: bool = False
+    losses: tuple[str, ...] = ()
+
+
+def read_approved(file: Path) -> dict[str, Approved]:
+    """The stacks of an approved review by name. Raises UserError for what is no review."""
+    try:
+        return approved_of(json.loads(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError.of("no-review", f"{file}: {error.strerror}", AGAIN) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise UserError.of("no-review", f"{file} is no review in JSON", AGAIN) from None
+
+
+def approved_of(review: Mapping[str, Any]) -> dict[str, Approved]:
+    """The stacks of a review, as `fairway review --json` prints it, by name."""
+    losses = review.get("data_loss", ())
+    return {
+        each["stack"]: Approved(
+            state=each["state"],
+            digest=each["digest"],
+            removes=any(change["action"] == "destroy" for change in _changes(each)),
+            adds=any(
+                output["name"].startswith(_READ_ELSEWHERE) and output["action"] != "destroy"
+                for output in each.get("outputs", ())
+            ),
+            losses=tuple(loss["address"] for loss in losses if loss["stack"] == each["stack"]),
+        )
+        for each in review["stacks"]
+    }
+
+
+def _changes(stack: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*stack.get("changes", ()), *stack.get("pending", ())]
+
+
+def in_deploy_order(
+    stacks: Sequence[StackFolder], approved: Mapping[str, Approved]
+) -> list[StackFolder]:
+    """The stacks in the order in which Azure takes the changes.
+
+    What is added is there before it is used: network, data, compute. What is taken away must be
+    used by nobody any more: a stack that destroys something, and adds nothing that others
+    read, comes after those that read it. A subnet goes after what stands in it, a disk after
+    the machine that it is attached to.
+    """
+    sorter = TopologicalSorter({stack.name: set[str]() for stack in stacks})
+    for stack in stacks:
+        for before in stack.dependencies:
+            if _goes_last(before, stacks, approved):
+                sorter.add(before, stack.name)
+            else:
+                sorter.add(stack.name, before)
+    by_name = {stack.name: stack for stack in stacks}
+    return [by_name[name] for name in sorter.static_order()]
+
+
+def _goes_last(name: str, stacks: Sequence[StackFolder], approved: Mapping[str, Approved]) -> bool:
+    """Whether a stack only takes away, and none of those that read it waits for it."""
+    mine = approved.get(name)
+    readers = [approved.get(stack.name) for stack in stacks if name in stack.dependencies]
+    wait = any(reader is None or reader.state == "waiting" for reader in readers)
+    return mine is not None and mine.removes and not mine.adds and not wait
