@@ -313,6 +313,32 @@ class TestTheLifeOfARun:
             assert process.communicate(timeout=300)[0].startswith("last\n")
             assert process.returncode == 0
 
+    def test_waiting_ends_by_its_timeout_and_the_run_goes_on(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
+        run = fairway.submit(fairway.job(held(pipe, gate), template="plain"))
+        pipe.lines(1)
+        waited = fairway("wait", run, "--timeout", "1s")
+        assert (waited.returncode, waited.stdout) == (5, "")
+        assert f"{run} is still running after 1s [wait-timeout]" in waited.stderr
+        assert f"fairway cancel {run}" in waited.stderr
+        gate.open()
+        waited = fairway("wait", run, "--timeout", "1h")
+        assert (waited.returncode, waited.stdout) == (0, f"{run} succeeded\n")
+
+    def test_a_job_is_started_once_where_nothing_can_be_printed(self, fairway: Fairway) -> None:
+        command = fairway.command("submit", fairway.job("true", template="plain"))
+        closed = subprocess.run(
+            ["bash", "-c", '"$@" >&-', "bash", *command],
+            cwd=fairway.folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert (closed.returncode, closed.stderr) == (0, "")
+        [run] = json.loads(fairway("list", "--json").stdout)
+        assert fairway("wait", run["run_id"]).returncode == 0
+
     def test_a_run_that_prints_nothing_or_much(self, fairway: Fairway) -> None:
         run = fairway.submit(fairway.job("true"))
         assert fairway("wait", run).returncode == 0

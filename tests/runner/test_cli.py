@@ -5,6 +5,7 @@ import inspect
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -24,7 +25,6 @@ def test_the_help_in_the_table_is_the_commands_own(name: str) -> None:
 def test_every_module_with_a_command_is_in_the_table() -> None:
     package = importlib.import_module(Commands.PACKAGE)
     (folder,) = package.__path__
-    from pathlib import Path
 
     for file in Path(folder).glob("*.py"):
         if file.stem in ("__init__", "arguments"):
@@ -108,3 +108,70 @@ def test_a_paragraph_of_help_fills_the_terminal(name: str) -> None:
         for paragraph in (each.help or "").split("\n\n"):
             lines = paragraph.strip().splitlines()
             assert all(line.startswith((" ", "-", "*")) for line in lines[1:]), paragraph
+
+
+PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
+
+
+@pytest.mark.parametrize("words", [["sizes"], ["sizes", "--json"], ["list"], ["targets"]])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(tmp_path: Path, words: list[str], closed: str) -> None:
+    script = f'"$@" {closed}'
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *PROGRAM, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_error_that_nobody_can_read_has_its_exit_code(tmp_path: Path) -> None:
+    for target in ("/dev/full", "&-"):
+        done = subprocess.run(
+            ["bash", "-c", f'"$@" 2>{target}', "bash", *PROGRAM, "show", "nothing"],
+            cwd=tmp_path,
+            capture_output=True,
+            timeout=300,
+        )
+        assert done.returncode == 2
+
+
+def test_letters_that_cannot_be_written_are_no_error(tmp_path: Path) -> None:
+    environment = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [*PROGRAM, "cost", "demo", "--offline"],
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        capture_output=True,
+        timeout=300,
+    )
+    assert b"Traceback" not in done.stderr
+    assert done.returncode in (0, 2)
+    done = subprocess.run(
+        [*PROGRAM, "show", "é—"],
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        capture_output=True,
+        timeout=300,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
+
+
+@pytest.mark.parametrize(("module", "words"), [("typer", ["list"]), ("jinja2", ["render", "j"])])
+def test_ctrl_c_while_modules_are_imported(tmp_path: Path, module: str, words: list[str]) -> None:
+    """A module of that name interrupts the program that imports it."""
+    (tmp_path / "first").mkdir()
+    text = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(600)\n"
+    (tmp_path / "first" / f"{module}.py").write_text(text)
+    (tmp_path / "j").write_text("{name: j, command: '{{ name }}'}")
+    done = subprocess.run(
+        [*PROGRAM, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "first")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (130, "")

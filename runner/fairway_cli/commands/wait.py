@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import json
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import JsonOption, RunsArgument
+from fairway_cli.commands.arguments import JsonOption, RunsArgument, span
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.store import Run
 
 
-def command(runs: RunsArgument, json_: JsonOption = False) -> None:
+def command(
+    runs: RunsArgument,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout", metavar="SPAN", help="Give up after this long, with 5; the runs go on."
+        ),
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
     """Wait until runs have ended, print their states, and exit with the first failing code."""
     from fairway_runner.runs.store import RunStore
 
+    end = None if timeout is None else time.monotonic() + span("--timeout", timeout)
     store, code, facts = RunStore.here(), 0, []
     for run in [store.find(name) for name in runs]:
         try:
-            run.wait()
+            _wait(run, end, timeout)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         code = code or run.exit_code
@@ -26,3 +41,24 @@ def command(runs: RunsArgument, json_: JsonOption = False) -> None:
     if json_:
         print(json.dumps(facts, indent=1))
     raise typer.Exit(code)
+
+
+def _wait(run: Run, end: float | None, timeout: str | None) -> None:
+    """Until the run has ended; UserError where that is not before the `end`."""
+    if end is None:
+        run.wait()
+        return
+    from fairway_core.findings import UserError
+    from fairway_runner.runs.store import FINAL_STATES
+
+    while True:
+        left = end - time.monotonic()
+        run.engine.deadline = max(0.0, min(run.engine.deadline, left))
+        run.refresh()
+        if (state := run.state) in FINAL_STATES:
+            return
+        if left <= 0:
+            message = f"{run.id} is still {state} after {timeout}"
+            hint = f"it goes on; to end it: fairway cancel {run.id}"
+            raise UserError.of("wait-timeout", message, hint, exit_code=5)
+        time.sleep(max(0.0, min(run.engine.pause, left)))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_runner.quantities import duration
+from fairway_runner.runs.records import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +29,7 @@ def run_facts(run: Run, status: dict[str, Any] | None = None) -> dict[str, Any]:
         "name": record.name,
         "target": record.target,
         "state": status["state"],
-        "reason": status.get("reason"),
+        "reason": status.get("reason") or _timed_out(run, status),
         "tasks": record.tasks,
         "task_states": status.get("tasks", {}),
         "created": iso(record.created),
@@ -32,6 +37,17 @@ def run_facts(run: Run, status: dict[str, Any] | None = None) -> dict[str, Any]:
         "ended": iso(status.get("ended")),
         "seconds": seconds(status["state"], status.get("started"), status.get("ended")),
     }
+
+
+def _timed_out(run: Run, status: dict[str, Any]) -> str | None:
+    """That its only task was over its time; the tasks of a sweep say so themselves."""
+    if status["state"] != "failed" or run.record.tasks > 1:
+        return None
+    with suppress(UserError, OSError):
+        if run.task_status(0).get("timed_out"):
+            limit = read_json(run.folder / "job.json").get("timeout")
+            return f"it was over its timeout of {duration(limit)}" if limit else None
+    return None
 
 
 def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:

@@ -159,8 +159,9 @@ class TestOneTask:
             checkpoint={"grace": "1s"},
         )
         assert code == 124
-        [task] = facts_of(fairway, run)["task_list"]
-        assert task["timed_out"]
+        facts = facts_of(fairway, run)
+        assert facts["task_list"][0]["timed_out"]
+        assert facts["reason"] == "it was over its timeout of 2.0s"
 
     def test_a_failure_is_tried_again(self, fairway: Fairway, place: Place) -> None:
         command = 'echo attempt $FAIRWAY_ATTEMPT; test "$FAIRWAY_ATTEMPT" = 2'

@@ -1,0 +1,22 @@
+"""Where the program `fairway` begins: with nothing that takes long to import.
+
+Ctrl-C while the rest is imported ends the program as later on, with 130 and no traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+
+def main() -> None:
+    """The program; see `fairway_cli.main`."""
+    before = signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    from fairway_cli.main import main as run
+
+    signal.signal(signal.SIGINT, before)
+    run()
+
+
+if __name__ == "__main__":
+    main()
