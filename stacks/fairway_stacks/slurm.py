@@ -101,7 +101,20 @@ class SlurmStack:
             scale_sets=self._scale_sets,
             subnet_id=self._subnet.id,
             identity_id=self._foundation.nodes.id,
+            reads=self._referred_to(),
         )
+
+    def _referred_to(self) -> dict[str, str]:
+        """What new instances refer to, each once: Azure asks whether who makes them may read it."""
+        found: dict[str, str] = {}
+        for name, spec in self._partitions.items():
+            for kind, resource in (
+                ("image", spec.image_id),
+                ("placement", spec.proximity_placement_group),
+            ):
+                if resource and resource not in found.values():
+                    found[f"{kind}-{name}"] = resource
+        return found
 
     def _ids(self) -> dict[str, str]:
         """The id that each scale set will have: it needs the scheduler's address, not it theirs."""

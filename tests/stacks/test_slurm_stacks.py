@@ -133,6 +133,30 @@ class TestTerraform:
         ] == "${azurerm_linux_virtual_machine_scale_set.cluster-nd.id}"
         assert "slurm-scales-pair" not in compute["azurerm_role_assignment"]
 
+    def test_the_scheduler_may_read_why_azure_made_no_node(self, stacks: Stacks) -> None:
+        """Operations are no part of a scale set: they lie in the subscription, at a location."""
+        compute = stacks["compute"]["resource"]
+        role = compute["azurerm_role_definition"]["slurm-operations-role"]
+        assert role["permissions"] == [{"actions": ["Microsoft.Compute/locations/operations/read"]}]
+        assigned = compute["azurerm_role_assignment"]["slurm-reads-operations"]
+        assert assigned["scope"] == role["scope"]
+        assert assigned["scope"].startswith("/subscriptions/")
+        other = compute["azurerm_role_definition"]["slurm-role"]
+        assert role["name"] != other["name"]
+
+    def test_the_scheduler_may_read_what_new_nodes_refer_to(
+        self, written: Callable[..., Stacks]
+    ) -> None:
+        groups = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/g/providers"
+        image = f"{groups}/Microsoft.Compute/galleries/g/images/i/versions/1.0.0"
+        near = f"{groups}/Microsoft.Compute/proximityPlacementGroups/p"
+        more = f"    image_id: {image}\n    proximity_placement_group: {near}\n"
+        text = LAB.replace("    mounts: [data, home]\n", f"    mounts: [data, home]\n{more}", 1)
+        assigned = written(text)["compute"]["resource"]["azurerm_role_assignment"]
+        for name, resource in (("image-nd", image), ("placement-nd", near)):
+            found = assigned[f"slurm-reads-{name}"]
+            assert (found["scope"], found["role_definition_name"]) == (resource, "Reader")
+
     def test_nodes_of_slurm_have_an_identity_of_their_own(self, stacks: Stacks) -> None:
         (own,) = _scale_set(stacks, "nd")["identity"]["identity_ids"]
         (other,) = _scale_set(stacks, "pair")["identity"]["identity_ids"]

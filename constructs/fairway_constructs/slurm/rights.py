@@ -1,4 +1,4 @@
-"""What a scheduler may do: start and delete nodes of its own scale sets, and nothing else."""
+"""What a scheduler may do: start and delete nodes of its own scale sets, and read why it failed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
 from fairway_constructs.unique_name import client_config, unique_name
+from fairway_core.naming import unique_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
@@ -27,6 +28,10 @@ _ACTIONS = (
 )
 
 
+# Why Azure could not make an instance: the operations lie beside the resources, at the location.
+_OPERATIONS = "Microsoft.Compute/locations/operations/read"
+
+
 def let_scale(
     scope: Construct,
     *,
@@ -35,35 +40,78 @@ def let_scale(
     scale_sets: Mapping[str, str],
     subnet_id: str,
     identity_id: str,
+    reads: Mapping[str, str],
 ) -> None:
     """Gives the scheduler a role of those few actions, on each of the resources that they need.
 
-    No built-in role is as narrow. The role is made for the subscription, where alone it can be
-    made, and is worth something only on these resources.
+    No built-in role is as narrow. Roles are made for the subscription, where alone they can be
+    made; the first is worth something only on these resources, and the second only reads what
+    became of an operation, in the whole subscription, since there it is. `reads` are resources
+    that new instances refer to, by a name: images of a gallery and proximity placement groups.
     """
-    subscription = f"/subscriptions/{client_config(scope).subscription_id}"
-    role = RoleDefinition(
+    reason = "The Slurm scheduler starts and deletes nodes"
+    scales = _role(
         scope,
         "slurm-role",
-        name=unique_name(scope, "role_definition", place),
-        scope_=subscription,
-        description=f"The Slurm scheduler of {place.environment} starts and deletes nodes",
-        permissions=[Permissions(actions=list(_ACTIONS))],
-        assignable_scopes=[subscription],
+        unique_name(scope, "role_definition", place),
+        _ACTIONS,
+        f"The Slurm scheduler of {place.environment} starts and deletes nodes",
     )
-    role_id = role.role_definition_resource_id
-    reason = "The Slurm scheduler starts and deletes nodes"
     grants = {f"scales-{name}": (resource, reason) for name, resource in scale_sets.items()}
     grants["joins-subnet"] = (subnet_id, f"{reason}, which stand in this subnet")
     grants["assigns-identity"] = (identity_id, f"{reason}, which have this identity")
     for key, (resource, why) in grants.items():
-        RoleAssignment(
-            scope,
-            f"slurm-{key}",
-            scope_=resource,
-            role_definition_id=role_id,
-            principal_id=principal_id,
-            principal_type="ServicePrincipal",
-            skip_service_principal_aad_check=True,
-            description=why,
-        )
+        _assign(scope, key, resource, principal_id, why, role_id=scales)
+    suffix = unique_suffix(client_config(scope).subscription_id, place.environment)
+    told = _role(
+        scope,
+        "slurm-operations-role",
+        place.name("role_definition", "operations", suffix=suffix),
+        (_OPERATIONS,),
+        f"The Slurm scheduler of {place.environment} reads why Azure made no node",
+    )
+    why = "The Slurm scheduler reads why Azure made no node"
+    _assign(scope, "reads-operations", _subscription(scope), principal_id, why, role_id=told)
+    for name, resource in reads.items():
+        why = f"{reason}, which refer to this"
+        _assign(scope, f"reads-{name}", resource, principal_id, why, role_name="Reader")
+
+
+def _subscription(scope: Construct) -> str:
+    return f"/subscriptions/{client_config(scope).subscription_id}"
+
+
+def _role(scope: Construct, key: str, name: str, actions: Sequence[str], description: str) -> str:
+    """The id of a new role of these actions."""
+    return RoleDefinition(
+        scope,
+        key,
+        name=name,
+        scope_=_subscription(scope),
+        description=description,
+        permissions=[Permissions(actions=list(actions))],
+        assignable_scopes=[_subscription(scope)],
+    ).role_definition_resource_id
+
+
+def _assign(
+    scope: Construct,
+    key: str,
+    resource: str,
+    principal_id: str,
+    why: str,
+    *,
+    role_id: str | None = None,
+    role_name: str | None = None,
+) -> None:
+    RoleAssignment(
+        scope,
+        f"slurm-{key}",
+        scope_=resource,
+        role_definition_id=role_id,
+        role_definition_name=role_name,
+        principal_id=principal_id,
+        principal_type="ServicePrincipal",
+        skip_service_principal_aad_check=True,
+        description=why,
+    )

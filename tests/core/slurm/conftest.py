@@ -34,7 +34,9 @@ class Azure:
     """One scale set, the metadata of one VM, one vault; `room` is how many instances it can make.
 
     `faults` are answered once each, in order, to requests that start with their first item:
-    ("PATCH /subscriptions", 429, {"Retry-After": "0"}). While `hold` is set operations go on.
+    ("PATCH /subscriptions", 429, {"Retry-After": "0"}); `message` among the headers is the
+    error's. Operations end with the error `ends_with`, if there is one, and go on while `hold`
+    is set.
     """
 
     url: str = ""
@@ -45,6 +47,7 @@ class Azure:
     faults: list[tuple[str, int, dict[str, str]]] = field(default_factory=list)
     operations: dict[str, dict[str, Any]] = field(default_factory=dict)
     readable: bool = True
+    ends_with: str = ""
     hold: threading.Event = field(default_factory=threading.Event)
     secret: str | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -70,6 +73,7 @@ class Azure:
                     break
                 made.append(self._make())
             error = None if len(self.instances) >= capacity else "AllocationFailed"
+            error = self.ends_with or error
         for instance in made:
             if self.on_start and self.instances[instance] != "Failed":
                 self.on_start(instance)
@@ -120,7 +124,8 @@ class _Handler(BaseHTTPRequestHandler):
         for index, (start, status, headers) in enumerate(azure.faults):
             if line.startswith(start):
                 del azure.faults[index]
-                self._answer(status, {"error": {"code": "Fault", "message": "a fault"}}, headers)
+                message = headers.pop("message", "a fault")
+                self._answer(status, {"error": {"code": "Fault", "message": message}}, headers)
                 return
         wants_token = not self.path.startswith("/metadata")
         if wants_token and self.headers.get("Authorization") != "Bearer token":

@@ -107,7 +107,7 @@ class TestResume:
         assert azure.capacity == 2
         assert list(lab.ledger()["claims"]) == ["nd-0"]
 
-    @pytest.mark.parametrize("status", [429, 500, 502, 503])
+    @pytest.mark.parametrize("status", [409, 412, 429, 500, 502, 503])
     def test_what_is_broken_for_a_moment_is_asked_again(
         self, lab: Lab, azure: Azure, status: int
     ) -> None:
@@ -165,10 +165,11 @@ class TestResume:
         assert sorted(lab.ledger()["claims"]) == ["nd-0", "nd-1"]
 
     def test_a_quota_that_is_used_up_is_told_as_the_reason(self, lab: Lab, azure: Azure) -> None:
-        azure.faults.append(("PATCH", 409, {}))
+        azure.faults.append(("PATCH", 409, {"message": "exceeding approved quota"}))
         lab.run("resume", "nd-0")
-        assert lab.told[0].endswith(": Fault: a fault")
-        assert "Fault: a fault" in lab.log
+        assert lab.told[0].endswith(": Fault: exceeding approved quota")
+        assert "Fault: exceeding approved quota" in lab.log
+        assert _changes(azure) == ["PATCH"], "asking again would not help"
 
     def test_an_evicted_instance_is_replaced_although_the_capacity_is_there(
         self, lab: Lab, azure: Azure
@@ -207,6 +208,14 @@ class TestResume:
         azure.room = 1
         lab.run("resume", "nd-1")
         assert [line.split()[2] for line in lab.told] == ["nodename=nd-1"]
+
+    def test_a_change_that_another_has_overtaken_is_no_failure(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        azure.ends_with = "OperationPreempted"
+        assert lab.run("resume", "nd-[0-1]").returncode == 0
+        assert (azure.capacity, lab.told) == (2, [])
+        assert "OperationPreempted" not in lab.log
 
     def test_a_token_is_sent_to_azure_alone(self, lab: Lab, azure: Azure) -> None:
         settings = load(str(lab.folder / "settings.json"))
@@ -265,7 +274,7 @@ class TestSuspend:
     def test_what_could_not_be_deleted_is_deleted_with_the_next(
         self, three: Lab, azure: Azure
     ) -> None:
-        azure.faults.append(("POST", 409, {}))
+        azure.faults.append(("POST", 403, {}))
         three.run("suspend", "nd-0")
         assert "0" in azure.instances
         assert list(three.ledger()["leaving"]) == ["0"]
@@ -275,7 +284,7 @@ class TestSuspend:
     def test_a_name_that_is_wanted_while_its_instance_goes_gets_a_new_one(
         self, three: Lab, azure: Azure
     ) -> None:
-        azure.faults.append(("POST", 409, {}))
+        azure.faults.append(("POST", 403, {}))
         three.run("suspend", "nd-0")
         three.run("resume", "nd-0")
         assert sorted(azure.instances) == ["0", "1", "2", "3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import time
 import urllib.error
@@ -14,6 +15,9 @@ _TRIES = 8
 _LONGEST_WAIT = 60.0
 _TIMEOUT = 60.0
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
+# Another change of the same resource is under way. A quota that is used up is a conflict too.
+_CONFLICTS = frozenset({409, 412})
+_LASTING = re.compile(r"quota|SkuNotAvailable|AllocationFailed", re.IGNORECASE)
 
 
 class Failure(Exception):
@@ -30,6 +34,13 @@ class Failure(Exception):
         self.code = code
         self.message = message
         super().__init__(f"{code}: {message}")
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed in a moment."""
+        if self.status in _CONFLICTS:
+            return not _LASTING.search(str(self))
+        return self.status in (0, *_TRANSIENT)
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,7 @@ def send(
 ) -> Answer:
     """Asks until there is a lasting answer; Failure where that is an error.
 
-    What is overloaded or broken for a moment is asked again, after as long as it says, or
+    What is overloaded, busy or broken for a moment is asked again, after as long as it says, or
     else after twice as long each time. Every request of these programs may be made twice.
     """
     data = None if body is None else json.dumps(body).encode()
@@ -63,7 +74,7 @@ def send(
         try:
             return _once(method, url, head, data, authority)
         except Failure as failure:
-            if failure.status not in (0, *_TRANSIENT) or attempt == tries - 1:
+            if not failure.may_pass or attempt == tries - 1:
                 raise
             wait = failure.retry_after
             time.sleep(min(_LONGEST_WAIT, 0.5 * 2**attempt if wait is None else wait))

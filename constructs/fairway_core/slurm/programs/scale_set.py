@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _API = "2024-07-01"
 _GONE = 404
 _FORBIDDEN = frozenset({401, 403})
+# A newer change of the capacity ends an older one. Source: Azure documentation, scale sets' errors.
+_OVERTAKEN = "OperationPreempted"
 
 
 @dataclass(frozen=True)
@@ -91,21 +93,21 @@ class ScaleSetClient:
     def wait(self, started: Answer) -> None:
         """Until Azure has done what it was asked for; Failure with its reason if it could not.
 
-        Where this identity may not read operations, the scale set's own state tells the end.
+        Where this identity may not read operations, or a later change has taken this one's place,
+        the scale set's own state tells the end.
         """
         url = started.headers.get("azure-asyncoperation", "")
         deadline = time.monotonic() + self._settings.patience
         while time.monotonic() < deadline:
             if url:
                 try:
-                    answer = self._send_to("GET", url)
+                    if _finished(self._send_to("GET", url).body):
+                        return
                 except Failure as failure:
-                    if failure.status not in (*_FORBIDDEN, _GONE):
+                    if failure.status not in (*_FORBIDDEN, _GONE) and failure.code != _OVERTAKEN:
                         raise
                     url = ""
                     continue
-                if _finished(answer.body):
-                    return
             elif not self.size().busy:
                 return
             time.sleep(self._settings.poll)
