@@ -57,13 +57,10 @@ def _auth_info(cluster: SlurmCluster) -> list[str]:
 
 
 def _controller_parameters(cluster: SlurmCluster) -> list[str]:
-    """Nodes of the cloud are idle once deleted, and reached where they last came from."""
+    """Nodes of the cloud are idle once deleted; each is reached where it came from, from 23.11 on
+    without being asked for."""
     parameters = ["enable_configless"] if cluster.configless else []
-    if cluster.cloud:
-        parameters.append("idle_on_node_suspend")
-        if not any(partition.address for partition in cluster.partitions):
-            parameters.append("cloud_reg_addrs")
-    return parameters
+    return [*parameters, "idle_on_node_suspend"] if cluster.cloud else parameters
 
 
 def _nodes(partition: Partition) -> str:

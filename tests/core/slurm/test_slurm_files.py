@@ -75,7 +75,16 @@ class TestConfiguration:
         ) in lines
         assert "SuspendExcNodes=nd-[0-1]" in lines
         assert "SlurmctldHost=lab-slurm-scheduler(10.0.0.4)" in lines
-        assert "SlurmctldParameters=enable_configless,idle_on_node_suspend,cloud_reg_addrs" in lines
+        assert "SlurmctldParameters=enable_configless,idle_on_node_suspend" in lines
+
+    def test_what_jobs_are_started_with(self) -> None:
+        lines = _conf()
+        assert "LaunchParameters=use_interactive_step" in lines, "salloc gives a shell on a node"
+        assert "UnkillableStepTimeout=180" in lines, "processes of eight GPUs die slowly"
+        weights = {line.split("=")[0]: line.split("=")[1] for line in lines if "Weight" in line}
+        assert int(weights["PriorityWeightPartition"]) > 2000, "more than any priority takes away"
+        assert "PriorityWeightFairshare" not in weights, "there is no history to go by"
+        assert "PriorityWeightFairshare=1000" in _conf(accounting=Accounting())
 
     def test_gpus_lie_beside_their_cores(self) -> None:
         gres = render(SlurmCluster(name="lab", host="h", partitions=(ND,)))["gres.conf"]
@@ -195,6 +204,20 @@ class TestHealthCheck:
         check.root = root  # type: ignore[attr-defined]
         return check
 
+    @pytest.mark.parametrize(
+        ("state", "stays"),
+        [("State=MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", True), ("State=IDLE+CLOUD", False)],
+    )
+    def test_slurmd_says_that_the_node_booted_until_slurm_knows_it(
+        self, check: Callable[..., list[str]], tmp_path: Path, state: str, stays: bool
+    ) -> None:
+        """slurmd runs the check before it registers, too, and may die in between."""
+        first = tmp_path / "root" / "run" / "fairway-slurm-first"
+        first.parent.mkdir()
+        first.touch()
+        assert check(state=f"{state} Partitions=nd") == []
+        assert first.exists() is stays
+
     def test_a_sound_node_is_let_be(self, check: Callable[..., list[str]]) -> None:
         assert check() == []
 
@@ -281,6 +304,7 @@ class TestProlog:
                 ["bash", str(tmp_path / name)],
                 env={
                     "FAIRWAY_HOSTS_FILE": str(tmp_path / "hosts"),
+                    "FAIRWAY_FIRST_FILE": str(tmp_path / "first"),
                     "SLURM_NODELIST": "nd-[0-1]",
                     "SLURM_JOB_ID": "12",
                     "SLURM_JOB_UID": str(os.getuid()),
@@ -310,6 +334,14 @@ class TestProlog:
                 "10.0.0.7 nd-0 # fairway",
                 "10.0.0.8 nd-1 # fairway",
             ]
+
+    def test_a_slurmd_that_starts_again_beside_a_job_does_not_say_that_the_node_booted(
+        self, run: Callable[[str, str], None], tmp_path: Path
+    ) -> None:
+        (tmp_path / "hosts").write_text("")
+        (tmp_path / "first").write_text('SLURMD_FIRST="-b"\n')
+        run("prolog", self.NODES)
+        assert not (tmp_path / "first").exists()
 
     def test_without_addresses_the_file_stays_as_it_was(
         self, run: Callable[[str, str], None], tmp_path: Path

@@ -312,6 +312,10 @@ def test_nodes_have_what_they_were_said_to_have(cluster: Cluster) -> None:
     assert "Gres=gpu:h100:2(S:0-1)" in shown
     command = ("srun", "--gres=gpu:1", "--constraint=ib", "printenv", "SLURM_JOB_PARTITION")
     assert cluster.ask(*command) == "n"
+    asked = ("sbatch", "--parsable", "--begin=now+1hour", "--wrap", "true")
+    jobs = [cluster.ask(*asked, f"--nice={nice}") for nice in (0, 1000, 2000)]
+    first, normal, last = (int(cluster.ask("squeue", "-h", "-j", j, "-o", "%Q")) for j in jobs)
+    assert (first - normal, normal - last) == (1000, 1000), "priorities are kept apart"
     refused = subprocess.run(
         ["srun", "--gres=gpu:3", "true"],
         env=cluster.environment,
