@@ -68,6 +68,7 @@ class VmSize:
     rdma_variant: str = ""
     quota_family: str = ""
     fabric: str = "ethernet"
+    nvlink_nodes: int = 1
     image_family: str = "hpc"
     architecture: Literal["x64", "arm64"] = "x64"
     generations: tuple[str, ...] = ("V2",)

@@ -80,6 +80,30 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
         yield Fault(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", hint)
 
 
+@check("no-imex", Severity.ERROR, Subject.ENVIRONMENT, at=places.clusters)
+def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
+    """Several nodes of a size whose GPUs reach other nodes' over NVLink.
+
+    That takes NVIDIA's service IMEX on each node of a job, with the addresses of the others,
+    started before the job. No engine of Fairway starts it, and NCCL fails without it, or leaves
+    NVLink. Where an image of your own does, ignore this check.
+
+    Wrong:
+        clusters:
+          pair: {engine: ssh, size: Standard_ND128isr_GB300_v6, nodes: 2, mounts: [data]}
+
+    Right:
+        clusters:
+          pair: {engine: ssh, size: Standard_ND96isr_H200_v5, nodes: 2, mounts: [data]}
+    """
+    if nodes > 1 and size.nvlink_nodes > 1:
+        yield Fault(
+            f"nothing starts nvidia-imex on the nodes of `{size.name}`, which NCCL needs between"
+            " them",
+            "take one node, or a size whose nodes meet over InfiniBand alone: fairway sizes --rdma",
+        )
+
+
 @check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=places.clusters)
 def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     """A size with InfiniBand for jobs of one node: a fabric is paid for and reaches nobody.
