@@ -16,6 +16,7 @@ from azure.core.exceptions import (
     ServiceRequestError,
     ServiceResponseError,
 )
+from azure.storage.blob import StorageErrorCode
 
 from fairway_runner.engines.batch.calls import Calls, ServiceError
 
@@ -149,6 +150,38 @@ def test_wrong_credentials_are_the_users_to_fix() -> None:
         calls().call("a job", failing(http(403)))
     assert caught.value.exit_code == 2
     assert caught.value.findings[0].hint == "az login"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "hint"),
+    [
+        (
+            StorageErrorCode.AUTHORIZATION_FAILURE,
+            "is closed to this machine's address",
+            "access.allowed",
+        ),
+        ("AuthorizationPermissionMismatch", "knows you", "Storage Blob Data Contributor"),
+    ],
+)
+def test_who_is_known_to_storage_is_not_told_to_log_in(
+    code: StorageErrorCode | str, message: str, hint: str
+) -> None:
+    """It refuses the network that one comes from, and the role that one lacks."""
+    error = http(403)
+    error.error_code = code  # type: ignore[attr-defined]
+    with pytest.raises(ServiceError, match=message) as caught:
+        calls().call("a blob", failing(error))
+    assert caught.value.exit_code == 2
+    assert hint in caught.value.findings[0].hint
+
+
+def test_a_code_is_the_services_own_word() -> None:
+    """Not the name that the SDK gives it, by which a missing container was never known."""
+    error = http(404)
+    error.error_code = StorageErrorCode.CONTAINER_NOT_FOUND  # type: ignore[attr-defined]
+    with pytest.raises(ServiceError, match="404 ContainerNotFound") as caught:
+        calls().call("a blob", failing(error))
+    assert caught.value.code == "ContainerNotFound"
 
 
 def test_a_token_that_ran_out_is_renewed_and_a_bad_one_is_not_asked_for_ever() -> None:

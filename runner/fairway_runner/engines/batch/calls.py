@@ -46,6 +46,26 @@ SOON = 30.0
 _START = "start the simulator: bin/batch-simulator --background, and then: source ./sim.env"
 
 
+# What storage says to somebody whom it knows. Source: Azure documentation, troubleshoot 403 errors
+# in Azure Blob Storage.
+_KNOWN_TO_IT = {
+    "AuthorizationFailure": (
+        "is closed to this machine's address",
+        (
+            "come from inside its network, or its VPN; or name the public range that you are in\n"
+            "under `access.allowed` in the environment, and deploy it (docs/private-cluster.md)"
+        ),
+    ),
+    "AuthorizationPermissionMismatch": (
+        "knows you, and lets you do less than this",
+        (
+            "you need the role Storage Blob Data Contributor on the account, or somebody else is\n"
+            "signed in: az account show. A new role counts after some minutes"
+        ),
+    ),
+}
+
+
 class ServiceError(UserError):
     """A service said no; `status` is HTTP's, `code` the service's own word."""
 
@@ -169,13 +189,13 @@ class Calls:
     def _refused(self, what: str, error: AzureError) -> ServiceError:
         status, code, text = _facts(error)
         if status in (401, 403) or isinstance(error, ClientAuthenticationError):
-            message, hint = self._unauthorized(error, text)
+            message, hint = self._unauthorized(error, code, text)
             finding = Finding("no-access", message, hint)
             return ServiceError(finding, status=status, code=code, exit_code=2)
         message = f"{self.service} refuses {what}: {text}"
         return ServiceError(Finding("refused", message), status=status, code=code)
 
-    def _unauthorized(self, error: AzureError, text: str) -> tuple[str, str]:
+    def _unauthorized(self, error: AzureError, code: str, text: str) -> tuple[str, str]:
         skew = _skew(error)
         if abs(skew) > _SKEW:
             word = "behind" if skew > 0 else "ahead of"
@@ -183,6 +203,9 @@ class Calls:
                 f"this machine's clock is {abs(skew) / 60:.0f} minutes {word} {self.service}'s"
             )
             return message, "set it, for example with: sudo timedatectl set-ntp true"
+        if code in _KNOWN_TO_IT:
+            why, hint = _KNOWN_TO_IT[code]
+            return f"{self.service} {why}: {text}", hint
         return f"{self.service} does not accept these credentials: {text}", self.hint
 
     def _away(self, what: str, error: AzureError, asked: float | None) -> ServiceError:
@@ -223,7 +246,8 @@ def _asked_pause(error: AzureError) -> float | None:
 def _facts(error: AzureError) -> tuple[int, str, str]:
     """HTTP's status, the service's code, and its sentence; 0 and "" where there is none."""
     status = int(getattr(error, "status_code", None) or 0)
-    code = str(getattr(error, "error_code", None) or "")
+    code = getattr(error, "error_code", None) or ""
+    code = str(getattr(code, "value", code))  # storage's is an enumeration
     detail = getattr(error, "error", None)
     if not code and detail is not None:
         code = str(getattr(detail, "code", None) or "")
