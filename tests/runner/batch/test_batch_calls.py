@@ -167,7 +167,7 @@ def test_who_is_known_to_storage_is_not_told_to_log_in(
     code: StorageErrorCode | str, message: str, hint: str
 ) -> None:
     """It refuses the network that one comes from, and the role that one lacks."""
-    error = http(403)
+    error = http(403, text="This request is not authorized to perform this operation.")
     error.error_code = code  # type: ignore[attr-defined]
     with pytest.raises(ServiceError, match=message) as caught:
         calls().call("a blob", failing(error))

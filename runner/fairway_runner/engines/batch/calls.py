@@ -203,7 +203,8 @@ class Calls:
                 f"this machine's clock is {abs(skew) / 60:.0f} minutes {word} {self.service}'s"
             )
             return message, "set it, for example with: sudo timedatectl set-ntp true"
-        if code in _KNOWN_TO_IT:
+        # Azurite has the first of these codes for a wrong key too, with Azure's words for that.
+        if code in _KNOWN_TO_IT and "not authorized" in text:
             why, hint = _KNOWN_TO_IT[code]
             return f"{self.service} {why}: {text}", hint
         return f"{self.service} does not accept these credentials: {text}", self.hint
