@@ -8,6 +8,7 @@ import importlib.util
 import os
 import shutil
 import threading
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,8 +47,9 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
         )
 
 
+@cache
 def start_node_ahead() -> threading.Thread:
-    """Starts Node.js in the background and returns at once.
+    """Starts Node.js in the background, once, and returns at once.
 
     Node.js takes a third of a second to be ready, in which the environment can be read and
     checked. It is started by importing `constructs`, which is the first to need it. Where that

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 
 def main() -> None:
     """The program; see `fairway_cli.main`."""
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    if sys.argv[1:2] == ["synth"]:
+        # Node.js takes longer to be ready than all that Python imports meanwhile.
+        from fairway_constructs.node import start_node_ahead
+
+        start_node_ahead()
     from fairway_cli.main import main as run
 
     signal.signal(signal.SIGINT, before)

@@ -16,7 +16,7 @@ def _synthesis(folder: Path) -> tuple[Command, Command]:
         f"App(outdir={str(folder / 'empty')!r}).synth()\n"
     )
     environment = {"FAIRWAY_ENVIRONMENT": "demo", "CDKTF_OUTDIR": str(folder / "demo")}
-    ours = Command([PYTHON, "-m", "fairway_cli.main", "synth"], environment)
+    ours = Command([PYTHON, "-m", "fairway_cli.entry", "synth"], environment)
     return ours, Command([PYTHON, empty])
 
 
@@ -47,7 +47,7 @@ def _clusters(folder: Path, count: int) -> Command:
     )
     outdir = folder / f"out-{count}"
     environment = {"FAIRWAY_ENVIRONMENT": str(file), "CDKTF_OUTDIR": str(outdir)}
-    return Command([PYTHON, "-m", "fairway_cli.main", "synth"], environment)
+    return Command([PYTHON, "-m", "fairway_cli.entry", "synth"], environment)
 
 
 def _seconds_a_resource(command: Command) -> float:

@@ -6,12 +6,10 @@ the stack's inputs are not deployed yet.
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import re
 import stat
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,20 +190,6 @@ def _unpaired(brackets: bytes) -> bytes:
             break
         brackets = shorter
     return brackets
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Leaves the garbage collector out: plans are large and stay, and it would look at all of
-    them again and again.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _check_shape(data: Mapping[str, Any], file: Path) -> None:

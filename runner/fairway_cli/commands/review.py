@@ -40,8 +40,9 @@ def command(
     Azure would refuse a change. Asks no service: prices are those at hand.
     """
     from fairway_cli.ui.reviews import form_of, show_review
+    from fairway_core.collector import collector_paused
     from fairway_core.cost.prices import prices_at_hand
-    from fairway_core.review.plan import collector_paused, read_plan
+    from fairway_core.review.plan import read_plan
     from fairway_core.review.review import review
 
     form = form_of(markdown=markdown, json_=json_)

@@ -27,8 +27,8 @@ def command(environment: EnvironmentArgument = None) -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     ahead = start_node_ahead()
     from fairway_cli.ui.findings import warn
+    from fairway_core.collector import collector_paused
     from fairway_core.environment.selection import environment_file
-    from fairway_core.review.plan import collector_paused
     from fairway_stacks.app import write_stacks
 
     with collector_paused():

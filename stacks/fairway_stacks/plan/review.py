@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_core.collector import collector_paused
 from fairway_core.cost.prices import prices_at_hand
 from fairway_core.review.facts import review_facts
 from fairway_core.review.markdown import markdown
-from fairway_core.review.plan import collector_paused, read_plan
+from fairway_core.review.plan import read_plan
 from fairway_core.review.review import review
 
 if TYPE_CHECKING:
