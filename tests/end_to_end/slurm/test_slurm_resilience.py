@@ -350,8 +350,21 @@ class TestCutOff:
         assert following.wait(_PATIENCE) == 0
         outcome(fairway, run)
 
-    def test_a_scheduler_that_is_down_is_said(self, fairway: Fairway, slurm: SlurmCluster) -> None:
+    def test_a_scheduler_that_is_down_is_said(
+        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
+    ) -> None:
+        """What runs goes on, and what is known of it is shown."""
+        command = f"echo one; read <{gate.path}"
+        run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
+        following = fairway.start("logs", run, "--follow")
+        assert following.stdout is not None
+        assert following.stdout.readline() == "one\n"
         slurm.stop_scheduler()
+        for words in (("show", run), ("logs", run)):
+            looked = fairway(*words)
+            assert looked.returncode == 0, looked.stderr
+            assert "slurmctld does not answer" in looked.stderr
+        assert looked.stdout == "one\n"
         refused = fairway("submit", fairway.job("true", template="plain"), *TARGET)
         assert refused.returncode == 5
         assert "slurmctld does not answer" in refused.stderr

@@ -129,7 +129,7 @@ def test_nobody_waits_for_a_port_of_this_machine_at_which_nothing_listens() -> N
 def test_a_service_that_does_not_answer_is_named(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    monkeypatch.setattr("fairway_runner.engines.batch.silence._QUIET", 0.05)
+    monkeypatch.setattr("fairway_runner.engines.silence._QUIET", 0.05)
     told: queue.Queue[logging.LogRecord] = queue.Queue()
     monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])
     errors = [ServiceRequestError("no route to host")] if fails else []

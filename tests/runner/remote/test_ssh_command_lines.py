@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_core.findings import UserError
 from fairway_runner.engines.remote.ssh import Ssh
 
 if TYPE_CHECKING:
@@ -56,3 +59,49 @@ def test_the_destination_stands_behind_the_end_of_the_options(log: Path, tmp_pat
     for words in lines:
         (place,) = [at for at, word in enumerate(words) if word.startswith(host.name)]
         assert "--" in words[:place], words
+
+
+@pytest.mark.parametrize(("address", "tries"), [("127.0.0.1", 1), ("10.0.0.4", 3)])
+def test_what_refuses_on_this_machine_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, tries: int
+) -> None:
+    count, program = tmp_path / "count", tmp_path / "programs" / "ssh"
+    program.parent.mkdir()
+    said = f"ssh: connect to host {address} port 22: Connection refused"
+    script = f'case "$*" in *-M*) echo >>{count}; echo "{said}" >&2; exit 255 ;; esac; exit 1'
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setattr("fairway_runner.engines.remote.patience._FIRST", 0.0)
+    host = Ssh(address, "")
+    with pytest.raises(UserError, match="Connection refused") as caught:
+        host.run(["true"], deadline=600.0)
+    assert caught.value.exit_code == 5
+    assert len(count.read_text().splitlines()) == tries
+    host.close()
+
+
+def test_a_host_that_is_waited_for_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ssh stands still until somebody was told about it."""
+    monkeypatch.setattr("fairway_runner.engines.silence._QUIET", 0.05)
+    told = tmp_path / "told"
+    os.mkfifo(told)
+
+    class Teller(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.write_text(record.getMessage() + "\n")
+
+    monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [Teller()])
+    program = tmp_path / "programs" / "ssh"
+    program.parent.mkdir()
+    script = f'case "$*" in *-M*) cat {told} >&2; exit 255 ;; esac; exit 1'
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    host = Ssh("10.0.0.4", "me")
+    with pytest.raises(UserError) as caught:
+        host.run(["true"], deadline=0.0)
+    assert "me@10.0.0.4 does not answer; trying until" in str(caught.value)
+    host.close()

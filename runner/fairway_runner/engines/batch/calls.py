@@ -27,12 +27,12 @@ from azure.core.exceptions import (
 )
 
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines.batch.silence import Silence
+from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fairway_runner.engines.batch.silence import Watched
+    from fairway_runner.engines.silence import Watched
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ class Calls:
                     raise self._not_started() from None
                 self.failures += 1
                 if watched is not None:
-                    watched.reason = _facts(error)[2]
+                    watched.failed(_facts(error)[2])
                 asked = _asked_pause(error)
                 pause = asked or random.uniform(wait / 2, wait)  # noqa: S311
                 if self.clock() + pause >= end or self.stopped.wait(pause):

@@ -63,19 +63,23 @@ class Mirror:
             self.place.connection.upload(snapshot, found["draft"], deadline=self.place.deadline)
         return PurePosixPath(found["folder"])
 
-    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
-        """See `Engine.refresh`; one command on the host, or more where logs are very long."""
-        wanted = {run.id: run for run in runs}
+    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> str:
+        """See `Engine.refresh`; one command on the host, or more where logs are very long.
+
+        Returns who did not answer the host, whose part of the states may be old; "" otherwise.
+        """
+        wanted, silent = {run.id: run for run in runs}, ""
         while wanted:
             asked = {}
             for run in wanted.values():
                 if (request := self._request(run, logs=logs)) is not None:
                     asked[run.id] = request
             if not asked:
-                return
+                break
             about = {run_id: wanted[run_id] for run_id in asked}
             answer = self.place.call(self.states, {"runs": asked})
             found = checked_states(answer, about, self.place.connection.name)
+            silent = str(answer.get("silent", ""))
             more = {}
             for run_id in asked:
                 run = wanted[run_id]
@@ -83,6 +87,7 @@ class Mirror:
                 if found[run_id] is not None and found[run_id]["more"]:
                     more[run_id] = run
             wanted = more
+        return silent
 
     def wait(self, run: Run, pause: float) -> None:
         """Until the run has ended; it is looked at every `pause` seconds, at first more often."""

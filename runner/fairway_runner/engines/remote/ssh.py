@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ from fairway_runner.engines.remote.connection import (
     run_program,
 )
 from fairway_runner.engines.remote.patience import Patience
+from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +55,8 @@ _PERMANENT = {
     "Bad configuration option": "correct the configuration of ssh, then try: {ssh}",
     "Could not resolve hostname": "is the name right, and the network or tunnel up? try: {ssh}",
 }
+
+_REFUSED_HERE = re.compile(r"connect to host (127\.|localhost\b|::1\b).* refused")
 
 _connections: dict[tuple[str, str, str, Reach | None], Ssh] = {}
 
@@ -84,6 +88,7 @@ class Ssh:
     socket: Path | None = None
     reached: bool = False
     folder: Path | None = field(default=None, repr=False)
+    silence: Silence = field(default_factory=Silence, repr=False)
 
     @property
     def name(self) -> str:
@@ -115,16 +120,21 @@ class Ssh:
         """Runs a program that uses the connection, and again where it ends with a code that
         says that the connection is `broken`."""
         patience = Patience(deadline)
-        while True:
-            ended = self._open()
-            if ended is None:
-                ended = run_program(program(), data, timeout, self.name)
-                if ended.code not in broken:
-                    self.reached = True
-                    return ended
-            self._drop()
-            if self._is_permanent(ended.err) or not patience.pause(reached=self.reached):
-                raise self._unreachable(ended.err)
+        with self.silence.watch(self.name, deadline) as watched:
+            if self._is_slow:
+                watched.answered()
+            while True:
+                ended = self._open()
+                if ended is None:
+                    watched.answered()
+                    ended = run_program(program(), data, timeout, self.name)
+                    if ended.code not in broken:
+                        self.reached = True
+                        return ended
+                watched.failed(_last_line(ended.err))
+                self._drop()
+                if self._is_permanent(ended.err) or not patience.pause(reached=self.reached):
+                    raise self._unreachable(ended.err)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """See `Connection.upload`."""
@@ -223,14 +233,22 @@ class Ssh:
         return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
     @property
+    def _is_slow(self) -> bool:
+        """Whether it takes a while to connect though all is well: az starts, and asks Azure."""
+        return self.reach is not None and self.reach.bastion is not None
+
+    @property
     def _is_ambiguous(self) -> bool:
         """Whether the address says which host is meant in its own network only."""
         return self.reach is not None and self.reach.bastion is not None
 
     def _is_permanent(self, said: str) -> bool:
         fault = ways.fault_in(said)
-        return any(text in said for text in _PERMANENT) or (
-            fault is not None and fault.id != "no-connection"
+        return (
+            any(text in said for text in _PERMANENT)
+            or (fault is not None and fault.id != "no-connection")
+            # Nothing starts by itself on this machine. A tunnel that was there may come back.
+            or (not self.reached and _REFUSED_HERE.search(said) is not None)
         )
 
     def _unreachable(self, said: str) -> UserError:
@@ -241,11 +259,14 @@ class Ssh:
             return UserError.of(fault.id, message, fault.hint, exit_code=code)
         way = ways.options(self.reach, self.host)
         by_hand = shlex.join(["ssh", *self._configuration(), *way, self.name])
-        last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
         hints = (hint for text, hint in _PERMANENT.items() if text in said)
         hint = next(hints, None) or ways.hint_for(self.host, self.reach)
-        message = f"{self.name} cannot be reached: {last.strip() or 'the connection broke'}"
+        message = f"{self.name} cannot be reached: {_last_line(said) or 'the connection broke'}"
         return UserError.of("no-connection", message, hint.format(ssh=by_hand), exit_code=5)
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def _remove_left_over() -> None:

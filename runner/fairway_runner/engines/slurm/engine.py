@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets as random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_core.findings import UserError
@@ -15,6 +16,7 @@ from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.remote.shipping import bundle
 from fairway_runner.engines.slurm.health import findings_of
+from fairway_runner.engines.slurm.node.slurm import DOWN, NO_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from fairway_core.target import SlurmAccess
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.store import Run
+
+_LOG = logging.getLogger("fairway")
 
 _NODE = "fairway_runner.engines.slurm.node"
 _MOST_PRIORITY = 1000
@@ -39,8 +43,11 @@ class SlurmEngine(RemoteEngine):
 
     pause: ClassVar[float] = 0.5
     NODE: ClassVar[str] = _NODE
-    answered: float | None = None
-    """When Slurm last said where runs stand, on the monotonic clock; None before it has."""
+    answered: float = field(default_factory=time.monotonic)
+    """When Slurm last said where runs stand, on the monotonic clock; at first, when it was first
+    to be asked."""
+    told: bool = False
+    """Whether it was said that Slurm does not answer."""
 
     @property
     def access(self) -> SlurmAccess:
@@ -92,17 +99,18 @@ class SlurmEngine(RemoteEngine):
     def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
         """One command on the login host for all of them, and there one squeue.
 
-        Whoever follows a run bears a slurmctld that restarts, until the deadline: what runs
-        goes on meanwhile.
+        Where Slurm does not answer, what tasks have written themselves is there all the same,
+        and it is said once. Whoever follows a run bears it until the deadline: what runs goes
+        on meanwhile.
         """
-        try:
-            self.mirror.refresh(runs, logs=logs)
-        except UserError as error:
-            silent = time.monotonic() - (self.answered or -self.deadline)
-            if error.findings[0].id != "no-slurm" or silent > self.deadline:
-                raise
-            return
-        self.answered = time.monotonic()
+        silent, now = self.mirror.refresh(runs, logs=logs), time.monotonic()
+        if not silent:
+            self.answered, self.told = now, False
+        elif now - self.answered > self.deadline:
+            raise UserError.of(NO_ANSWER, silent, DOWN, exit_code=5)
+        elif not self.told:
+            self.told = True
+            _LOG.warning("%s: %s; states are as they were last known", self.target.name, silent)
 
     def wait(self, run: Run) -> None:
         """Looks at it until it has ended."""

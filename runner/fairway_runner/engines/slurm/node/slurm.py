@@ -27,7 +27,8 @@ ENDED = frozenset(
 WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"))
 
 _NO_SLURM = "load Slurm's client programs there: apt-get install slurm-client"
-_DOWN = (
+NO_ANSWER = "no-slurm"  # the fault where slurmctld is away
+DOWN = (
     "is slurmctld up? on the scheduler: scontrol ping, then journalctl -u slurmctld\n"
     "jobs that run go on meanwhile"
 )
@@ -54,11 +55,11 @@ def run(words: Sequence[str], *, stdin: str = "", timeout: float = _TIMEOUT) -> 
         message = f"`{words[0]}` is not on the login host's PATH"
         raise Fault("missing-tool", message, _NO_SLURM, 4) from None
     except subprocess.TimeoutExpired:
-        raise Fault("no-slurm", "slurmctld does not answer", _DOWN) from None
+        raise Fault(NO_ANSWER, "slurmctld does not answer", DOWN) from None
     if done.returncode:
         said = done.stderr.strip() or done.stdout.strip()
         if re.search("Unable to contact slurm controller|Connection refused|Socket timed", said):
-            raise Fault("no-slurm", "slurmctld does not answer", _DOWN)
+            raise Fault(NO_ANSWER, "slurmctld does not answer", DOWN)
         raise Refused(said)
     return done.stdout
 

@@ -5,14 +5,26 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, Any
 
 from fairway_runner.engines.remote.node import states
+from fairway_runner.engines.remote.node.faults import Fault
 from fairway_runner.engines.slurm.node.settle import settle_all
+from fairway_runner.engines.slurm.node.slurm import NO_ANSWER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def answer(shared: Path, request: dict[str, Any], payload: IO[bytes]) -> dict[str, Any]:
-    """See `remote.node.states`; one squeue for all of the runs."""
-    settle_all([shared / "runs" / run for run in request["runs"]])
+    """See `remote.node.states`; one squeue for all of the runs.
+
+    Where Slurm does not answer, the states are those that it gave before and that tasks have
+    written themselves, and `silent` says so.
+    """
+    silent = ""
+    try:
+        settle_all([shared / "runs" / run for run in request["runs"]])
+    except Fault as fault:
+        if fault.record["id"] != NO_ANSWER:
+            raise
+        silent = str(fault)
     found: dict[str, Any] = states.answer(shared, request, payload)
-    return found
+    return {**found, "silent": silent}

@@ -20,12 +20,23 @@ _LOG = logging.getLogger("fairway")
 
 @dataclass(eq=False)
 class Watched:
-    """A call that has not ended: when it began, until when it is tried, and what failed last."""
+    """A call that has not ended: until when it is tried, what failed last, and since when nobody
+    has answered, on the monotonic clock; None while somebody does."""
 
     service: str
-    began: float
-    deadline: float
+    until: float
+    since: float | None
     reason: str = ""
+
+    def answered(self) -> None:
+        """What it takes from now on, the service does."""
+        self.since = None
+
+    def failed(self, reason: str) -> None:
+        """It is tried again."""
+        self.reason = reason
+        if self.since is None:
+            self.since = time.monotonic()
 
 
 @dataclass
@@ -41,7 +52,8 @@ class Silence:
     @contextmanager
     def watch(self, service: str, deadline: float) -> Iterator[Watched]:
         """Holds one call."""
-        call = Watched(service, time.monotonic(), deadline)
+        now = time.monotonic()
+        call = Watched(service, now + deadline, now)
         with self._lock:
             self._open.add(call)
             if not self._has_thread:
@@ -62,14 +74,14 @@ class Silence:
                 if not self._open:
                     self._has_thread = False  # the next call starts another
                     return
-                late = [call for call in self._open if now - call.began >= _QUIET]
+                late = [call for call in self._open if now - (call.since or now) >= _QUIET]
             if late and not self._told:
                 self._told = True
                 _tell(late[0], now)
 
 
 def _tell(call: Watched, now: float) -> None:
-    until = datetime.now().astimezone() + timedelta(seconds=call.began + call.deadline - now)
+    until = datetime.now().astimezone() + timedelta(seconds=call.until - now)
     why = f" ({call.reason})" if call.reason else ""
     text = "%s does not answer%s; trying until %s, Ctrl-C ends it"
     _LOG.warning(text, call.service, why, f"{until:%H:%M:%S}")

@@ -1,0 +1,80 @@
+"""Slurm that does not answer: what tasks have written is shown all the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.remote.node.faults import Fault
+from fairway_runner.engines.slurm.engine import SlurmEngine
+from fairway_runner.engines.slurm.node import slurm, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from fairway_runner.runs.store import Run
+
+TARGET = Target.model_validate(
+    {
+        "name": "nd",
+        "engine": "slurm",
+        "nodes": {"min": 0, "max": 2},
+        "slurm": {"host": "s", "user": "me", "partition": "nd", "shared": "/data/fairway"},
+    }
+)
+
+
+@pytest.mark.parametrize("fault", [slurm.NO_ANSWER, "missing-tool"])
+def test_the_host_says_what_tasks_have_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    def settle_all(_: Sequence[Path]) -> None:
+        raise Fault(fault, "slurmctld does not answer")
+
+    monkeypatch.setattr(states, "settle_all", settle_all)
+    folder = tmp_path / "runs" / "job-1"
+    (folder / "tasks" / "0").mkdir(parents=True)
+    (folder / "tasks" / "0" / "log.txt").write_text("one")
+    (folder / "state.json").write_text(json.dumps({"state": "running"}))
+    request: dict[str, Any] = {"runs": {"job-1": {"logs": {"0": 0}}}}
+    if fault != slurm.NO_ANSWER:
+        with pytest.raises(Fault):
+            states.answer(tmp_path, request, io.BytesIO())
+        return
+    found = states.answer(tmp_path, request, io.BytesIO())
+    assert found["silent"] == "slurmctld does not answer"
+    assert found["runs"]["job-1"]["state"] == {"state": "running"}
+    assert "0" in found["runs"]["job-1"]["logs"]
+
+
+def test_a_command_goes_on_and_says_so_once(
+    make_run: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run = make_run("job-aaaaaa", state="running", engine="slurm", target="nd")
+    submissions.note(run, submission=0, complete=True)
+    said = ["", "away", "away", "", "away"]
+    monkeypatch.setattr(SlurmEngine, "mirror", property(lambda _: Mirror(None)))  # type: ignore[arg-type]
+    monkeypatch.setattr(Mirror, "refresh", lambda *_, **__: said.pop(0))
+    engine = SlurmEngine(TARGET, deadline=600.0)
+    with caplog.at_level(logging.WARNING, "fairway"):
+        for _ in range(5):
+            engine.refresh([run])
+    assert [record.getMessage() for record in caplog.records] == [
+        "nd: away; states are as they were last known"
+    ] * 2
+    said[:] = ["away"]
+    engine.deadline = -1.0
+    with pytest.raises(UserError, match="away") as caught:
+        engine.refresh([run])
+    assert (caught.value.findings[0].id, caught.value.exit_code) == ("no-slurm", 5)
