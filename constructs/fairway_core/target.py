@@ -154,7 +154,7 @@ class Target(Model):
 
     @model_validator(mode="after")
     def _reach_leads_to_a_host(self) -> Self:
-        if self.reach is not None and self.slurm is None and self.ssh is None:
+        if self.reach is not None and not (self.slurm or self.ssh or self.batch):
             raise FieldError(
                 f"`reach:` is for targets that ssh leads to, and not for engine `{self.engine}`",
                 "leave it out",

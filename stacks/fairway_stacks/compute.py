@@ -196,6 +196,7 @@ class ComputeStack(EnvironmentStack):
             nodes=spec.node_range,
             spot=spec.spot,
             mounts={mount.name: mount.path for mount in mounts},
+            reach=self._reach,
             storage=self._storage,
             vault_url=self._vault_url,
             batch=BatchAccess(

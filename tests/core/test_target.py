@@ -88,9 +88,11 @@ def test_a_record_that_contradicts_itself_is_refused(change: dict[str, Any], mes
         Target.model_validate_json(json.dumps({**SLURM, **change}))
 
 
-def test_a_pool_has_no_way_over_ssh() -> None:
-    with pytest.raises(ValidationError, match="not for engine `batch`"):
-        Target.model_validate({**BATCH, "reach": {"jump": ["gate"]}})
+def test_what_no_ssh_leads_to_has_no_way_there() -> None:
+    record = {"name": "here", "engine": "local", "nodes": {"min": 1, "max": 1}}
+    with pytest.raises(ValidationError, match="not for engine `local`"):
+        Target.model_validate({**record, "reach": {"jump": ["gate"]}})
+    assert Target.model_validate({**BATCH, "reach": {"jump": ["gate"]}}).reach
 
 
 @pytest.mark.parametrize("field", ["host", "user", "partition", "shared"])

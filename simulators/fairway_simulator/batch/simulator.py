@@ -45,6 +45,16 @@ OPERATIONS: list[Operation] = [
 """All that it answers."""
 
 
+_SSH = {
+    "name": "ssh",
+    "protocol": "tcp",
+    "backendPort": 22,
+    "frontendPortRangeStart": 50000,
+    "frontendPortRangeEnd": 50999,
+}
+"""What lets people log in to a pool's nodes; pools of Fairway's have no public address for it."""
+
+
 class BatchSimulator:
     """A Batch account on loopback, whose nodes run real processes.
 
@@ -88,6 +98,7 @@ class BatchSimulator:
             "vmSize": vm_size,
             "taskSlotsPerNode": slots,
             "enableInterNodeCommunication": inter_node,
+            "networkConfiguration": {"endpointConfiguration": {"inboundNATPools": [_SSH]}},
             "targetLowPriorityNodes" if spot else "targetDedicatedNodes": nodes,
         }
         self.endpoint = ""

@@ -252,8 +252,12 @@ class TestNodes:
                     text = answer.read()
             except OSError:
                 time.sleep(0.1)
+        node = batch.service._node(str(run.task_status(0)["node"]), "sim")
+        assert node.users
         tunnel.terminate()
+        tunnel.wait()
         assert text == b"from the node\n"
+        assert not node.users
         batch.ok("cancel", run.id)
 
     def test_a_run_waits_for_nodes_and_says_so(self, waiting: Any) -> None:

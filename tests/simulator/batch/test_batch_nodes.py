@@ -399,6 +399,12 @@ def test_a_user_logs_in_to_a_node_until_it_is_removed(
     assert _ssh(login, "visitor", ssh_key, "true").returncode == 255
 
 
+def test_a_pool_that_maps_no_port_lets_nobody_in(service: Any, client: Any) -> None:
+    service.add_pool("closed", targetDedicatedNodes=1)
+    with pytest.raises(ResourceExistsError):
+        client.get_node_remote_login_settings("closed", service.node_ids("closed")[0])
+
+
 def test_a_user_whose_time_is_over_does_not_log_in(need: Any, client: Any, ssh_key: Path) -> None:
     need("sshd", "openssh-server")
     user = {

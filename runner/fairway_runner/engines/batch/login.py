@@ -1,4 +1,8 @@
-"""A shell on a node of a pool, through its remote login settings.
+"""A shell on a node of a pool: where the pool maps a port for it, or else at the node's own
+address, through the target's Bastion or jump hosts where it names any.
+
+Pools without public addresses map none, and none does by itself any more: see
+learn.microsoft.com/azure/batch/pool-endpoint-configuration.
 
 The user exists for as long as the connection may last, with a key that is made for it.
 """
@@ -7,8 +11,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
+import sys
 import tempfile
+import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,22 +24,25 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch import keys, pools
 from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.remote import ways
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
 
     from fairway_runner.engines.batch.client import Account
 
 _LIFE = timedelta(hours=12)
+_SSH_PORT = 22
 
 
 def shell(account: Account, node: str | None, command: Sequence[str], *, forward: str) -> int:
     """Opens it, or runs the command there; returns the exit code. UserError where there is no
     such node, or the pool lets nobody in."""
     name = node or _any_node(account)
-    host, port = _address(account, name)
+    host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"
-    with tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
+    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
         private, public = keys.new_key(user)
         key = Path(folder, "key")
         key.touch(mode=0o600)
@@ -39,14 +50,37 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
         _create_user(account, name, user, public)
         try:
             return subprocess.run(
-                _words(key, user, host, port, command, forward), check=False
+                _words(key, user, host, port, command, forward, way), check=False
             ).returncode
         finally:
             _delete_user(account, name, user)
 
 
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Lets what is made for a connection go with it, also where a closed terminal ends it."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGTERM, signal.SIGHUP) if is_main else ()
+    held = {number: signal.signal(number, leave) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+
+
 def _words(
-    key: Path, user: str, host: str, port: int, command: Sequence[str], forward: str
+    key: Path,
+    user: str,
+    host: str,
+    port: int,
+    command: Sequence[str],
+    forward: str,
+    way: dict[str, str],
 ) -> list[str]:
     options = {
         "IdentityFile": str(key),
@@ -57,6 +91,7 @@ def _words(
         "LogLevel": "ERROR",
         "ConnectTimeout": "20",
         "ServerAliveInterval": "30",
+        **way,
     }
     words = ["ssh", *(word for each in options.items() for word in ("-o", "=".join(each)))]
     words += ["-p", str(port), "-l", user]
@@ -76,18 +111,39 @@ def _any_node(account: Account) -> str:
     raise UserError.of("no-node", message, hint)
 
 
-def _address(account: Account, node: str) -> tuple[str, int]:
+def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
+    """Where the node's ssh server is, and ssh's settings for the way there."""
+    facts = _facts(account, node)
     client = account.client
     try:
         settings: Any = account.calls.call(
             f"the way to {node}", lambda: client.get_node_remote_login_settings(account.pool, node)
+        )
+        mapped, port = settings.get("remoteLoginIPAddress"), settings.get("remoteLoginPort")
+    except ServiceError as error:
+        if error.status not in (400, 404, 409):
+            raise
+        mapped, port = None, None
+    if mapped and port:
+        return str(mapped), int(port), {}
+    host = str(facts.get("ipAddress") or "")
+    if not host:
+        message = f"the node `{node}` has no address now; it is {str(facts['state']).lower()}"
+        raise UserError.of("no-node", message, f"see: fairway nodes list {account.target.name}")
+    ways.require_tools(account.target.reach)
+    return host, _SSH_PORT, ways.settings(account.target.reach, host)
+
+
+def _facts(account: Account, node: str) -> Any:
+    try:
+        return account.calls.call(
+            f"the node {node}", lambda: account.client.get_node(account.pool, node)
         )
     except ServiceError as error:
         if error.is_missing:
             hint = f"its nodes: fairway nodes list {account.target.name}"
             raise UserError.of("unknown-node", f"the pool has no node `{node}`", hint) from None
         raise
-    return str(settings["remoteLoginIPAddress"]), int(settings["remoteLoginPort"])
 
 
 def _create_user(account: Account, node: str, user: str, public: str) -> None:

@@ -95,9 +95,14 @@ def enable_scheduling(core: Core, request: Request, pool_id: str, node_id: str) 
 
 
 def remote_login(core: Core, _: Request, pool_id: str, node_id: str) -> Response:
-    """Say where a node's ssh server is."""
+    """Say where a node's ssh server is, where the pool maps a port to it: none does by itself any
+    more (learn.microsoft.com/azure/batch/pool-endpoint-configuration)."""
     with core.account.changed:
         node = _ready(core, pool_id, node_id)
+        network = node.pool.spec.get("networkConfiguration") or {}
+        ports = (network.get("endpointConfiguration") or {}).get("inboundNATPools") or ()
+        if not any(each.get("backendPort") == 22 for each in ports):
+            raise ServiceError(409, "OperationInvalidForCurrentState")
     port = core.logins.port(node)
     return answer({"remoteLoginIPAddress": node.address, "remoteLoginPort": port})
 

@@ -1,0 +1,83 @@
+"""The way to a node of a pool: a port that the pool maps, or the node's own address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import Finding, UserError
+from fairway_core.target import Target
+from fairway_runner.engines.batch import login
+from fairway_runner.engines.batch.calls import ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECORD: dict[str, Any] = {
+    "name": "spot",
+    "engine": "batch",
+    "nodes": {"min": 0, "max": 8},
+    "batch": {"endpoint": "https://b", "pool": "pool", "identity": "x"},
+}
+BASTION = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg"
+    "/providers/Microsoft.Network/bastionHosts/b"
+)
+
+
+def account(answer: Any, **fields: Any) -> Any:
+    """An account that gives this answer about remote logins."""
+
+    def settings(_pool: str, _node: str) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def call(_what: str, operation: Callable[[], Any]) -> Any:
+        return operation()
+
+    node = {"id": "tvm-1", "state": "running", "ipAddress": "10.0.2.4"}
+    client = SimpleNamespace(
+        get_node=lambda _pool, _node: node, get_node_remote_login_settings=settings
+    )
+    target = Target.model_validate({**RECORD, **fields})
+    return SimpleNamespace(
+        client=client, calls=SimpleNamespace(call=call), target=target, pool="pool"
+    )
+
+
+def refused(status: int) -> ServiceError:
+    return ServiceError(Finding("refused", "no"), status=status, code="")
+
+
+def test_a_port_that_the_pool_maps_is_taken() -> None:
+    answer = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
+    assert login._address(account(answer), "tvm-1") == ("203.0.113.7", 50001, {})
+
+
+@pytest.mark.parametrize("answer", [refused(404), refused(409), {}])
+def test_without_one_it_is_the_nodes_own_address(answer: Any) -> None:
+    assert login._address(account(answer), "tvm-1") == ("10.0.2.4", 22, {})
+
+
+def test_the_targets_jump_hosts_lead_there() -> None:
+    reach = {"jump": ["me@gate.example.com"]}
+    host, port, way = login._address(account(refused(409), reach=reach), "tvm-1")
+    words = login._words(Path("key"), "me", host, port, ["true"], "", way)
+    assert "ProxyJump=me@gate.example.com" in words
+    assert words[-4:] == ["me", "--", "10.0.2.4", "true"]
+
+
+def test_a_bastion_needs_the_azure_cli(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UserError) as caught:
+        login._address(account(refused(409), reach={"bastion": BASTION}), "tvm-1")
+    assert caught.value.exit_code == 4
+
+
+def test_another_failure_is_said() -> None:
+    with pytest.raises(ServiceError):
+        login._address(account(refused(403)), "tvm-1")
