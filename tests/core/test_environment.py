@@ -290,6 +290,18 @@ class TestKeys:
         finding = _fault(tmp_path, SMALLEST, tmp_path)
         assert finding.id == "no-ssh-key"
         assert finding.hint == "ssh-keygen -t ed25519"
+        assert finding.path == "clusters.box"
+        assert finding.location is not None
+        assert finding.location.line == 4
+
+    def test_where_nobody_can_log_in_no_key_is_asked_for(self, tmp_path: Path) -> None:
+        pools = SMALLEST.replace(
+            "ssh, size: Standard_NC40ads_H100_v5", "batch, size: Standard_D16s_v6"
+        )
+        share = "filesystems:\n  data: {kind: azure_files, path: /data}\n"
+        assert _load(tmp_path, pools + share, tmp_path).access.ssh_keys == ()
+        server = share.replace("azure_files", "nfs_server")
+        assert _fault(tmp_path, pools + server, tmp_path).path == "filesystems.data"
 
     def test_an_rsa_key_of_ones_own_is_found_too(self, tmp_path: Path) -> None:
         (tmp_path / ".ssh").mkdir()

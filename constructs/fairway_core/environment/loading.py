@@ -71,9 +71,25 @@ def _without_anchors(document: Document) -> Document:
     return replace(document, data=data)
 
 
+def _own_keys(environment: Environment, document: Document, home: Path) -> tuple[str, ...]:
+    """The user's own key, where there is a machine that takes one; Batch's nodes take none."""
+    machine = environment.first_machine
+    if machine is None:
+        return ()
+    try:
+        return own_public_keys(home)
+    except UserError as error:
+        if any(finding.location for finding in error.findings):
+            raise
+        place, path = document.location(machine, of_key=True), ".".join(machine)
+        raise UserError(
+            replace(finding, path=path, location=place) for finding in error.findings
+        ) from None
+
+
 def _keys(environment: Environment, document: Document, home: Path) -> tuple[str, ...]:
     if environment.access.ssh_keys is None:
-        return own_public_keys(home)
+        return _own_keys(environment, document, home)
     keys: dict[str, None] = {}
     for index, entry in enumerate(environment.access.ssh_keys):
         try:

@@ -156,6 +156,17 @@ class Environment(Model):
         return any(cluster.engine == "batch" for cluster in self.clusters.values())
 
     @property
+    def first_machine(self) -> tuple[str, str] | None:
+        """The first part that is a VM or a scale set, and so takes SSH keys: section and name."""
+        for name, cluster in self.clusters.items():
+            if cluster.engine != "batch":
+                return ("clusters", name)
+        for name, filesystem in self.filesystems.items():
+            if filesystem.kind == "nfs_server":
+                return ("filesystems", name)
+        return None
+
+    @property
     def scheduler(self) -> Slurm | None:
         """The scheduler of the clusters with `engine: slurm`; None where there is none."""
         if any(cluster.engine == "slurm" for cluster in self.clusters.values()):
