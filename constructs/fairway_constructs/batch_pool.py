@@ -78,8 +78,10 @@ class BatchPool:
     each has the same path on every engine, with the client options of `cloud_init/node.sh`,
     and a failure can be read in the start task's stderr.txt.
 
-    Raises UserError for more nodes than such a pool holds, and for an image that Batch would
-    refuse on that size.
+    `image_id` is a gallery image that was made from `image`, and takes its place.
+
+    Raises UserError for more nodes than such a pool holds, and for an image without
+    drivers for that size.
 
     >>> BatchPool(stack, "spot", place=place, account=account, subnet=subnet,
     ...           identity_id=identity.id, size=vm_size("Standard_ND96asr_v4"),
@@ -98,6 +100,7 @@ class BatchPool:
         identity_id: str,
         size: VmSize,
         image: Image,
+        image_id: str | None = None,
         minimum: int,
         maximum: int,
         spot: bool = False,
@@ -128,12 +131,7 @@ class BatchPool:
             resource_group_name=account.resource_group,
             vm_size=size.name,
             node_agent_sku_id=image.node_agent,
-            storage_image_reference=StorageImageReference(
-                publisher=image.publisher,
-                offer=image.offer,
-                sku=image.sku,
-                version=image.version,
-            ),
+            storage_image_reference=_image(image, image_id),
             inter_node_communication=fixed["inter_node_communication"],
             target_node_communication_mode="Simplified",
             max_tasks_per_node=1,
@@ -191,6 +189,14 @@ def _check(
         check_pool_image(size, image)
     except FieldError as error:
         raise UserError.of("image-does-not-fit", f"pool `{name}`: {error}", error.hint) from None
+
+
+def _image(image: Image, image_id: str | None) -> StorageImageReference:
+    if image_id:
+        return StorageImageReference(id=image_id)
+    return StorageImageReference(
+        publisher=image.publisher, offer=image.offer, sku=image.sku, version=image.version
+    )
 
 
 def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:

@@ -180,6 +180,7 @@ class ComputeStack(EnvironmentStack):
             identity_id=self._identity_id,
             size=vm_size(spec.size),
             image=spec.chosen_image,
+            image_id=spec.image_id,
             minimum=spec.node_range.min,
             maximum=spec.node_range.max,
             spot=spec.spot,

@@ -98,7 +98,7 @@ def test_what_makes_it_work_is_no_argument() -> None:
     assert set(inspect.signature(BatchPool).parameters) == {
         *("scope", "name", "place", "account", "subnet", "identity_id", "size", "image"),
         *("minimum", "maximum", "spot", "mpi", "autoscale", "resized_by_hand", "mounts"),
-        "containers",
+        *("containers", "image_id"),
     }
 
 
@@ -221,7 +221,6 @@ def test_containers_are_pulled_by_the_nodes_identity(
         ({"size": CPU, "mpi": False, "maximum": 2001}, "holds 1 to 2000"),
         ({"size": CPU, "mpi": False, "spot": True, "maximum": 1001}, "holds 1 to 1000"),
         ({"image": image("ubuntu-2404")}, "image"),
-        ({"size": CPU, "image": image("ubuntu-hpc-2404")}, "image"),
         (
             {"spot": True, "autoscale": Autoscale(scenario="workday_with_offpeak_max_spot")},
             "all dedicated or all Spot",
@@ -239,3 +238,12 @@ def test_the_largest_pools_are_taken(synthesize: Synthesize, place: Placement) -
     assert limit("batch_pool_nodes_user_subscription") == 80
     _pool(synthesize, place, own=True, maximum=80)
     _pool(synthesize, place, maximum=100)
+
+
+def test_an_image_of_ones_own_takes_the_place_of_azures(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    own = "/subscriptions/0/resourceGroups/lab/providers/Microsoft.Compute/galleries/lab/images/a"
+    pool = _pool(synthesize, place, size="Standard_NC4as_T4_v3", mpi=False, image_id=own)
+    assert pool["storage_image_reference"] == {"id": own}
+    assert pool["node_agent_sku_id"] == "batch.node.ubuntu 22.04"

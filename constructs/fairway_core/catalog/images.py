@@ -47,6 +47,7 @@ class Image:
     generation: str = "V2"
     hpc: bool = False
     lustre_client: bool = False
+    pools_without_rdma: bool = False
     plan: Plan | None = None
     os_disk_gib: int = 128
 

@@ -12,6 +12,7 @@ from fairway_core.catalog import default_image, image, images, limit, vm_size
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.values import as_field_error, offered_size
 from fairway_core.findings import UserError
+from fairway_core.resource_ids import ImageVersionId
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class BatchCluster(Model, defer_build=True):
     """What decides between `min` and `max`: `pending_tasks`, where nothing is said."""
     image: str | None = None
     """The image of every node, by alias or URN; without it the one that fits the size."""
+    image_id: ImageVersionId | None = None
+    """A gallery image of your own, which was made from `image` and shares its properties."""
     mounts: tuple[str, ...] = ()
     """Names of file systems that every node mounts."""
 
@@ -214,50 +217,33 @@ class BatchCluster(Model, defer_build=True):
 def pool_image(size: VmSize) -> Image:
     """The image of a pool of that size where none is named; UserError where none fits.
 
-    Batch takes the HPC images for sizes with InfiniBand, and refuses them for all others.
+    Drivers for GPUs are on the HPC images alone. Batch lists those for sizes with InfiniBand;
+    that others take them too is a check's warning, see `rdma-only-image`.
     """
     if size.rdma:
         return default_image(size)
     for row in images().values():
-        if not row.hpc and row.fits(size) and size.gpu is None:
+        fits = row.pools_without_rdma if size.gpu else not row.hpc
+        if fits and row.fits(size):
             return row
-    raise UserError.of(
-        "no-pool-image",
-        f"no image in the catalogue runs {size.name} in a Batch pool: the ones with GPU drivers "
-        "are HPC images, which Batch takes for sizes with InfiniBand only",
-        f"take `{size.rdma_variant}`" if size.rdma_variant else "take `engine: ssh`",
-    )
+    return default_image(size)
 
 
 def check_pool_image(size: VmSize, chosen: Image) -> None:
-    """Raises FieldError where Batch would refuse the image, or where devices would not work."""
-    usual = pool_image_or_none(size)
-    hint = f"take `{usual.alias}`, or leave `image:` out" if usual else "take `engine: ssh`"
+    """Raises FieldError where devices of the size would not work with the image."""
+    hint = f"take `{pool_image(size).alias}`, or leave `image:` out"
     if not chosen.fits(size):
         raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
-    if size.rdma and not chosen.hpc:
+    if chosen.hpc:
+        return
+    if size.rdma:
         raise FieldError(
             f"image `{chosen.alias}` has no InfiniBand driver for {size.name}", hint, ("image",)
         )
-    if not size.rdma and chosen.hpc:
-        raise FieldError(
-            f"Batch takes the HPC image `{chosen.alias}` for sizes with InfiniBand only, "
-            f"and {size.name} has none",
-            hint,
-            ("image",),
-        )
-    if not size.rdma and size.gpu is not None:
+    if size.gpu is not None:
         raise FieldError(
             f"image `{chosen.alias}` has no driver for the GPU of {size.name}", hint, ("image",)
         )
-
-
-def pool_image_or_none(size: VmSize) -> Image | None:
-    """The image of a pool of that size, or None where none fits."""
-    try:
-        return pool_image(size)
-    except UserError:
-        return None
 
 
 def check_batch(

@@ -147,3 +147,26 @@ def floating_image(image: Image) -> Iterator[Fault]:
             f"az vm image list --all -p {image.publisher} -f {image.offer} -s {image.sku}\n"
             f"and name one: `image: {urn}:VERSION`",
         )
+
+
+@check("rdma-only-image", Severity.WARNING, Subject.ENVIRONMENT, at=places.pool_images)
+def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
+    """A Batch pool of a size without InfiniBand with an HPC image.
+
+    Batch lists these images for sizes with InfiniBand, and does not hold to it: pools of other
+    sizes with them are in wide use, and no other image has drivers for GPUs. Should nodes not
+    start, `fairway nodes` says so; an image of your own (`image_id`) is the other way.
+
+    Wrong:
+        clusters:
+          sweep: {engine: batch, size: Standard_NC4as_T4_v3, nodes: {min: 0, max: 8}, mpi: false}
+
+    Right:
+        clusters:
+          sweep: {engine: batch, size: Standard_D16s_v6, nodes: {min: 0, max: 8}, mpi: false}
+    """
+    if image.hpc and not size.rdma:
+        yield Fault(
+            f"Batch lists image `{image.alias}` for sizes with InfiniBand, not for {size.name}",
+            "try it with one node, and then ignore this check; or name an `image_id:` of your own",
+        )

@@ -49,6 +49,14 @@ def images(subject: EnvironmentSubject) -> Iterator[Place]:
             yield ("clusters", name, "image"), {"image": cluster.chosen_image}
 
 
+def pool_images(subject: EnvironmentSubject) -> Iterator[Place]:
+    """Every image of Azure's that a Batch pool gets: `size`, `image`."""
+    for name, cluster in subject.environment.clusters.items():
+        if cluster.engine == "batch" and not cluster.image_id:
+            size, image = vm_size(cluster.size), cluster.chosen_image
+            yield ("clusters", name, "image"), {"size": size, "image": image}
+
+
 def slurm_images(subject: EnvironmentSubject) -> Iterator[Place]:
     """Every image of a cluster with Slurm: `size`, `image`."""
     for name, cluster in subject.environment.clusters.items():
