@@ -171,6 +171,26 @@ def test_a_kind_of_mpi_without_a_row_has_no_arguments() -> None:
     assert fabric_for(size).mpirun_arguments("mpich", processes_per_node=8, size=size) == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "parent", "cores"),
+    [
+        ("Standard_HB368-48rs_v5", "Standard_HB368rs_v5", 48),
+        ("Standard_HB176-96rs_v4", "Standard_HB176rs_v4", 96),
+        ("Standard_HX176-24rs", "Standard_HX176rs", 24),
+        ("Standard_HC44-16rs", "Standard_HC44rs", 16),
+    ],
+)
+def test_a_size_with_fewer_vcpus_is_its_machine_otherwise(
+    name: str, parent: str, cores: int
+) -> None:
+    size, whole = vm_size(name), vm_size(parent)
+    assert (size.vcpus, size.cores, size.constrained_from) == (cores, cores, parent)
+    assert size.quota_vcpus == whole.vcpus
+    assert (size.infiniband, size.numa_domains) == (whole.infiniband, whole.numa_domains)
+    placed = fabric_for(size).mpirun_arguments("hpcx", processes_per_node=cores, size=size)
+    assert f"ppr:{cores // (size.numa_domains or 1)}:numa:pe=1" in placed
+
+
 def test_limits_and_reserved_ranges() -> None:
     assert limit("placement_group_vms") == 100
     assert [str(network) for network in reserved_ranges()] == ["172.16.0.0/16"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -50,7 +51,11 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True)
 class VmSize:
-    """A row of vm_sizes.toml; an empty string or None is a value that is not known."""
+    """A row of vm_sizes.toml; an empty string or None is a value that is not known.
+
+    A size with fewer vCPUs than its machine has is `constrained_from` the whole one, and counts
+    as that does: `quota_vcpus` against the quota.
+    """
 
     name: str
     series: str
@@ -59,6 +64,8 @@ class VmSize:
     vcpus: int
     cores: int
     memory_gib: int
+    constrained_from: str = ""
+    quota_vcpus: int = 0
     gpu: Gpu | None = None
     infiniband: InfiniBand | None = None
     health: Health | None = None
@@ -136,8 +143,22 @@ def _rows() -> Mapping[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for series, shared in table("vm_sizes")["series"].items():
         for name, own in shared.pop("sizes").items():
-            rows[name] = {"series": series, "cores": own["vcpus"], **shared, **own}
+            row = {"series": series, "cores": own["vcpus"], **shared, **own}
+            fewer = row.pop("constrained_vcpus", ())
+            rows[name] = {**row, "quota_vcpus": row["vcpus"]}
+            for vcpus in fewer:
+                constrained = {**rows[name], "vcpus": vcpus, "cores": vcpus}
+                rows[_constrained_name(name, vcpus)] = {**constrained, "constrained_from": name}
     return rows
+
+
+def _constrained_name(name: str, vcpus: int) -> str:
+    """Azure's name: the vCPUs that there are to see behind those of the machine.
+
+    >>> _constrained_name("Standard_HB176rs_v4", 96)
+    'Standard_HB176-96rs_v4'
+    """
+    return re.sub(r"(?<=[A-Z])([0-9]+)", rf"\1-{vcpus}", name, count=1)
 
 
 def _size(name: str, row: Mapping[str, Any]) -> VmSize:

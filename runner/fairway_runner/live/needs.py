@@ -44,7 +44,7 @@ class Machines:
     @property
     def vcpus(self) -> int:
         """The vCPUs of all of them: quotas are counted in these."""
-        return self.count * vm_size(self.size).vcpus
+        return self.count * vm_size(self.size).quota_vcpus
 
 
 def machines_of(environment: Environment) -> list[Machines]:
