@@ -29,7 +29,7 @@ class Commands(LazyGroup):
 
     PACKAGE = "fairway_cli.commands"
     COMMANDS: ClassVar = {
-        "submit": "Start a job; prints the run's id once it has started.",
+        "submit": "Submit a job and print the run ID once it has started.",
         "render": (
             "Print the script that the job would run on the target's main host; nothing is started."
         ),
@@ -62,7 +62,7 @@ class Commands(LazyGroup):
         "fetch": "Copy what a run's tasks kept, and their logs, to FOLDER/TASK/.",
         "targets": "List where jobs can be sent, or read it from what was deployed.",
         "nodes": "List, drain, resume, reboot or reimage the nodes of a target.",
-        "pool": "Ask a target for another number of nodes.",
+        "pool": "Change the number of nodes of a target.",
         "ssh": "Open a shell on a node of a target, or run a command there.",
         "ssh-config": (
             "Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets."
@@ -71,19 +71,15 @@ class Commands(LazyGroup):
         "schedule": "Run a job on a recurring schedule.",
         "data": "Copy files to and from the storage of a target, and from there to its nodes.",
         "clean": "Remove runs that have ended, with their logs, outputs and checkpoints.",
-        "init": "Begin a project: an environment, a job, and what deploys and checks them.",
-        "check": "Look for mistakes in an environment file.",
-        "doctor": "Say what is missing for a deployment, with the command that fixes each.",
-        "cost": ("Say what an environment costs an hour and a month, as far as prices are known."),
-        "review": (
-            "Say what Terraform plans would change, what that costs and what it would destroy."
-        ),
+        "init": "Create a project: an environment, an example job and CI workflows.",
+        "check": "Check an environment file for mistakes.",
+        "doctor": "Check the prerequisites of a deployment, and print a fix for each one missing.",
+        "cost": "Show what an environment costs per hour and per month.",
+        "review": "Show what Terraform plans would change, cost and destroy.",
         "synth": "Generate Terraform for an environment, one directory per stack in cdktf.out.",
         "plan": "Plan every stack of an environment, and review what would change.",
         "deploy": "Apply an approved plan, and nothing else.",
-        "diagram": (
-            "Draw an environment: its networks, clusters, file systems, and who reaches whom."
-        ),
+        "diagram": "Draw an environment: networks, clusters, file systems and connections.",
         "sizes": "List the VM sizes that Fairway knows.",
         "schema": "Print the JSON schema of environment files or job files, for editors.",
     }
@@ -92,7 +88,7 @@ class Commands(LazyGroup):
 app = typer.Typer(
     name="fairway",
     cls=Commands,
-    help="Submit training jobs to what was provisioned, and follow them to their end.",
+    help="Provision training clusters on Azure, and run jobs on them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -112,7 +108,7 @@ def options(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Submit training jobs to what was provisioned, and follow them to their end."""
+    """Provision training clusters on Azure, and run jobs on them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -363,8 +363,8 @@ class TestTheLifeOfARun:
         assert {run["state"] for run in listed} == {"succeeded"}
         part = fairway("show", "job-")
         assert part.returncode == 2
-        assert "`job-` is the beginning of 3 runs' ids [ambiguous-run]" in part.stderr
-        assert "say more of it: job-" in part.stderr
+        assert "`job-` is ambiguous: it matches 3 runs [ambiguous-run]" in part.stderr
+        assert "one of: job-" in part.stderr
 
     @pytest.mark.parametrize(
         ("command", "state", "code"), [("true", "succeeded", 0), ("exit 6", "failed", 6)]

@@ -314,7 +314,7 @@ class TestAgain:
         shutil.rmtree(fairway.folder / ".fairway" / "code")
         gone = fairway("rerun", first)
         assert gone.returncode == 2
-        assert f"the code of {first} is there no more" in gone.stderr
+        assert f"the code snapshot of {first} no longer exists" in gone.stderr
         assert len(json.loads(fairway("list", "--json").stdout)) == 2
 
 

@@ -205,7 +205,7 @@ def test_a_provider_to_register_is_printed_with_its_command(
     assert caught.value.exit_code == 4
     printed = capsys.readouterr().out
     assert "ok       Terraform: 1.11.4\n" in printed
-    assert "MISSING  what `demo` needs: not all there\n" in printed
+    assert "FAILED   what `demo` needs: not all available\n" in printed
     assert "           az provider register --namespace Microsoft.Network --wait\n" in printed
 
 

@@ -67,9 +67,9 @@ def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
     assert store.find("o").id == "other-222222"
     assert store.find("job-abcd").id == "job-abcdef"
     assert [run.id for run in store.all()] == ["other-222222", "job-abcxyz", "job-abcdef"]
-    with pytest.raises(UserError, match="beginning of 2 runs") as caught:
+    with pytest.raises(UserError, match="ambiguous: it matches 2 runs") as caught:
         store.find("job-abc")
-    assert caught.value.findings[0].hint == "say more of it: job-abcdef, job-abcxyz"
+    assert caught.value.findings[0].hint == "one of: job-abcdef, job-abcxyz"
     with pytest.raises(UserError) as caught:
         store.find("job-abcdfe")
     assert caught.value.findings[0].hint == "did you mean `job-abcdef`?"

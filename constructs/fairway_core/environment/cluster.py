@@ -52,7 +52,7 @@ class Spot(Model, defer_build=True):
     restore: Annotated[Span, _between(*_RESTORE_MINUTES)] | None = None
     """For how long Azure tries to bring evicted nodes back, for example 1h; not a single VM."""
     max_price: float | None = Field(default=None, gt=0)
-    """The most to pay an hour and node, in US dollars; without it up to the usual price."""
+    """Maximum price per node and hour, in US dollars; by default the on-demand price."""
 
 
 class Repair(Model, defer_build=True):

@@ -58,7 +58,7 @@ class Environment(Model):
     monitoring: Monitoring | None = None
     """Logs, metrics and alerts; none without this section."""
     budget: Budget | None = None
-    """What it may cost a month; nobody is told without this section."""
+    """Monthly budget with alerts by mail; without this section there are none."""
     filesystems: dict[str, AnyFileSystem] = Field(default_factory=dict)
     """The shared file systems, by name."""
     batch: Batch | None = None

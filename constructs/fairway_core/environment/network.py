@@ -64,7 +64,7 @@ class Access(Model, defer_build=True):
     """Address ranges from which SSH is let in; the public ones among them may use storage, Batch,
     vault and registry too."""
     bastion: bool = False
-    """Whether there is an Azure Bastion, by which SSH gets in without a range of one's own."""
+    """Deploy Azure Bastion, so that SSH needs no allowed range."""
     admins: tuple[ObjectId, ...] = ()
     """Object ids of users and groups who may reach nodes through the bastion."""
     reach: Literal["direct"] | Reach | None = None

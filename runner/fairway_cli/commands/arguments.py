@@ -8,7 +8,7 @@ import typer
 
 from fairway_cli.commands import completion
 
-_RUN_HELP = "A run's id, or as much of it as no other begins with."
+_RUN_HELP = "Run ID, or any unique prefix."
 
 EnvironmentArgument = Annotated[
     str | None,
@@ -51,7 +51,7 @@ StateOption = Annotated[
     typer.Option("--state", metavar="STATE", help="Only runs in this state. Repeatable."),
 ]
 WatchOption = Annotated[
-    bool, typer.Option("--watch", help="Follow the run, and exit with the job's code.")
+    bool, typer.Option("--watch", help="Follow the run and exit with its code.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -21,19 +21,22 @@ def command(
     environment: EnvironmentArgument = None,
     json_: JsonOption = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Leave this check out. Repeatable.")
+        list[str] | None, typer.Option(metavar="ID", help="Skip this check. Repeatable.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if there are warnings.")
+    ] = False,
     live: Annotated[
-        bool, typer.Option("--live", help="Ask Azure too: sizes, quota, images, providers.")
+        bool,
+        typer.Option("--live", help="Also ask Azure about sizes, quota, images and providers."),
     ] = False,
 ) -> None:
-    """Look for mistakes in an environment file.
+    """Check an environment file for mistakes.
 
-    Prints each with its line and how to fix it; docs/checks.md explains them all. Exits
-    with 2 for an error, and with --strict with 1 for a warning. With --live the subscription
-    is asked whether it has what the environment needs; that takes `az login`, changes
-    nothing, and warns of what you may not see.
+    Prints each with its line and how to fix it; docs/checks.md explains all checks. Exits with
+    2 for an error, and with --strict with 1 for a warning. --live asks the subscription whether
+    it has what the environment needs; it needs `az login`, changes nothing, and warns about what
+    you are not allowed to see.
     """
     from fairway_cli.ui.findings import finding_facts, print_findings
     from fairway_core.checks import check_environment, require_known

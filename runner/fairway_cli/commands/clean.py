@@ -23,7 +23,11 @@ def command(
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="SPAN", help="Only runs that ended so long ago: 30d."),
+        typer.Option(
+            "--older-than",
+            metavar="SPAN",
+            help="Only runs that ended at least this long ago, such as 30d.",
+        ),
     ] = None,
     state: StateOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -19,22 +19,22 @@ def command(
     environment: EnvironmentArgument = None,
     hours_per_day: Annotated[
         float | None,
-        typer.Option(metavar="H", help="Clusters are at their maximum so many hours a day."),
+        typer.Option(metavar="H", help="Hours a day for which clusters run at their maximum."),
     ] = None,
     json_: JsonOption = False,
     prices: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Prices of your own, see docs/cost.md."),
+        typer.Option(metavar="FILE", help="Your own prices; see docs/cost.md."),
     ] = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Ask nobody: kept prices and the snapshot.")
+        bool, typer.Option("--offline", help="Use cached prices and the built-in snapshot only.")
     ] = False,
     region: Annotated[
         str | None,
-        typer.Option(metavar="REGION", help="Prices of this region in place of its own."),
+        typer.Option(metavar="REGION", help="Use the prices of this region."),
     ] = None,
 ) -> None:
-    """Say what an environment costs an hour and a month, as far as prices are known.
+    """Show what an environment costs per hour and per month.
 
     At the minimum and the maximum number of nodes, and at rest, when nothing runs. Prices come
     from Azure's public price service, which asks for no credentials, and are kept for a week.

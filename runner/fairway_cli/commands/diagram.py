@@ -19,11 +19,10 @@ def command(
         ),
     ] = None,
 ) -> None:
-    """Draw an environment: its networks, clusters, file systems, and who reaches whom.
+    """Draw an environment: networks, clusters, file systems and connections.
 
-    Markdown holds the picture as Mermaid text, which GitHub draws on pull requests; SVG is
-    made by Graphviz. An earlier file is replaced; nothing is deployed, and nothing is asked
-    of Azure.
+    Markdown holds the picture as Mermaid text, which GitHub draws on pull requests; SVG needs
+    Graphviz. An existing file is replaced. Nothing is deployed, and Azure is not asked.
     """
     from fairway_cli.ui.findings import warn
     from fairway_core.diagram import draw, markdown

@@ -24,7 +24,7 @@ def command(
         str | None,
         typer.Argument(
             metavar="TARGET",
-            help="Look at this target instead.",
+            help="Check this target instead.",
             show_default=False,
             autocompletion=completion.targets,
         ),
@@ -33,16 +33,16 @@ def command(
         str | None,
         typer.Option(
             metavar="ENVIRONMENT",
-            help="By default FAIRWAY_ENVIRONMENT, or the only one of the project.",
+            help="By default FAIRWAY_ENVIRONMENT, then the project's own.",
         ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Say what is missing for a deployment, with the command that fixes each.
+    """Check the prerequisites of a deployment, and print a fix for each one missing.
 
-    Looks at Node.js, Terraform, the cdktf command line, the sign-in to Azure, the
-    subscription, and there at what the environment needs: resource providers, sizes, quota
-    and images. With TARGET it looks at that target. Exits with 4 where something is missing.
+    Checks Node.js, Terraform, the cdktf command line, the Azure sign-in and subscription, and
+    what the environment needs there: resource providers, sizes, quota and images. With TARGET
+    it checks that target. Exits with 4 if something is missing.
     """
     examined = []
     for each in _of_target(target) if target else _of_environment(environment):
@@ -89,13 +89,13 @@ def _of_target(name: str) -> Iterator[Examined]:
         message = f"`{name}` is an environment, and no target"
         raise UserError.of("unknown-target", message, f"fairway doctor --environment {name}")
     findings = tuple(engine_for(find_target(name)).doctor())
-    yield Examined(f"target {name}", "not all well" if findings else "all well", findings)
+    yield Examined(f"target {name}", "has problems" if findings else "ready", findings)
 
 
 def _print(examined: Examined) -> None:
     from fairway_core.findings import format_finding
 
-    mark = "MISSING" if examined.missing else "ok"
+    mark = "FAILED" if examined.missing else "ok"
     print(f"{mark:<8} {examined.what}: {examined.found}")
     for finding in examined.findings:
         text = format_finding(finding)

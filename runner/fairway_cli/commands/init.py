@@ -11,19 +11,20 @@ import typer
 
 def command(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Made where it is not there.")
+        Path,
+        typer.Argument(metavar="DIR", help="Folder of the project; created if it does not exist."),
     ] = Path(),
     name: Annotated[
-        str | None, typer.Option(help="The environment's name; by default as DIR is called.")
+        str | None, typer.Option(help="Name of the environment; by default that of DIR.")
     ] = None,
     location: Annotated[str, typer.Option(help="The Azure region.")] = "southcentralus",
 ) -> None:
-    """Begin a project: an environment, a job, and what deploys and checks them.
+    """Create a project: an environment, an example job and CI workflows.
 
     Writes cdktf.json, an environment with one GPU, a job that trains on any machine,
     fairway.yaml, workflows for GitHub Actions, requirements.txt, .gitignore and a README.
-    Your public SSH key goes into the environment where you have one. Nothing that is there
-    already is changed: where a file of the same name is, it is named, and nothing is written.
+    Your public SSH key goes into the environment if you have one. Existing files are never
+    changed: if one has the same name, the command names it and writes nothing.
     """
     from fairway_core.environment.keys import own_public_keys
     from fairway_core.findings import UserError

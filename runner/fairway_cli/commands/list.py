@@ -28,7 +28,7 @@ def command(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="Only the newest so many.")
+        int | None, typer.Option("--limit", "-n", min=1, help="Show only the N most recent runs.")
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Draw the list again until all of them have ended.")

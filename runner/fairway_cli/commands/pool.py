@@ -11,7 +11,7 @@ from fairway_cli.commands import completion
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Ask a target for another number of nodes.",
+    help="Change the number of nodes of a target.",
 )
 
 
@@ -23,9 +23,9 @@ def pool() -> None:
 @app.command()
 def resize(
     target: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)],
-    nodes: Annotated[int, typer.Argument(metavar="NODES", min=0, help="How many it is to have.")],
+    nodes: Annotated[int, typer.Argument(metavar="NODES", min=0, help="The new number of nodes.")],
 ) -> None:
-    """Ask for so many nodes; within what the environment allows, and at once."""
+    """Request a number of nodes, within the limits of the environment."""
     from fairway_core.findings import UserError
     from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for
@@ -37,4 +37,4 @@ def resize(
         hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
         raise UserError.of("too-many-nodes", message, hint)
     engine_for(found).resize(nodes)
-    print(f"{target} is asked for {nodes} nodes; look at them with: fairway nodes list {target}")
+    print(f"requested {nodes} nodes for {target}; check progress: fairway nodes list {target}")

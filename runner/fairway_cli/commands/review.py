@@ -16,13 +16,14 @@ def command(
     plans: Annotated[
         list[str],
         typer.Argument(
-            metavar="[STACK=]PLAN.json…", help="What `terraform show -json` printed, one a stack."
+            metavar="[STACK=]PLAN.json…", help="Output of `terraform show -json`, one per stack."
         ),
     ],
     base: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[STACK=]PLAN.json", help="A plan of the base, to be set apart. Repeatable."
+            metavar="[STACK=]PLAN.json",
+            help="A plan of the base branch, to be set apart. Repeatable.",
         ),
     ] = None,
     markdown: Annotated[
@@ -31,13 +32,13 @@ def command(
     json_: JsonOption = False,
     allow: AllowOption = None,
     prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Prices of your own, see docs/cost.md.")
+        Path | None, typer.Option(metavar="FILE", help="Your own prices; see docs/cost.md.")
     ] = None,
 ) -> None:
-    """Say what Terraform plans would change, what that costs and what it would destroy.
+    """Show what Terraform plans would change, cost and destroy.
 
-    Exits with 3 where data would be lost and its address is not named by --allow, with 2 where
-    Azure would refuse a change. Asks no service: prices are those at hand.
+    Exits with 3 if data would be lost and --allow does not name its address, and with 2 if Azure
+    would refuse a change. No service is asked: prices come from the cache or the snapshot.
     """
     from fairway_cli.ui.reviews import form_of, show_review
     from fairway_core.collector import collector_paused

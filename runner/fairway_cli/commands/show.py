@@ -16,7 +16,7 @@ def command(
         bool, typer.Option("--failed", help="Only the tasks that did not succeed.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=0, help="At most so many tasks; 0 for all.")
+        int, typer.Option("--limit", "-n", min=0, help="Show at most N tasks; 0 for all.")
     ] = 50,
     json_: JsonOption = False,
 ) -> None:

@@ -22,14 +22,14 @@ def command(
     set_: SetOption = None,
     watch: WatchOption = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Look at everything, but start and write nothing.")
+        bool, typer.Option("--dry-run", help="Validate the job without submitting it.")
     ] = False,
     run_id: Annotated[
         str | None,
         typer.Option(
             "--run-id",
             metavar="ID",
-            help="The run's id; the same command again goes on where this one was cut off.",
+            help="Run ID. Repeat with the same ID to resume an interrupted submission.",
         ),
     ] = None,
     resume: Annotated[
@@ -37,29 +37,30 @@ def command(
         typer.Option(
             "--resume",
             metavar="RUN",
-            help="Go on with a submission that was cut off, in place of JOB.",
+            help="Resume an interrupted submission, in place of JOB.",
             autocompletion=completion.runs,
         ),
     ] = None,
     deadline: Annotated[
         str,
         typer.Option(
-            "--deadline", metavar="SPAN", help="How long a failing service is asked again."
+            "--deadline", metavar="SPAN", help="How long to keep retrying a failing service."
         ),
     ] = "10m",
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask before a sweep of over 1,000 tasks.")
+        bool,
+        typer.Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking."),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say no more than the run's id or its end.")
+        bool, typer.Option("--quiet", "-q", help="Print only the run ID, or the final state.")
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Start a job; prints the run's id once it has started.
+    """Submit a job and print the run ID once it has started.
 
-    With --watch its log, or the progress of a sweep, is followed, and its exit code is this
-    command's; with --json that goes to standard error. The run goes on when this command or
-    its terminal ends.
+    --watch follows the log, or the progress of a sweep, and exits with the job's code; with
+    --json the log goes to standard error. The run continues when this command or its terminal
+    ends.
     """
     from fairway_cli.ui.started import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job

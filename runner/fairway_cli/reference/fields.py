@@ -43,7 +43,7 @@ _JOB = """# The job file
 - What is substituted into `command`, `setup` and `finally.command` reaches the program as
   that very text, whatever is in it; so put no quotes around it. `{{ params.x | raw }}` is
   shell text instead.
-- `processes_per_node: gpus` is one process a GPU, and a core each where there is none.
+- `processes_per_node: gpus` starts one process per GPU, or one per core on sizes without GPUs.
 - The command runs in a copy of the job's code, with the variables FAIRWAY_RUN,
   FAIRWAY_TASK, FAIRWAY_ATTEMPT, FAIRWAY_NODES, FAIRWAY_PROCESSES_PER_NODE,
   FAIRWAY_WORLD_SIZE, FAIRWAY_HOSTS, FAIRWAY_MAIN_HOST, FAIRWAY_MAIN_PORT, and the

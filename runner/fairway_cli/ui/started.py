@@ -23,7 +23,7 @@ def print_prepared(record: RunRecord, *, json_: bool = False) -> None:
         print(json.dumps({"target": record.target, "tasks": record.tasks, "dry_run": True}))
         return
     tasks = "1 task" if record.tasks == 1 else f"{record.tasks:,} tasks"
-    print(f"{record.name} is right: it would start {tasks} on {record.target}")
+    print(f"{record.name} is valid; it would start {tasks} on {record.target}")
 
 
 def print_started(run: Run, *, json_: bool = False, quiet: bool = False) -> None:

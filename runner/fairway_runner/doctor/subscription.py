@@ -112,4 +112,6 @@ def _needs(environment: Environment, azure: Management) -> Examined:
         findings = tuple(check_live(environment, azure))
     except UserError as error:
         findings = error.findings
-    return Examined(what, "not all there" if findings else "offered, and within quota", findings)
+    return Examined(
+        what, "not all available" if findings else "offered, and within quota", findings
+    )

@@ -86,7 +86,7 @@ def _enough(
             f"{need} vCPUs are asked for, and {limit - used} of {limit} are free in the quota "
             f"`{title}` in {location}"
         )
-        hint = f"where the used ones are this environment's own, all is well; if not, {how}"
+        hint = f"this is fine if the environment itself already uses them; otherwise {how}"
         yield Finding("quota-in-use", message, hint, path, Severity.WARNING)
 
 

@@ -289,8 +289,8 @@ class RunStore:
             return Run(self.folder / matches[0])
         if matches:
             listed = ", ".join(matches[:8]) + (", …" if len(matches) > 8 else "")
-            message = f"`{text}` is the beginning of {len(matches)} runs' ids"
-            raise UserError.of("ambiguous-run", message, f"say more of it: {listed}")
+            message = f"`{text}` is ambiguous: it matches {len(matches)} runs"
+            raise UserError.of("ambiguous-run", message, f"one of: {listed}")
         hint = did_you_mean(text, known) if known else "no run was submitted from this project yet"
         raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", hint)
 

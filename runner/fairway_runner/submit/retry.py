@@ -123,7 +123,7 @@ def rerun(run: Run) -> Run:
     with code.in_use(snapshots):
         snapshot = code.stored(provenance["code"], snapshots)
         if not snapshot.is_dir():
-            message = f"the code of {run.id} is there no more: {snapshot}"
+            message = f"the code snapshot of {run.id} no longer exists: {snapshot}"
             raise UserError.of("no-code", message, "submit the job again from its file")
         return launch(store, engine, record, files, snapshot, secrets)
 
