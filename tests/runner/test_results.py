@@ -200,6 +200,7 @@ def test_what_the_shell_completes(
     (many / "fairway.yaml").write_text("[broken")
     assert completion.targets("") == ["local"]
     assert completion.metrics(object(), "") == []
+    (many / "fairway.yaml").unlink()  # or the folder below would be one of its project
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
