@@ -180,3 +180,21 @@ def test_it_needs_neither_the_environment_model_nor_the_network(tmp_path: Path) 
         cwd=tmp_path,
     )
     assert done.stderr.strip() == "[]"
+
+
+def test_the_comment_of_a_pull_request(fairway: Any, tmp_path: Path) -> None:
+    _, facts, _ = fairway(tmp_path, "review", _plan("move-disks"), "--json")
+    (tmp_path / "reviews/review-lab").mkdir(parents=True)
+    (tmp_path / "reviews/review-lab/review.json").write_text(facts)
+    (tmp_path / "reviews/review-bad").mkdir()
+    (tmp_path / "reviews/review-bad/review.json").write_text("<!-- @all")
+    origin = ["--run", "https://example.org/7", "--commit", "a" * 40, "--base", "lab/fairway"]
+    code, out, _ = fairway(tmp_path, "comment", "reviews", *origin, "--head", "me/fairway")
+    assert code == 0
+    assert out.startswith("<!-- fairway review -->\n[Plan](https://example.org/7)")
+    assert "The code of a fork" in out
+    assert "@all" not in out
+    assert all(disk in out for disk in DISKS)
+    (tmp_path / "none").mkdir()
+    code, _, errors = fairway(tmp_path, "comment", "none", *origin, "--head", "lab/fairway")
+    assert (code, "holds no review" in errors) == (2, True)

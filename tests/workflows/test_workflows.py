@@ -94,12 +94,18 @@ def _usage(name: str) -> str:
 
 
 def test_who_may_write_runs_nothing_of_a_pull_request() -> None:
-    """The comment's workflow has a token that writes: it checks out nothing, and runs nothing."""
-    comment = FOLDER / "comment.yml"
-    assert [step["uses"].split("@")[0] for step in _steps(comment)] == [
+    """The job that comments has a token that writes: it checks out nothing, and runs nothing.
+
+    The job before it renders with the code of the default branch, and may write nothing.
+    """
+    jobs = _load(FOLDER / "comment.yml")["jobs"]
+    assert [step["uses"].split("@")[0] for step in jobs["comment"]["steps"]] == [
         "actions/download-artifact",
         "actions/github-script",
     ]
+    assert set(jobs["render"]["permissions"].values()) == {"read"}
+    (checkout,) = (s for s in jobs["render"]["steps"] if "checkout" in s.get("uses", ""))
+    assert set(checkout["with"]) == {"persist-credentials"}, "the default branch, and no other"
     for file in WORKFLOWS:
         for job in _load(file)["jobs"].values():
             writes = {key for key, value in job["permissions"].items() if value == "write"}
@@ -169,41 +175,25 @@ def _state(**more: Any) -> dict[str, Any]:
     return {"pulls": [pull], "comments": [], "issues": []} | more
 
 
-def _review(folder: Path, text: str, name: str = "review-lab") -> None:
-    (folder / "reviews" / name).mkdir(parents=True)
-    (folder / "reviews" / name / "review.md").write_text(text)
+def _comment(folder: Path, text: str = "text") -> None:
+    (folder / "comment.md").write_text(f"<!-- fairway review -->\n{text}")
 
 
 def test_one_comment_is_brought_up_to_date(tmp_path: Path) -> None:
-    _review(tmp_path, "## lab\n", "review-lab")
-    _review(tmp_path, "## big\n", "review-big")
+    _comment(tmp_path, "## lab\n")
     other = {"id": 1, "issue": 3, "body": "<!-- fairway review --> me", "user": {"type": "User"}}
     first = _run("comment", tmp_path, _state(comments=[other]))["state"]
     assert len(first["comments"]) == 2
     made = first["comments"][1]
     assert made["issue"] == 3
-    assert made["body"].index("## big") < made["body"].index("## lab")
+    assert "## lab" in made["body"]
     again = _run("comment", tmp_path, first)["state"]
     assert again["comments"] == first["comments"]
 
 
-def test_a_long_review_is_cut(tmp_path: Path) -> None:
-    _review(tmp_path, "x" * 70_000)
-    (comment,) = _run("comment", tmp_path, _state())["state"]["comments"]
-    assert len(comment["body"]) == 65_000
-    assert comment["body"].endswith("the summary of the run has all of it)")
-
-
-def test_text_of_a_pull_request_calls_nobody(tmp_path: Path) -> None:
-    _review(tmp_path, "@everyone ![x](https://example.org/x.png) <img src=x> a@b <details>")
-    (comment,) = _run("comment", tmp_path, _state())["state"]["comments"]
-    assert not re.search(r"@\w|!\[|<img", comment["body"])
-    assert "<details>" in comment["body"]
-
-
 @pytest.mark.parametrize("sha", ["b" * 40, ""])
 def test_a_commit_that_is_no_longer_the_head_gets_no_comment(tmp_path: Path, sha: str) -> None:
-    _review(tmp_path, "text")
+    _comment(tmp_path)
     state = _state()
     state["pulls"][0]["head"]["sha"] = sha
     found = _run("comment", tmp_path, state)
@@ -211,14 +201,32 @@ def test_a_commit_that_is_no_longer_the_head_gets_no_comment(tmp_path: Path, sha
     assert not found["failed"]
 
 
-def test_a_link_in_the_artifact_is_not_followed(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("secret")
-    (tmp_path / "reviews" / "review-lab").mkdir(parents=True)
-    (tmp_path / "reviews" / "review-lab" / "review.md").symlink_to(secret)
+def test_a_run_without_a_review_gets_no_comment(tmp_path: Path) -> None:
     found = _run("comment", tmp_path, _state())
     assert found["state"]["comments"] == []
     assert found["said"] == ["the run has no review"]
+
+
+def test_everywhere_it_is_one_version_of_terraform() -> None:
+    versions = {
+        step["with"].get("terraform_version")
+        for file in WORKFLOWS
+        for step in _steps(file)
+        if "setup-terraform" in step.get("uses", "")
+    }
+    assert versions == {"1.11.4"}
+
+
+def test_whatever_changes_a_plan_starts_one() -> None:
+    """Environments, stacks, constructs, the program that plans, and what it is installed from."""
+    on = _load(FOLDER / "plan.yml")
+    paths = set(on["on"]["pull_request"]["paths"])
+    assert paths >= {
+        *("stacks/**", "constructs/**", "runner/**", "simulators/**", "bin/**"),
+        *("pyproject.toml", "cdktf.json", ".github/workflows/**"),
+    }
+    deploys = set(_load(FOLDER / "deploy.yml")["on"]["push"]["paths"])
+    assert deploys >= {"stacks/**", "constructs/**", "runner/**", "bin/**", "pyproject.toml"}
 
 
 def _drifted(folder: Path, **stack: Any) -> None:

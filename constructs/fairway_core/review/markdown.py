@@ -42,8 +42,17 @@ _MEANT = re.compile(
 
 def markdown(review: Review) -> str:
     """The whole comment, which ends in a newline."""
-    whole = [MARK, *_head(review), *_cost(review), *_stacks(review), *_end(review), ""]
-    # One empty line, and never two.
+    return joined([MARK, *head(review), *body(review), ""])
+
+
+def body(review: Review) -> Iterator[str]:
+    """The lines after these: costs, each stack, and the digest."""
+    yield from (*_cost(review), *_stacks(review), *_end(review))
+
+
+def joined(lines: Iterable[str]) -> str:
+    """The lines with one empty line between them where there are any, and never two."""
+    whole = list(lines)
     pairs = zip(whole, [MARK, *whole], strict=False)
     return "\n".join(line for line, before in pairs if line or before)
 
@@ -66,7 +75,8 @@ def _written(line: Line) -> str:
     return "".join(code(piece.text) if isinstance(piece, Given) else piece for piece in line)
 
 
-def _head(review: Review) -> Iterator[str]:
+def head(review: Review) -> Iterator[str]:
+    """The lines that matter most: what is dangerous, before all that only changes."""
     lost = review.lost
     titles = [(lost, "⛔ Data would be lost"), (review.refused, "⛔ Azure would refuse this")]
     yield "### " + next((title for found, title in titles if found), "What Terraform would do")

@@ -7,7 +7,6 @@ the stack's inputs are not deployed yet.
 from __future__ import annotations
 
 import json
-import math
 import re
 import stat
 from dataclasses import dataclass
@@ -15,24 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
+from fairway_core.review.untrusted import DEEPEST, NO_JSON, is_deep, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _FORMAT = re.compile(r"1\.[0-9]+")
 _LARGEST = 1 << 30
-# Terraform's own plans stay far below; what is deeper would end in Python's own limit.
-_DEEPEST = 100
-_BRACKETS = b"[]{}"
-_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _HOW = "terraform plan -out tfplan && terraform show -json tfplan > plan.json"
 
 # Names of files that say nothing of the stack: their folder then does.
 _PLAIN_NAMES = frozenset({"plan", "tfplan", "show"})
 _NAME_PREFIXES, _NAME_SUFFIXES = ("plan-", "tfplan-"), (".plan", ".tfplan", "-plan")
 
-_NO_JSON = object()
 # The key that each line of Terraform's machine-readable log has.
 _LEVEL = "@level"
 _REMOTE_STATE = "terraform_remote_state"
@@ -114,10 +108,10 @@ def stack_of(path: str) -> str:
 
 def _plan(stack: str, file: Path) -> Plan:
     content = _content(file)
-    if _is_deep(content):
-        raise _no_plan(file, f"nested more than {_DEEPEST} levels deep")
-    data = _parsed(content)
-    if data is _NO_JSON or (isinstance(data, dict) and _LEVEL in data):
+    if is_deep(content):
+        raise _no_plan(file, f"nested more than {DEEPEST} levels deep")
+    data = parsed(content)
+    if data is NO_JSON or (isinstance(data, dict) and _LEVEL in data):
         return _plan_of_log(stack, file, content)
     if not isinstance(data, dict) or "format_version" not in data:
         raise _no_plan(file, "this is JSON, and no plan")
@@ -147,49 +141,6 @@ def _content(file: Path) -> bytes:
     if len(content) > _LARGEST:
         raise _no_plan(file, f"larger than {_LARGEST >> 30} GiB")
     return content
-
-
-def _parsed(content: bytes) -> Any:
-    """The JSON, or a mark of our own where it is none.
-
-    Neither `NaN`, which Python's parser takes, nor a number that no float holds is JSON here.
-    """
-    try:
-        return json.loads(content, parse_constant=_no_number, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return _NO_JSON
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _no_number(text)
-
-
-def _is_deep(content: bytes) -> bool:
-    """Whether brackets stand inside each other more than `_DEEPEST` levels deep.
-
-    Each round takes the innermost pairs away. Brackets in texts may hide some pairs, so that
-    many are left over: then the texts go first.
-    """
-    rest = _unpaired(content.translate(None, _OTHERS))
-    if len(rest) <= _DEEPEST:
-        return False
-    rest = _unpaired(_TEXT.sub(b"", content).translate(None, _OTHERS))
-    return len(rest) > _DEEPEST
-
-
-def _unpaired(brackets: bytes) -> bytes:
-    """What is left of brackets after so many rounds as levels are allowed."""
-    for _ in range(_DEEPEST):
-        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if len(shorter) == len(brackets):
-            break
-        brackets = shorter
-    return brackets
 
 
 def _check_shape(data: Mapping[str, Any], file: Path) -> None:
@@ -289,7 +240,7 @@ def _errors(content: bytes) -> Iterator[tuple[str, list[str]]]:
     """
     found = []
     for line in content.splitlines():
-        entry = _parsed(line)
+        entry = parsed(line)
         if not isinstance(entry, dict) or _LEVEL not in entry:
             return
         diagnostic = entry.get("diagnostic")

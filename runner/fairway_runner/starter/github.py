@@ -25,6 +25,8 @@ _CHANGES = (
     (_PYTHON, _INSTALL),
     # A project holds environments, and Fairway is what its requirements name.
     (r"( +- )stacks/\*\*\n +- constructs/\*\*\n", r"\1environments/**\n\1requirements.txt\n"),
+    (r" +- (bin|runner|simulators|requirements)/\*\*\n", ""),
+    (r" +- pyproject.toml\n", ""),
     (r"docs/pull-requests\.md", "README.md"),
 )
 

@@ -1,0 +1,59 @@
+"""JSON that somebody else wrote: numbers that are none, and depth without end, are refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+NO_JSON = object()
+"""In place of what is no JSON."""
+# Terraform's own plans stay far below; what is deeper would end in Python's own limit.
+DEEPEST = 100
+_BRACKETS = b"[]{}"
+_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def parsed(content: bytes) -> Any:
+    """The JSON, or a mark of our own where it is none.
+
+    Neither `NaN`, which Python's parser takes, nor a number that no float holds is JSON here.
+    """
+    try:
+        return json.loads(content, parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return NO_JSON
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
+
+
+def is_deep(content: bytes) -> bool:
+    """Whether brackets stand inside each other more than `DEEPEST` levels deep.
+
+    Each round takes the innermost pairs away. Brackets in texts may hide some pairs, so that
+    many are left over: then the texts go first.
+    """
+    rest = _unpaired(content.translate(None, _OTHERS))
+    if len(rest) <= DEEPEST:
+        return False
+    rest = _unpaired(_TEXT.sub(b"", content).translate(None, _OTHERS))
+    return len(rest) > DEEPEST
+
+
+def _unpaired(brackets: bytes) -> bytes:
+    """What is left of brackets after so many rounds as levels are allowed."""
+    for _ in range(DEEPEST):
+        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    return brackets

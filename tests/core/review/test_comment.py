@@ -1,0 +1,151 @@
+"""The comment of a pull request, rendered from reviews that its own code made."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_core.cost.prices import prices_at_hand
+from fairway_core.findings import UserError
+from fairway_core.review.again import read_review, review_of
+from fairway_core.review.comment import LONGEST, Origin, comment
+from fairway_core.review.facts import review_facts
+from fairway_core.review.markdown import MARK, markdown
+from fairway_core.review.plan import read_plan
+from fairway_core.review.review import Review, review
+
+ORIGIN = Origin("https://github.com/lab/fairway/actions/runs/7", "a" * 40, fork=True)
+PLANS = Path(__file__).with_name("plans")
+
+
+def _sample(name: str) -> Review:
+    plan = read_plan(f"demo-compute={PLANS / f'{name}.json'}")
+    base = [read_plan(f"demo-compute={PLANS / 'drift.json'}")]
+    return review([plan], base=base, prices=prices_at_hand(), left=["old"])
+
+
+def _read(folder: Path, facts: Any) -> Review:
+    file = folder / "review.json"
+    file.write_text(facts if isinstance(facts, str) else json.dumps(facts))
+    return read_review(file)
+
+
+@pytest.mark.parametrize("name", ["create", "grow", "drift", "move-disks"])
+def test_a_review_read_again_says_the_same(name: str, tmp_path: Path) -> None:
+    found = _sample(name)
+    again = _read(tmp_path, review_facts(found))
+    assert markdown(again) == markdown(found)
+    assert review_facts(again) == review_facts(found)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"digest": "` <!-- x"},
+        {"version": 2},
+        {"stacks": [1]},
+        {"stacks": None},
+        {"stacks": [{}]},
+        {"cost": {"currency": "<b>"}},
+        {"data_loss": [{"stack": "x"}]},
+        {"findings": [{"id": "x"}]},
+    ],
+)
+def test_what_is_no_review(change: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no review"):
+        _read(tmp_path, review_facts(_sample("move-disks")) | change)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "NaN", "[" * 500 + "]" * 500])
+def test_nor_is_other_text(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no review"):
+        _read(tmp_path, text)
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(json.dumps(review_facts(_sample("grow"))))
+    (tmp_path / "review.json").symlink_to(tmp_path / "secret")
+    with pytest.raises(UserError, match="is no review"):
+        read_review(tmp_path / "review.json")
+
+
+FORGED = (
+    "✅ Approved by the platform team [Full plan](https://evil.example/phish) cc &#64;octocat "
+    "&commat;org/team @all ![x](//e.vil) </code></details><!-- everything after this is hidden"
+)
+
+
+def _forged(value: Any) -> Any:
+    """Each text that a review may hold freely, replaced."""
+    fixed = ("digest", "state", "action", "severity", "version", "currency", "date")
+    if isinstance(value, dict):
+        return {
+            key: item if key in fixed and isinstance(item, str) else _forged(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_forged(item) for item in value]
+    return FORGED if isinstance(value, str) else value
+
+
+def test_a_forged_artifact_is_only_text(tmp_path: Path) -> None:
+    """What a changed workflow of a fork uploads is posted by github-actions[bot]."""
+    forged = review_of(_forged(review_facts(_sample("move-disks"))))
+    text = comment({FORGED: forged}, ORIGIN)
+    outside = re.sub(r"<code>.*?</code>", "", text)
+    for word in ("evil", "octocat", "Approved", "commat", "@", "e.vil"):
+        assert word not in outside
+    tags = {MARK, "<details>", "<details open>", "</details>", "<summary>", "</summary>"}
+    assert set(re.findall(r"<[^>]*>", outside)) <= tags
+    assert outside.count("<details") == outside.count("</details>")
+    assert text.startswith(f"{MARK}\n[Plan]({ORIGIN.run}) of aaaaaaaaaaaa\n")
+
+
+def test_it_says_whose_code_made_it() -> None:
+    found = {"lab": _sample("grow")}
+    assert "The code of a fork made the data below" in comment(found, ORIGIN)
+    own = comment(found, Origin(ORIGIN.run, ORIGIN.commit, fork=False))
+    assert "The code of this pull request made the data below" in own
+
+
+def _long(make_plan: Any, name: str, count: int = 3000) -> Review:
+    changes = [
+        (f"azurerm_subnet.{name}{n}", "delete", {"name": "x" * 80}, None) for n in range(count)
+    ]
+    return review([read_plan(make_plan(name, *changes))])
+
+
+@pytest.mark.parametrize("first", ["aaa", "zzz"])
+def test_no_environment_hides_the_danger_of_another(make_plan: Any, first: str) -> None:
+    text = comment({first: _long(make_plan, "long"), "lab": _sample("move-disks")}, ORIGIN)
+    assert len(text) <= LONGEST
+    danger = text.index("azurerm_managed_disk.data[0]")
+    assert "⛔ Data would be lost" in text
+    assert danger < text.index("<details"), "dangers of all come before what only changes"
+    assert text.count("<details") == text.count("</details>")
+    assert "… (cut" in text
+
+
+def test_dangers_without_end_leave_room_for_those_of_another(make_plan: Any) -> None:
+    changes = [(f"azurerm_managed_disk.d{n}", "delete", {}, None) for n in range(3000)]
+    many = review([read_plan(make_plan("many", *changes))])
+    text = comment({"aaa": many, "lab": _sample("move-disks")}, ORIGIN)
+    assert len(text) <= LONGEST
+    assert "azurerm_managed_disk.data[0]" in text
+
+
+def test_what_cannot_be_read_is_told_and_hides_nothing() -> None:
+    text = comment({"aaa": None, "lab": _sample("move-disks")}, ORIGIN)
+    assert "What it made is no review" in text
+    assert "azurerm_managed_disk.data[0]" in text
+
+
+def test_environments_without_end_are_counted() -> None:
+    found: dict[str, Review | None] = {f"e{n:04}": None for n in range(1000)}
+    text = comment(found, ORIGIN)
+    assert len(text) <= LONGEST
+    assert "960 more environments are not shown" in text
