@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import re
+import socket
 import subprocess
 import tarfile
 from typing import TYPE_CHECKING, Any
@@ -254,6 +255,11 @@ class TestSchedulerScript:
             etc.mkdir(exist_ok=True)
             state.mkdir(exist_ok=True)
             (etc / "slurmdbd.conf").write_text("")
+            (etc / "slurm.conf").write_text(
+                "PartitionName=x Nodes=ALL\nNodeName=n-7 CPUs=1 State=UNKNOWN\n"
+                "NodeName=nd-[8-11] CPUs=96 State=CLOUD\nNodeName=a-b-0 CPUs=4 State=CLOUD\n"
+            )
+            (tmp_path / "hosts").touch()
             log.write_text("")
             (tmp_path / "settings").write_text(
                 f"NAME=slurm\nDISKS=1\nEXPORT={state}\nACCOUNTING={'yes' if accounting else ''}\n"
@@ -267,7 +273,7 @@ class TestSchedulerScript:
                     f"source {folder / 'slurm_scheduler.sh'}",
                     f"FAIRWAY_VOLUME_SCRIPT={folder / 'nfs_server.sh'}",
                     f"FAIRWAY_SLURM_DISK={tmp_path / 'settings'}",
-                    f"slurm_etc={etc} log={tmp_path / 'var'}",
+                    f"slurm_etc={etc} log={tmp_path / 'var'} hosts={tmp_path / 'hosts'}",
                     'timeout() { shift; "$@"; }',
                     f'python3() {{ echo "$*" >>{log}; {"true" if key else "false"}; }}',
                     "original=$(declare -f load)",
@@ -299,6 +305,20 @@ class TestSchedulerScript:
         ]
         assert [line for line in ran if line in order] == order
         assert any(line.startswith("mariadb-install-db") for line in ran)
+
+    def test_nodes_that_have_not_come_are_not_looked_up_in_vain(
+        self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
+    ) -> None:
+        hosts = tmp_path / "hosts"
+        hosts.write_text("127.0.0.1 localhost\n255.255.255.255 old-0 # fairway\n")
+        for _ in range(2):
+            assert run()[0] == 0
+            first, *nodes = hosts.read_text().splitlines()
+            assert first == "127.0.0.1 localhost"
+            names = [line.split()[1] for line in nodes]
+            assert names == ["nd-8", "nd-9", "nd-10", "nd-11", "a-b-0"]
+        with socket.socket() as there, pytest.raises(OSError, match="unreachable"):
+            there.connect((nodes[0].split()[0], 6818))
 
     def test_without_accounting_there_is_no_database(
         self, run: Callable[..., tuple[int, list[str]]]

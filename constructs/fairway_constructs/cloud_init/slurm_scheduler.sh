@@ -6,6 +6,7 @@ set -euo pipefail
 
 slurm_etc=${FAIRWAY_SLURM_ETC:-/etc/slurm}
 log=${FAIRWAY_SLURM_LOG:-/var/log/slurm}
+hosts=${FAIRWAY_HOSTS_FILE:-/etc/hosts}
 
 load() {
     # shellcheck source=/dev/null
@@ -58,8 +59,31 @@ start_accounting() {
     return 1
 }
 
+# A node that has not come has no address. slurmctld then looks its name up for ten seconds when a
+# job goes back to the queue, one node after the other, and answers nobody: so it finds an address
+# to which the kernel at once knows no way. Where a node registered from takes precedence.
+name_nodes() {
+    local list range draft
+    draft=$(mktemp "$hosts.XXXXXX")
+    sed '/# fairway$/d' "$hosts" >"$draft"
+    sed -nE 's/^NodeName=([^ ]+) .*State=CLOUD.*/\1/p' "$slurm_etc/slurm.conf" |
+        while read -r list; do
+            # nd-[0-15], or nd-0 where it is the only one.
+            if [[ $list == *"]" ]]; then
+                range=${list##*\[}
+                range=${range%"]"}
+                seq -f "255.255.255.255 ${list%\[*}%.0f # fairway" "${range%-*}" "${range#*-}"
+            else
+                printf '255.255.255.255 %s # fairway\n' "$list"
+            fi
+        done >>"$draft"
+    chmod 644 "$draft"
+    mv "$draft" "$hosts"
+}
+
 main() {
     load
+    name_nodes
     mount_state
     systemd-tmpfiles --create fairway-slurm.conf
     python3 -B -m fairway_slurm.munge_key
