@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, printable
 from fairway_runner.jobs.ranks import split_label
 from fairway_runner.runs.store import FINAL_STATES
 
@@ -96,15 +97,50 @@ class Selection:
         return len(self.logs) == 1 and self.ranks is None
 
 
+@dataclass
+class Remarks:
+    """What a run that is followed waits for, and that its task begins again: each said once."""
+
+    run: Run
+    reason: str = ""
+    attempt: int = 0
+    why: str = ""
+
+    def look(self) -> None:
+        """Says what has changed since the last look."""
+        status = self.run.status
+        reason = str(status.get("reason") or "")
+        if reason and reason != self.reason:
+            self._say(f"is {status['state']}: {reason}")
+        self.reason = reason
+        if not self.run.is_sweep:
+            self._look_at_task(self.run.task_status(0))
+
+    def _look_at_task(self, task: dict[str, Any]) -> None:
+        attempt = int(task.get("attempt", 0))
+        if attempt > self.attempt and task["state"] == "running":
+            self._say(f"is at attempt {attempt + 1}{self.why and f': {self.why}'}")
+            self.attempt, self.why = attempt, ""
+        elif task["state"] == "queued":
+            self.why = str(task.get("reason") or "")
+
+    def _say(self, words: str) -> None:
+        print(printable(f"{self.run.id} {words}"), file=sys.stderr, flush=True)
+
+
 def copy_logs(run: Run, selection: Selection, out: BinaryIO, *, follow: bool) -> None:
     """Writes what the tasks have printed, and with `follow` what they print until the run ends.
 
-    One log is copied byte by byte; lines of several are labelled with their task, `[3] `.
+    One log is copied byte by byte; lines of several are labelled with their task, `[3] `. Why
+    nothing comes is said on standard error.
     """
+    remarks = Remarks(run)
     while True:
         # Asked before reading: what was printed by then is read below.
         run.refresh(logs=True)
         ended = not follow or run.state in FINAL_STATES
+        if not ended:
+            remarks.look()
         began = time.monotonic()
         for log in selection.logs:
             if ended or log.grown():

@@ -49,8 +49,17 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
     from fairway_runner.quantities import duration
 
     spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
-    why = f" ({printable(facts['reason'])})" if facts["reason"] else ""
+    reason = facts["reason"] or (None if run.is_sweep else _reason_of_its_task(run, facts["state"]))
+    why = f" ({printable(reason)})" if reason else ""
     print(f"{run.id} {facts['state']}{spent}{why}; its files are in {run.folder}")
+
+
+def _reason_of_its_task(run: Run, state: str) -> str | None:
+    """Why the one task of a run failed, where that is known."""
+    if state == "succeeded":
+        return None
+    found: str | None = run.task_status(0, state).get("reason")
+    return found
 
 
 def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> int:

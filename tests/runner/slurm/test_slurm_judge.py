@@ -51,11 +51,26 @@ def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
     ],
 )
 def test_what_slurm_ended_is_said(state: str, expected: str, code: int, reason: str) -> None:
-    found = verdict(RUNNING, element(state, ended="2023-11-14T20:00:00"))
+    found = verdict(RUNNING, element(state, ended="2023-11-16T20:00:00"))
     assert (found["state"], found["exit_code"], found["reason"]) == (expected, code, reason)
     assert found["timed_out"] is (code == 124)
     assert found["attempt"] == 1
-    assert found["ended"] == seconds("2023-11-14T20:00:00")
+    assert found["ended"] == seconds("2023-11-16T20:00:00")
+
+
+def test_nothing_ends_before_it_began() -> None:
+    """Slurm's times are whole seconds."""
+    began = seconds("2023-11-16T20:00:00") + 0.3
+    status = {**RUNNING, "started": began}
+    assert verdict(status, element("CANCELLED", ended="2023-11-16T20:00:00"))["ended"] == began
+
+
+@pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
+def test_a_suspended_task_is_said_to_rest(state: str) -> None:
+    found = judge(RUNNING, element(state), cancelled=False, now=NOW)
+    assert found.status == RUNNING, "its own file is its own"
+    assert found.rests.startswith("suspended in Slurm: sc")
+    assert found.rests.endswith("12_3")
 
 
 def test_a_cancelled_run_needs_no_reason() -> None:

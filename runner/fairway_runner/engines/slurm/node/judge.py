@@ -40,6 +40,9 @@ _REASONS = {
     "DependencyNeverSatisfied": "a job that it comes after did not succeed",
 }
 
+# How an operator lets those go on that have their nodes and do nothing.
+_RESTING = {"SUSPENDED": "scontrol resume {0.id}", "STOPPED": "scancel --signal=CONT {0.id}"}
+
 _ENDS: dict[str, tuple[str, int, str]] = {
     "CANCELLED": ("cancelled", _CANCELLED, "cancelled in Slurm"),
     "TIMEOUT": ("failed", TIMED_OUT, "its time limit in Slurm was over"),
@@ -56,10 +59,12 @@ _ENDS: dict[str, tuple[str, int, str]] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """A task's state now: `status` as its file is to have it; `waits` says why it is queued."""
+    """A task's state now: `status` as its file is to have it; `waits` says why it is queued, and
+    `rests` why it does nothing though it runs."""
 
     status: dict[str, Any]
     waits: str = ""
+    rests: str = ""
 
     @property
     def state(self) -> str:
@@ -92,6 +97,11 @@ def judge(
         return _waiting(known, explain(element), "it starts again")
     if element.state == "CONFIGURING":
         return _waiting(known, "its nodes are starting", "")
+    if element.state in _RESTING:
+        # Not in the task's own file: it writes that itself as soon as it goes on.
+        return Verdict(
+            known, rests=f"suspended in Slurm: {_RESTING[element.state].format(element)}"
+        )
     return Verdict(known)
 
 
@@ -120,6 +130,8 @@ def _judge_ended(
 def _ended(
     known: dict[str, Any], state: str, code: int, reason: str, ended: float
 ) -> dict[str, Any]:
+    # Slurm's times are whole seconds: one that ended at once would have done so before it began.
+    ended = max(ended, known.get("started") or 0.0)
     facts = {"ended": known.get("ended") or ended, "exit_code": code}
     facts["timed_out"] = code == TIMED_OUT
     kept = {key: value for key, value in known.items() if key not in ("reason", "stopped")}

@@ -59,7 +59,7 @@ class _Settling:
         mine = settled.get("submission") == known.submission
         self.settled: dict[str, str] = dict(settled["tasks"]) if mine else {}
         self.begun = {each.name for each in _entries(folder / "tasks")}
-        self.waits = ""
+        self.waits = self.rests = ""
         self.starts: list[float] = []
         self.ends: list[float] = []
 
@@ -71,6 +71,7 @@ class _Settling:
             verdict = self._verdict(part, index)
             counts[verdict.state] += 1
             self.waits = self.waits or verdict.waits
+            self.rests = self.rests or verdict.rests
             self._note_times(verdict.status)
             if verdict.is_final:
                 self.settled[str(index)] = verdict.state
@@ -113,12 +114,14 @@ class _Settling:
         setup = records.read_json(self.folder / "setup" / "state.json")
         name = _name(counts, setup_failed=setup.get("state") == "failed")
         reason = self._reason(name, counts, setup, retry)
-        started = None if name == "queued" else min(self.starts, default=self.now)
+        first = None if name == "queued" else min(self.starts, default=self.now)
+        started = state.get("started") or first
+        ended = max(self.ends, default=self.now)
         new: dict[str, Any] = {
             "state": name,
             "reason": reason or None,
-            "started": state.get("started") or started,
-            "ended": max(self.ends, default=self.now) if name in FINAL else None,
+            "started": started,
+            "ended": max(ended, started or ended) if name in FINAL else None,
             "tasks": {each: count for each, count in counts.items() if count},
             "submission": self.orders.submission,
         }
@@ -133,6 +136,8 @@ class _Settling:
             return f"the setup failed with exit code {setup.get('exit_code')}"
         if name == "queued":
             return self.waits
+        if name == "running":
+            return self.rests
         if name == "cancelled" and not self.cancelled and plan["after"]:
             failed = _unsuccessful(plan["after"])
             return f"not started: {', '.join(failed)}" if failed else ""

@@ -1,0 +1,67 @@
+"""A run that is followed: why nothing comes, and that it begins again, is said."""
+
+from __future__ import annotations
+
+import io
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_cli.ui.follow import Selection, copy_logs
+from fairway_cli.ui.started import print_ended
+from fairway_runner.runs.store import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WAITS = {"state": "queued", "reason": "waiting for nodes"}
+# What the run's state, and that of its task, are at each look.
+LOOKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (WAITS, {"state": "queued"}),
+    (WAITS, {"state": "queued"}),
+    ({"state": "queued", "reason": "held"}, {"state": "queued"}),
+    ({"state": "running", "reason": None}, {"state": "running", "attempt": 0}),
+    (
+        {"state": "queued", "reason": "it starts again in a moment"},
+        {"state": "queued", "attempt": 0, "reason": "node n2 failed"},
+    ),
+    ({"state": "running", "reason": None}, {"state": "running", "attempt": 1}),
+    (
+        {"state": "failed", "reason": None},
+        {"state": "failed", "attempt": 1, "reason": "n2 runs no containers", "exit_code": 5},
+    ),
+]
+
+
+@pytest.fixture
+def run(make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose states change with each look."""
+    run = make_run("job-aaaaaa", [{"log": "one"}], engine="ssh", target="pair")
+    looks = iter(LOOKS)
+
+    def refresh(_: Run, *, logs: bool = False) -> None:
+        assert logs
+        for folder, state in zip((run.folder, run.task_folder(0)), next(looks), strict=True):
+            (folder / "state.json").write_text(json.dumps(state))
+
+    monkeypatch.setattr(Run, "refresh", refresh)
+    run.__dict__["engine"] = SimpleNamespace(pause=0.0)
+    return run
+
+
+def test_what_it_waits_for_is_said_when_it_changes(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = io.BytesIO()
+    copy_logs(run, Selection.of(run), out, follow=True)
+    assert out.getvalue() == b"one"
+    assert capsys.readouterr().err.splitlines() == [
+        "job-aaaaaa is queued: waiting for nodes",
+        "job-aaaaaa is queued: held",
+        "job-aaaaaa is queued: it starts again in a moment",
+        "job-aaaaaa is at attempt 2: node n2 failed",
+    ]
+    print_ended(run)
+    assert "failed (n2 runs no containers); its files are in" in capsys.readouterr().out
