@@ -393,6 +393,52 @@ class TestHold:
         assert 0 < waits[0] < 0.75 * waits[1]
         assert lab.ledger()["hold"]["shortages"] == 1
 
+    def test_instances_that_boot_do_not_end_the_row_of_shortages(
+        self, short: Lab, azure: Azure
+    ) -> None:
+        self._age(short, wanted=True)
+        assert short.run("reconcile").returncode == 0
+        assert short.ledger()["hold"]["shortages"] == 1
+        assert len(azure.instances) == 1
+
+    @staticmethod
+    def _age(lab: Lab, *, wanted: bool = False, unnamed: bool = False) -> None:
+        """Lets half an hour pass for nodes that are wanted, or instances without a name."""
+        with opened(load(str(lab.folder / "settings.json")), "nd") as ledger:
+            for times in (*((ledger.wanted,) * wanted), *((ledger.unnamed,) * unnamed)):
+                times.update(dict.fromkeys(times, time.time() - 1800))
+
+    def test_instances_that_never_say_a_word_go_before_slurm_gives_their_nodes_up(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        lab.states(nd_0="MIXED+CLOUD+POWERING_UP", nd_1="IDLE+CLOUD+POWERED_DOWN")
+        lab.run("resume", "nd-0")
+        lab.run("reconcile")
+        self._age(lab, unnamed=True)
+        lab.run("reconcile")
+        assert (len(azure.instances), lab.told) == (1, []), "it was hardly asked for"
+        self._age(lab, wanted=True)
+        assert lab.run("reconcile").returncode == 0
+        gone, rest = lab.told
+        assert gone.startswith(
+            "scontrol update nodename=nd-0 state=power_down_force reason=fairway"
+        )
+        assert rest.startswith("scontrol update nodename=nd-1 state=down reason=fairway: instances")
+        assert azure.instances == {}
+        assert lab.ledger()["hold"]["misses"] == 1
+
+    def test_an_instance_that_lacks_something_goes_at_once_and_others_stay(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        lab.run("resume", "nd-[0-2]")
+        with opened(load(str(lab.folder / "settings.json")), "nd") as ledger:
+            ledger.troubles["1"] = "slurmd not installed"
+        assert lab.run("reconcile").returncode == 0
+        assert sorted(azure.instances) == ["0", "2"]
+        assert "nodename=nd-0 state=power_down_force" in lab.told[0]
+        assert "never joined: 1 (slurmd not installed), round 1 of 3" in lab.told[0]
+        assert sorted(lab.ledger()["wanted"]) == ["nd-1", "nd-2"]
+
     def test_after_three_rounds_of_nodes_that_never_join_the_partition_is_down(
         self, lab: Lab, azure: Azure
     ) -> None:

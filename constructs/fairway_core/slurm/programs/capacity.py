@@ -48,7 +48,9 @@ class Capacity:
         except Failure as failure:
             reason = str(failure)
             _log.error("%s: %s", self._name, failure)
-        self.make_do(reason)
+        if self.make_do(reason) == []:
+            with opened(self._settings, self._name) as ledger:
+                ledger.hold.served()
 
     def release(self, names: list[str]) -> None:
         """Deletes the instances of these nodes, and any that an earlier call left over."""
@@ -62,7 +64,9 @@ class Capacity:
             claims = ledger.claims
             missed = [name for name in names if name in claims and not claims[name].joined]
             waiting = sum(name in ledger.wanted for name in names)
-            silent = sorted(ledger.unnamed, key=lambda each: ledger.unnamed[each])[:waiting]
+            lacking = ledger.troubles
+            oldest = sorted(ledger.unnamed, key=ledger.unnamed.__getitem__)
+            silent = sorted(oldest, key=lambda each: each not in lacking)[:waiting]
             if missed or silent:
                 trouble = next((t for t in map(ledger.trouble_of, (*missed, *silent)) if t), "")
                 count = len(missed) + len(silent)
@@ -71,6 +75,22 @@ class Capacity:
             for id in silent:  # noqa: A001
                 ledger.dismiss(id)
         self.release(names)
+
+    def give_up_on_silent(self) -> None:
+        """The same for instances that say that they cannot be nodes, or never say a word.
+
+        Slurm itself would wait for its ResumeTimeout, and they are paid for meanwhile.
+        """
+        before = time.time() - self._settings.silent_after
+        with opened(self._settings, self._name) as ledger:
+            names = ledger.waiting_for(before)
+        if not names:
+            return
+        self.give_up_on(names)
+        with opened(self._settings, self._name) as ledger:
+            hold = ledger.hold
+        slurm.update_nodes(self._settings, names, "power_down_force", hold.reason)
+        holds.apply(self._settings, self._name, hold)
 
     def put_back(self, names: list[str]) -> None:
         """Says to Slurm that nodes are cloud again, at once or when the partition's hold is over.
@@ -117,13 +137,14 @@ class Capacity:
         """All instances of the scale set."""
         return self._client.instances()
 
-    def make_do(self, reason: str) -> None:
+    def make_do(self, reason: str) -> list[str] | None:
         """Gives nodes back to Slurm for which Azure has made no instance; `reason` says why.
 
-        While Azure is at work it is too early to tell: whoever waits for that work tells it.
+        Answers with these nodes, or with None while Azure is at work, when it is too early to
+        tell: whoever waits for that work tells it.
         """
         if self._client.size().busy:
-            return
+            return None
         instances = self._client.instances()
         with opened(self._settings, self._name) as ledger:
             ledger.see([each.id for each in nameless(instances, ledger)])
@@ -132,14 +153,12 @@ class Capacity:
             given_up = ledger.give_up(max(0, len(ledger.wanted) - len(working)))
             if given_up:
                 ledger.hold.short(self._settings, len(given_up), reason)
-            else:
-                ledger.hold.served()
             hold = ledger.hold
             for id in failed:  # noqa: A001
                 ledger.dismiss(id)
         self.delete(failed)
         if not given_up:
-            return
+            return []
         with locked(self._scale_lock):
             size, there = self._client.size(), len(self._client.instances())
             if not size.busy and size.capacity > there:
@@ -147,6 +166,7 @@ class Capacity:
         _log.warning("%s: no instance for %s: %s", self._name, " ".join(given_up), reason)
         slurm.update_nodes(self._settings, given_up, "power_down_force", hold.reason)
         holds.apply(self._settings, self._name, hold)
+        return given_up
 
     def _ask_for_more(self, names: list[str]) -> Answer | None:
         """Raises the capacity by what is missing; None where enough is under way already."""

@@ -83,6 +83,14 @@ class Ledger:
         claim = self.claims.get(node_or_instance)
         return self.troubles.get(claim.instance if claim else node_or_instance, "")
 
+    def waiting_for(self, before: float) -> list[str]:
+        """Wanted nodes whose instances lack something, or were silent since before that time."""
+        lacking = sum(each in self.troubles for each in self.unnamed)
+        silent = sum(s < before for each, s in self.unnamed.items() if each not in self.troubles)
+        oldest = sorted(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
+        for_long = [each for each in oldest if self.wanted[each] < before]
+        return oldest[: max(lacking, min(lacking + silent, len(for_long)))]
+
     def see(self, nameless: list[str]) -> None:
         """These are the instances without a name; one that was seen before keeps its time."""
         now = time.time()

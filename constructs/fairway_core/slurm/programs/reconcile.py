@@ -63,6 +63,7 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     slurm.update_nodes(settings, gone, "power_down_force", "Azure: the instance is gone")
     if overdue:
         capacity.make_do("the instance was not made in time")
+    capacity.give_up_on_silent()
     capacity.delete(leaving)
     states = slurm.states(settings)
     hold = _look_after_hold(settings, name, states)

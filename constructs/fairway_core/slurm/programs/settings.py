@@ -27,8 +27,9 @@ class Settings:
     commands where they are not on PATH, `user` the one that slurmctld runs as. `patience` is
     for how long Azure may work on a change, and `orphan_after` for how long an instance may
     be there that nobody needs; one that Azure calls failed may ask for a name for as long as
-    `failed_after`. `hold` is for how long nodes are not asked for again that Azure did not
-    make: longer than idle nodes stay, so that those that it did make may go.
+    `failed_after`, and any other for as long as `silent_after`. `hold` is for how long nodes
+    are not asked for again that Azure did not make: longer than idle nodes stay, so that those
+    that it did make may go.
 
     A node's own are `partition`, `scheduler` (HOST:PORT of slurmctld), `name_file` and
     `first_file`, which its slurmd reads, and the commands that start things.
@@ -54,6 +55,7 @@ class Settings:
     patience: float = 1500.0
     orphan_after: float = 900.0
     failed_after: float = 600.0
+    silent_after: float = 1200.0
     hold: float = 720.0
     partition: str = ""
     name_file: str = "/run/fairway-slurm-node"
