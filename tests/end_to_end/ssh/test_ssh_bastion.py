@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _PATIENCE = 60.0  # seconds; only a hang takes so long
@@ -81,6 +82,53 @@ def test_a_shell_opens_and_closes_the_way(fairway: Any, bastion: Bastion) -> Non
     done = fairway("ssh", "box", "--", "hostname")
     assert (done.returncode, done.stdout) == (0, "n1\n"), done.stderr
     _await_end(bastion)
+
+
+def test_a_port_comes_here_and_is_gone_with_the_command(
+    fairway: Any, bastion: Bastion, tmp_path: Path
+) -> None:
+    """By a connection of its own."""
+    ready = tmp_path / "port"
+    program = f"""
+import pathlib, socket
+with socket.create_server(("127.0.0.1", 0)) as server:
+    draft = pathlib.Path({str(ready)!r} + ".new")
+    draft.write_text(str(server.getsockname()[1]))
+    draft.rename({str(ready)!r})
+    while True:
+        client, _ = server.accept()
+        client.sendall(b"hello")
+        client.close()
+"""
+    (fairway.folder / "serve.py").write_text(program)
+    run = fairway.submit(fairway.job("exec python serve.py", template="plain"), "-t", "box")
+    _until(ready.exists)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        here = probe.getsockname()[1]
+    tunnel = fairway.start("tunnel", run, ready.read_text(), "--local-port", str(here))
+    _until(lambda: _greeting(here) == b"hello")
+    tunnel.send_signal(signal.SIGINT)
+    tunnel.communicate(timeout=_PATIENCE)
+    assert tunnel.returncode == 130
+    _until(lambda: _greeting(here) is None)
+    _await_end(bastion)
+
+
+def _greeting(port: int) -> bytes | None:
+    """What is said at a port here; None where nobody listens."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+            return client.recv(16)
+    except OSError:
+        return None
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_tunnel_that_is_cut_is_opened_again(fairway: Any, bastion: Bastion) -> None:

@@ -28,7 +28,7 @@ from typing import NoReturn
 FAULTS = "FAIRWAY_BASTION_FAULTS"
 START = 120.0  # seconds in which az listens: it may load slowly, and it asks Azure first
 _CLEAN_UP = 10.0  # seconds in which az closes its session when it is told to end
-_LAST_WORDS = 2.0  # seconds in which it says why it closed a connection
+_LAST_WORDS = 5.0  # seconds in which it says why it closed a connection
 _TRIES = 3  # of ports that others take before az does
 _BUFFER = 65536
 

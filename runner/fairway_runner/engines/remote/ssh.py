@@ -149,7 +149,9 @@ class Ssh:
         command = ["ssh", *self._configuration(), *self._options()]
         if self._is_ambiguous:
             # One that the user keeps to this address may lead to another environment's host.
-            command += ["-o", f"ControlPath={self.socket or 'none'}"]
+            # A port has a connection of its own: over a shared one `ssh -N` ends at once.
+            shared = None if forward else self.socket
+            command += ["-o", f"ControlPath={shared or 'none'}"]
         name = ("--", self.name)
         if forward:
             command += ["-o", "ExitOnForwardFailure=yes", "-L", forward]
