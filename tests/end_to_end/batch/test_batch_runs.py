@@ -253,6 +253,44 @@ class TestCancel:
 class TestElsewhere:
     """A run is read from another machine, with nothing but the account."""
 
+    def test_a_run_that_was_retried(self, batch: Batch) -> None:
+        command = "echo run {{ params.n }}; "
+        command += "test -e $FAIRWAY_SHARED_DIR/fixed || test {{ params.n }} != 1"
+        job = batch.fairway.job(
+            command,
+            template="plain",
+            params={"n": 0},
+            sweep={"points": [{"grid": {"n": [0, 1]}}]},
+            **{"finally": {"command": "echo all done"}},
+        )
+        assert batch.watch(job)[0] == 1
+        [run] = batch.runs()
+        folder = batch.fairway.folder
+        shutil.copytree(folder / ".fairway", folder / "origin")
+        (folder / "data" / "fairway" / "runs" / run / "fixed").touch()
+        batch.ok("retry", run, "--failed")
+        batch.ok("wait", run)
+        said = batch.ok("logs", run)
+        assert "lost its node" not in said
+        assert said.count("[finally] all done") == 2
+        shutil.rmtree(folder / ".fairway")
+        batch.ok("list", "--target", "batch-sim")
+        shown = json.loads(batch.ok("show", run, "--json"))
+        assert shown["state"] == "succeeded"
+        found = [(task["state"], task["attempts"]) for task in shown["task_list"]]
+        assert found == [("succeeded", 1), ("succeeded", 2), ("succeeded", 2)]
+        done = batch.fairway.within("retry", run)
+        assert done.returncode == 2
+        assert f"every task of {run} succeeded" in done.stderr
+        # Where it began, the retry from elsewhere is seen before it is repeated.
+        shutil.rmtree(folder / ".fairway")
+        (folder / "origin").rename(folder / ".fairway")
+        done = batch.fairway.within("retry", run)
+        assert done.returncode == 2
+        assert f"{run} was retried from elsewhere" in done.stderr
+        assert json.loads(batch.ok("show", run, "--json"))["state"] == "succeeded"
+        assert batch.ok("logs", run).count("[finally] all done") == 2
+
     def test_list_show_logs_and_fetch(self, batch: Batch) -> None:
         job = batch.fairway.job(
             "echo hello; echo kept > $FAIRWAY_OUTPUT_WORDS/words",

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.engines.batch.generations import write_history
 from fairway_runner.engines.batch.states import seconds
 from fairway_runner.engines.batch.storage import OUTPUTS
 from fairway_runner.engines.batch.submission import RECORD, metadata_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_runner.engines.batch.client import Account
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def adopt(store: RunStore, account: Account, storage: Storage) -> None:
     """Makes a folder for each run of the account's pool that the store does not know."""
     known = {run.id for run in store.unsorted()}
-    latest: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for job in account.jobs():
         facts = metadata_of(job)
         run = (
@@ -38,20 +39,23 @@ def adopt(store: RunStore, account: Account, storage: Storage) -> None:
         )
         if not run or run in known or (job.get("poolInfo") or {}).get("poolId") != account.pool:
             continue
-        before = latest.get(run)
-        if before is None or _generation(job) > _generation(before):
-            latest[run] = job
+        found.setdefault(run, []).append(job)
     with ThreadPoolExecutor(CONCURRENCY) as pool:
-        each = [pool.submit(_adopt, run, job, store, storage) for run, job in latest.items()]
+        each = [
+            pool.submit(_adopt, run, jobs, store, storage, account) for run, jobs in found.items()
+        ]
         for done in each:
             done.result()
 
 
-def _generation(job: Mapping[str, Any]) -> int:
-    return int(metadata_of(job).get(names.GENERATION) or 0)
-
-
-def _adopt(run: str, job: Mapping[str, Any], store: RunStore, storage: Storage) -> None:
+def _adopt(
+    run: str,
+    jobs: Sequence[Mapping[str, Any]],
+    store: RunStore,
+    storage: Storage,
+    account: Account,
+) -> None:
+    job = jobs[0]
     submitted = metadata_of(job)[names.RUN]
     try:
         record = storage.read(OUTPUTS, names.record_blob(submitted))
@@ -71,11 +75,7 @@ def _adopt(run: str, job: Mapping[str, Any], store: RunStore, storage: Storage) 
                     (draft / entry.name).write_bytes(source.read())
         if run != submitted:
             _rename(draft, run, job)
-        generation = _generation(job)
-        facts = {"job": str(job["id"]), "generation": generation, "complete": True}
-        tasks = int(json.loads((draft / "run.json").read_bytes())["tasks"])
-        engine = {**facts, "tasks": tasks, "first": {}, "only": None}
-        (draft / "engine.json").write_text(json.dumps(engine), encoding="utf-8")
+        write_history(draft, account, jobs)
         (draft / "state.json").write_text(json.dumps({"state": "queued"}), encoding="ascii")
         (draft / "lock").write_text("", encoding="ascii")
         with contextlib.suppress(OSError):  # somebody else has adopted it meanwhile

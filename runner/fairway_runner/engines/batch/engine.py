@@ -13,6 +13,8 @@ from fairway_runner.engines.batch import names, refusals
 from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.cancelling import end_early
 from fairway_runner.engines.batch.client import Account
+from fairway_runner.engines.batch.generations import require_latest
+from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.node_actions import NodeActions
 from fairway_runner.engines.batch.storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch.submission import State, Submission
@@ -89,6 +91,10 @@ class BatchEngine:
         try:
             state = State.read(run)
             if retry:
+                if state is not None:
+                    require_latest(run, state, self.account)
+                self.refresh([run], logs=True)  # the next time writes over some of them
+                Logs.reopen(run)
                 state = _again(run, state)
             if state is None:
                 state = State(names.job_id(run.id), 0, complete=False, tasks=0, first={}, only=None)

@@ -53,6 +53,13 @@ class Logs:
         """Whether all that the tasks of an ended run printed is there."""
         return bool(read_json(run.folder / _FACTS).get("complete"))
 
+    @staticmethod
+    def reopen(run: Run) -> None:
+        """More is coming: the run is retried."""
+        with alone(run.folder / "logs.lock"):
+            if facts := read_json(run.folder / _FACTS):
+                write_json(run.folder / _FACTS, {**facts, "complete": False})
+
     def follow(self, statuses: Mapping[int, Mapping[str, Any]]) -> None:
         """Appends what is new of each task that has begun."""
         with alone(self.run.folder / "logs.lock"):

@@ -1,0 +1,88 @@
+"""The jobs of a run that was retried: each time has one, with the tasks that ran again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.batch import names, states
+from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.batch.logs import Logs
+from fairway_runner.engines.batch.submission import State, metadata_of
+from fairway_runner.engines.local.records import write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.runs.store import Run
+
+_WANTED = (*states.SELECT, "environmentSettings")
+
+
+def generation(job: Mapping[str, Any]) -> int:
+    """Which time of its run a job is, from 0."""
+    return int(metadata_of(job).get(names.GENERATION) or 0)
+
+
+def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Writes into a run's folder what the submissions of all its jobs have left there: the state
+    of the last one, and that of each task which only earlier ones have."""
+    plan = json.loads((folder / "plan.json").read_bytes())
+    count = int(json.loads((folder / "run.json").read_bytes())["tasks"])
+    *earlier, last = sorted(jobs, key=generation)
+    found: dict[int, dict[str, Any]] = {}
+    for job in earlier:
+        for number, (task, first) in _tasks(account, job).items():
+            found[number] = states.task_status(task, job, first, plan["timeout"], found.get(number))
+    state = State(
+        str(last["id"]), generation(last), complete=True, tasks=count, first={}, only=None
+    )
+    if earlier:
+        now = _tasks(account, last)
+        has_last = (folder / "finally.jsonl").exists()
+        state.first = {str(number): first for number, (_, first) in now.items()}
+        state.only = sorted(number for number in now if not has_last or number != count - 1)
+        state.tasks = len(now)
+        for number in found.keys() - now.keys():
+            (folder / "tasks" / str(number)).mkdir(parents=True, exist_ok=True)
+            write_json(folder / "tasks" / str(number) / "state.json", found[number])
+    write_json(folder / "engine.json", state.__dict__)
+
+
+def _tasks(account: Account, job: Mapping[str, Any]) -> dict[int, tuple[Mapping[str, Any], int]]:
+    """The tasks of a job by their numbers, each with the number of its first attempt there."""
+    found = {}
+    for task in account.tasks(str(job["id"]), _WANTED):
+        settings = {str(each["name"]): each for each in task.get("environmentSettings") or ()}
+        first = settings.get("FAIRWAY_FIRST", {}).get("value") or 0
+        found[int(task["id"])] = (task, int(first))
+    return found
+
+
+def require_latest(run: Run, state: State, account: Account) -> None:
+    """UserError where the run was retried from elsewhere, which is known here from now on."""
+    jobs = []
+    later = _job(account, names.job_id(run.id, state.generation + 1))
+    while later is not None:
+        jobs.append(later)
+        later = _job(account, names.job_id(run.id, generation(later) + 1))
+    if not jobs:
+        return
+    before = [_job(account, names.job_id(run.id, i)) for i in range(state.generation + 1)]
+    write_history(run.folder, account, [*(job for job in before if job is not None), *jobs])
+    write_json(run.folder / "state.json", {"state": "queued", "reason": None})
+    Logs.reopen(run)
+    hint = f"see what became of it: fairway show {run.id}"
+    raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
+
+
+def _job(account: Account, job_id: str) -> Mapping[str, Any] | None:
+    try:
+        return account.job(job_id)
+    except ServiceError as error:
+        if error.is_missing:
+            return None
+        raise
