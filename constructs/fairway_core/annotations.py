@@ -57,7 +57,7 @@ def _step_into(annotation: Any, step: str | int) -> Iterator[Any]:
             if (field.alias or name) == step:
                 yield from _branches(field.annotation)
                 return
-        yield from _extra(annotation)
+        yield from extra_annotations(annotation)
         return
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:
@@ -68,7 +68,7 @@ def _step_into(annotation: Any, step: str | int) -> Iterator[Any]:
         yield from _branches(arguments[0])
 
 
-def _extra(model: type[BaseModel]) -> Iterator[Any]:
+def extra_annotations(model: type[BaseModel]) -> Iterator[Any]:
     """The types of the keys that a model takes besides those that it names."""
     for each in model.__mro__[: model.__mro__.index(BaseModel)]:
         if "__pydantic_extra__" in inspect.get_annotations(each):

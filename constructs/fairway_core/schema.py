@@ -1,19 +1,20 @@
 """The JSON schema (2020-12) of a model, as editors take it, with each field's own words.
 
-A field's words are the string below it in its class, or else what the class's docstring says
-of it: in a line of a list, or in the sentences that name it in backquotes. They are read
-from the source when a schema is asked for, and cost nothing otherwise.
+A field's words are the string below it in its class. They are read from the source when a schema
+is asked for, and cost nothing otherwise.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import re
 import textwrap
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
+
+from fairway_core.annotations import extra_annotations
+from fairway_core.spans import written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 Schema = dict[str, Any]
-
-# In a docstring: a field's name, two blanks or more, and what it is.
-_LISTED = re.compile(r"^(\w+) {2,}(.+)$", re.MULTILINE)
-_SENTENCE_END = re.compile(r"(?<=[.;])\s+")
 
 # What may stand in place of a value of any kind.
 _LEAVES = frozenset({"string", "integer", "number", "boolean"})
@@ -75,6 +72,8 @@ def models_in(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
             found[annotation.__name__] = annotation
             for field in annotation.model_fields.values():
                 visit(field.annotation)
+            for extra in extra_annotations(annotation):
+                visit(extra)
 
     visit(model)
     return found
@@ -83,16 +82,11 @@ def models_in(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
 def _words_in(model: type[BaseModel]) -> dict[str, str]:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(tree, ast.ClassDef)
-    about = ast.get_docstring(tree) or ""
-    sentences = _SENTENCE_END.split(re.sub(r"\s+", " ", about))
-    listed = dict(_LISTED.findall(about))
     words = {}
     for field, below in zip(tree.body, [*tree.body[1:], None], strict=True):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
-        name = field.target.id
-        mentions = " ".join(each for each in sentences if f"`{name}`" in each)
-        said = _text(below) or listed.get(name) or mentions
+        name, said = field.target.id, _text(below)
         if said and name in model.model_fields:
             words[name] = said
     return words
@@ -124,6 +118,8 @@ def _describe(definition: Schema, words: Mapping[str, str]) -> None:
         schema.pop("title", None)
         if name in words:
             schema["description"] = words[name]
+        if "default" in schema:
+            schema["default"] = written(schema["default"], schema)
 
 
 def _lenient(schema: Any, reference: str) -> Any:

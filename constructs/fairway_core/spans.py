@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
 from fairway_core.documents import FieldError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = (
     36_500 * 86400
 )  # far beyond what any job or retention wants, and within what services take
 _PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
+_SPAN = {"type": "string", "pattern": f"^{_PATTERN}$", "examples": ["25s", "12h"]}
+_DAYS = {**_SPAN, "examples": ["14d", "90d"]}
 
 
 def seconds_of(value: object) -> float:
@@ -37,7 +42,7 @@ def seconds_of(value: object) -> float:
 Span = Annotated[
     float,
     BeforeValidator(seconds_of),
-    WithJsonSchema({"type": "string", "pattern": f"^{_PATTERN}$", "examples": ["25s", "12h"]}),
+    WithJsonSchema(_SPAN),
 ]
 """A span in a document, in seconds once it is read."""
 
@@ -59,6 +64,22 @@ def days_of(value: object) -> int:
 Days = Annotated[
     int,
     BeforeValidator(days_of),
-    WithJsonSchema({"type": "string", "pattern": f"^{_PATTERN}$", "examples": ["14d", "90d"]}),
+    WithJsonSchema(_DAYS),
 ]
 """A span in a document of whole days, in days once it is read."""
+
+
+def written(value: Any, schema: Mapping[str, Any]) -> Any:
+    """A field's default as people write it: a span with its unit, anything else as it is.
+
+    >>> written(600, _SPAN), written(5400.0, _SPAN), written(30, _DAYS), written(8, {})
+    ('10m', '90m', '30d', 8)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if _DAYS.items() <= schema.items():
+        return f"{value}d"
+    if _SPAN.items() <= schema.items():
+        unit = next((unit for unit in "dhm" if value % _SECONDS[unit] == 0), "s")
+        return f"{value / _SECONDS[unit]:g}{unit}"
+    return value

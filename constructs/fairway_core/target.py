@@ -59,7 +59,9 @@ class NodeRange(Model):
     """How many nodes a target may have: a fixed one has `min` equal to `max`."""
 
     min: int = Field(ge=0)
+    """The number of nodes that stay when nothing runs."""
     max: int = Field(ge=1)
+    """The largest number of nodes."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

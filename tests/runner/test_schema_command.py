@@ -141,3 +141,41 @@ def test_it_goes_to_a_file_as_it_is() -> None:
     program = [sys.executable, "-m", "fairway_cli.main", "schema", "job"]
     done = subprocess.run(program, capture_output=True, timeout=300, check=True)
     assert json.loads(done.stdout)["title"] == "Fairway job"
+
+
+@pytest.mark.parametrize("model", [Environment, Job])
+def test_every_field_has_words_of_its_own(model: Any) -> None:
+    fields: dict[str, set[str]] = {}
+    for name, each in models_in(model).items():
+        words = field_words(each)
+        for field in each.model_fields:
+            said = " ".join(words.get(field, "").split())
+            assert said, f"{name}.{field}"
+            assert said[0].isupper() or said[0] == "`", f"{name}.{field}: {said}"
+            assert said.endswith("."), f"{name}.{field}: {said}"
+            fields.setdefault(said, set()).add(field)
+        assert len(set(words.values())) == len(words), name
+    # A field that several kinds of clusters or file systems have may say the same in each.
+    assert {said: names for said, names in fields.items() if len(names) > 1} == {}
+
+
+def test_distributions_are_described(jobs: Any) -> None:
+    properties = jobs.schema["$defs"]["Distribution"]["properties"]
+    assert "`[low, high]`" in properties["loguniform"]["description"]
+    page = (ROOT / "docs" / "job.md").read_text()
+    assert "\n## Distribution\n" in page
+    assert all(f"\n| `{name}` |" in page for name in properties)
+
+
+def test_defaults_are_what_a_file_may_say(environments: Any, jobs: Any) -> None:
+    definitions = environments.schema["$defs"]
+    assert definitions["Slurm"]["properties"]["idle"]["default"] == "10m"
+    assert definitions["Repair"]["properties"]["grace"]["default"] == "30m"
+    assert definitions["Monitoring"]["properties"]["retention"]["default"] == "30d"
+    for schema in (environments.schema, jobs.schema):
+        for name, definition in schema["$defs"].items():
+            for field, each in definition.get("properties", {}).items():
+                if each.get("default") is None:
+                    continue
+                fits = jsonschema.Draft202012Validator({**each, "$defs": schema["$defs"]})
+                assert fits.is_valid(each["default"]), f"{name}.{field}: {each['default']}"

@@ -99,7 +99,7 @@ class NetApp(FileSystem, defer_build=True):
 
 
 class Maintenance(Model, defer_build=True):
-    """The half hour of each week in which Azure may update a file system; `at` is in UTC."""
+    """The half hour of each week in which Azure may update a file system."""
 
     day: Literal["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] = (
         "Sunday"
@@ -107,6 +107,7 @@ class Maintenance(Model, defer_build=True):
     """The day of the week."""
 
     at: Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "22:00"
+    """When it begins, in UTC."""
 
 
 class Lustre(FileSystem, defer_build=True):

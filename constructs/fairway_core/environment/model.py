@@ -30,7 +30,9 @@ class Environment(Model):
     """An environment file; only `name`, `location` and one cluster are required."""
 
     name: EnvironmentName
+    """Begins the name of every resource: 2 to 12 lower-case letters, digits and hyphens."""
     location: Location
+    """The Azure region, for example `southcentralus`."""
     zone: Literal[1, 2, 3, "none"] = 1
     """The availability zone of nodes, disks and file servers, as InfiniBand does not leave one.
     Take `none` where the region has no zones, or offers a VM size outside of them only.

@@ -59,28 +59,27 @@ Emails = Annotated[tuple[Annotated[str, AfterValidator(_email)], ...], AfterVali
 
 
 class Monitoring(Model, defer_build=True):
-    """Logs and metrics of the nodes in one workspace, and alerts to `emails`."""
+    """Logs and metrics of the nodes in one workspace, and alerts."""
 
     emails: Annotated[Emails, Field(min_length=1)]
+    """Addresses that alerts are sent to."""
     retention: Annotated[Days, AfterValidator(_retention)] = _RETENTION_DAYS[0]
     """How long logs are kept."""
 
 
 class Budget(Model, defer_build=True):
-    """What the environment may cost a month, and at which percentages of it mail is sent.
-
-    `currency` is that of the subscription's bill, in which Azure counts. Without `emails`
-    those of `monitoring:` are used.
-    """
+    """What the environment may cost a month, and at which percentages of it mail is sent."""
 
     monthly: float = Field(ge=1)
     """The amount a month."""
     currency: Annotated[str, AfterValidator(_currency)] = "USD"
+    """The currency of the subscription's bill, in which Azure counts."""
     alerts: Annotated[tuple[int, ...], AfterValidator(_alerts)] = Field(
         default=(50, 80, 100), min_length=1, max_length=_MOST_BUDGET_ALERTS
     )
     """The percentages of it at which mail is sent."""
     emails: Emails = ()
+    """Addresses that the mail is sent to; without it those of `monitoring:`."""
 
 
 def budget_contacts(budget: Budget, monitoring: Monitoring | None) -> tuple[str, ...]:

@@ -17,13 +17,13 @@ _USUAL_RETENTION = 30
 class Registry(Model, defer_build=True):
     """A private container registry, from which nodes pull images.
 
-    Only Premium can be closed to the internet, and only Premium deletes manifests that have
-    had no tag for as long as `retention` (30 days by default).
+    Only Premium can be closed to the internet.
     """
 
     sku: Literal["Basic", "Standard", "Premium"] = "Premium"
     """The tier, which decides on size, speed and features."""
     retention: Days | None = None
+    """How long manifests without a tag are kept, with Premium only; without it 30 days."""
 
     @model_validator(mode="after")
     def _retention_is_offered(self) -> Self:

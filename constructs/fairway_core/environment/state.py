@@ -43,12 +43,7 @@ class LocalState(Model, defer_build=True):
 
 
 class AzurermState(Model, defer_build=True):
-    """Blobs in a storage account, locked while Terraform runs, read with an Entra ID identity.
-
-    With `public_access` the account that Fairway makes is reached from every address, for
-    example from hosted build agents; otherwise from `access.allowed` alone. Either way only
-    identities with a role on it get in.
-    """
+    """Blobs in a storage account, locked while Terraform runs, read with an Entra ID identity."""
 
     backend: Literal["azurerm"]
     """`azurerm`: a blob."""
@@ -59,6 +54,9 @@ class AzurermState(Model, defer_build=True):
     container: Annotated[str, _named_as("storage_container")] = "tfstate"
     """The blob container in it."""
     public_access: bool = False
+    """Whether the account can be reached from every address, as hosted build agents need it, and
+    not from `access.allowed` alone. Only identities with a role on it get in either way.
+    """
 
 
 State = Annotated[LocalState | AzurermState, Field(discriminator="backend")]

@@ -14,23 +14,23 @@ from fairway_core.spans import Days
 
 
 class Container(Model, defer_build=True):
-    """A private blob container; with `expire` Azure deletes what nobody changed for so long."""
+    """A private blob container."""
 
     expire: Days | None = None
+    """After how long Azure deletes what nobody has changed; without it nothing is deleted."""
 
 
 class Storage(Model, defer_build=True):
-    """The Blob storage account; `account` is a name of one's own in place of the usual one.
-
-    With `customer_managed_key` its content is encrypted with a key in the environment's vault.
-    """
+    """The Blob storage account: its name, its copies, its encryption and its containers."""
 
     account: str | None = None
+    """The account's name, which must be free in all of Azure; without it one is made up."""
     replication: Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"] | None = None
     """How many copies there are and where: LRS in one zone, ZRS in three, the others in two
     regions. Without it ZRS, or LRS with `zone: none`.
     """
     customer_managed_key: bool = False
+    """Whether its content is encrypted with a key in the environment's own vault."""
     account_keys: bool = False
     """Whether the account's keys open it too: only where Lustre imports from it."""
     containers: dict[str, Container] = Field(

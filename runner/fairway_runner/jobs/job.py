@@ -130,16 +130,17 @@ class Output(Model):
 
 
 class Checkpoint(Model):
-    """Where a task keeps what it resumes from, and how it is told to stop.
-
-    `directory` is absolute, relative to the job file's folder, or `MOUNT:PATH`; it outlives
-    the run, so that the next run of the same job goes on from there. Without it each run has
-    its own. A task that is to stop gets `signal`, and `grace` later it is killed.
-    """
+    """Where a task keeps what it resumes from, and how it is told to stop."""
 
     directory: Annotated[str, Field(min_length=1)] | None = None
+    """The folder of checkpoints: absolute, relative to the job file's folder, or `MOUNT:PATH`.
+    It outlives the run, and the next run of the same job goes on from there. Without it each run
+    has its own.
+    """
     signal: Literal["TERM", "INT", "USR1", "USR2", "HUP"] = "TERM"
+    """What a task gets that is to stop."""
     grace: Span = 10.0
+    """How long after that signal it is killed."""
 
 
 class StagedInput(Model):

@@ -29,7 +29,9 @@ class Range(Model):
     """
 
     start: int | FiniteFloat
+    """The first value."""
     stop: int | FiniteFloat
+    """Where the values end; it is not one of them."""
     step: int | FiniteFloat
     """The distance from one value to the next."""
 

@@ -88,31 +88,31 @@ _Alpha = Annotated[_Numbers, _parameters("alpha", rule=_above_zero("alpha"))]
 
 
 class Distribution(OneKey):
-    """One distribution by its name, with its parameters in a list; `choice` lists values.
-
-    integer [start, stop)            each whole number alike
-    uniform, loguniform [low, high]  each number alike, each order of magnitude alike
-    triangular [low, high, mode]
-    beta [alpha, beta]
-    gamma [alpha, beta]              shape, scale
-    weibull [alpha, beta]            scale, shape
-    exponential [lambda]             1 / mean
-    gauss, lognormal [mu, sigma]     of the value, of its natural logarithm
-    pareto [alpha]                   shape; values from 1
-    choice [value, …]                each value alike
-    """
+    """One distribution by its name, with its parameters in a list: `uniform: [0, 1]`."""
 
     noun: ClassVar[str] = "a distribution"
 
     integer: _Integer | None = None
+    """`[start, stop]`: each whole number alike, from `start` up to but not `stop`."""
     uniform: _Bounds | None = None
+    """`[low, high]`: each number alike."""
     loguniform: _PositiveBounds | None = None
+    """`[low, high]`: each order of magnitude alike, as learning rates want it; both above 0."""
     triangular: _Triangle | None = None
+    """`[low, high, mode]`: most often near `mode`."""
     beta: _AlphaBeta | None = None
+    """`[alpha, beta]`: from 0 to 1; both above 0."""
     gamma: _AlphaBeta | None = None
+    """`[alpha, beta]`: `alpha` is the shape and `beta` the scale."""
     weibull: _AlphaBeta | None = None
+    """`[alpha, beta]`: `alpha` is the scale and `beta` the shape."""
     exponential: _Lambda | None = None
+    """`[lambda]`: 1 divided by the mean."""
     gauss: _MuSigma | None = None
+    """`[mu, sigma]`: the mean and the standard deviation."""
     lognormal: _MuSigma | None = None
+    """`[mu, sigma]`: the mean and the standard deviation of the value's natural logarithm."""
     pareto: _Alpha | None = None
+    """`[alpha]`: the shape; values from 1."""
     choice: ParamValues | None = None
+    """`[value, …]`: each of the values alike."""

@@ -78,10 +78,11 @@ class _OneList(Model):
 class Combinations(_OneList):
     """Every way to pick `length` of the values without regard to order, each pick a list.
 
-    With `replacement` a value may be picked again. The order is that of `itertools`.
+    The order is that of Python's `itertools`.
     """
 
     replacement: bool = False
+    """Whether a value may be picked again."""
 
     @model_validator(mode="after")
     def _is_long_enough(self) -> Combinations:
@@ -114,7 +115,7 @@ _Drawn = Annotated[Distribution, Called("a distribution such as {uniform: [0, 1]
 
 
 class Random(Model):
-    """`count` points with random values; every other key is a parameter with a distribution.
+    """Points with random values; every other key is a parameter and its `Distribution`.
 
     The same seed gives the same points on every machine. Each parameter draws from a
     stream of its own, seeded by `seed` and its name: another parameter beside it or a
@@ -125,7 +126,9 @@ class Random(Model):
     __pydantic_extra__: dict[Identifier, _Drawn]
 
     count: Annotated[int, Field(ge=1)]
+    """How many points there are."""
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
+    """What the values follow from: another seed gives others."""
 
     @model_validator(mode="after")
     def _has_parameters(self) -> Random:
@@ -144,28 +147,26 @@ _EqualAxes = Annotated[_Axes, AfterValidator(_equally_long)]
 
 
 class Generator(OneKey):
-    """One source of points, named by its only key.
-
-    grid          each value of each parameter with each of the others, the last key fastest
-    zip           the first values together, the second values together, …
-    combinations  picks from one list of values; the parameter is a list
-    permutations  the same, where order counts
-    random        values drawn from distributions
-    repeat        so many points without values of their own
-    files         a point a file: the parameters `file`, `name` and `stem`
-    python        the mappings that a function of a module in the job's folder yields
-    """
+    """One source of points, named by its only key."""
 
     noun: ClassVar[str] = "a generator"
 
     grid: _Axes | None = None
+    """Each value of each parameter with each of the others; the last key changes fastest."""
     zip: _EqualAxes | None = None
+    """The first values together, then the second values together, and so on."""
     combinations: Combinations | None = None
+    """Picks from one list of values, in which order does not count; the parameter is a list."""
     permutations: Permutations | None = None
+    """Picks from one list of values, in which order counts; the parameter is a list."""
     random: Random | None = None
+    """Values drawn from distributions."""
     repeat: Annotated[int, Field(ge=1)] | None = None
+    """As many points without values of their own."""
     files: FilePattern | None = None
+    """A point for each file that matches: the parameters `file`, `name` and `stem`."""
     python: FunctionReference | None = None
+    """The mappings that a function yields, of a module in the job's folder."""
 
     @property
     def count(self) -> int | None:
@@ -202,10 +203,11 @@ class Sweep(Model):
     """Many tasks from one job: a point of the sweep is a task's values of `params`.
 
     A point's values stand over the job's own. Generators in a list are joined one after
-    the other. `max_parallel` is the number of tasks that run at a time.
+    the other.
     """
 
     max_parallel: Annotated[int, Field(ge=1)] | None = None
+    """How many tasks run at a time; without it as many as the target has room for."""
     points: Annotated[
         Annotated[_Generators, Tag("as a list")] | Annotated[Generator, Tag("as one")],
         Discriminator(
