@@ -39,13 +39,14 @@ def _tool(name: str) -> str:
     return str(program)
 
 
-def test_there_are_five() -> None:
+def test_there_are_six() -> None:
     names = [file.stem for file in WORKFLOWS]
-    assert names == ["comment", "deploy", "drift", "plan", "test"]
+    assert names == ["comment", "deploy", "drift", "plan", "release", "test"]
 
 
 def test_zizmor_finds_nothing() -> None:
-    command = [_tool("zizmor"), "--offline", "--no-progress", "--format=plain", str(FOLDER)]
+    # With dependabot.yml, which lies beside the workflows.
+    command = [_tool("zizmor"), "--offline", "--no-progress", "--format=plain", str(FOLDER.parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -56,6 +57,20 @@ def test_they_have_the_form_that_github_reads() -> None:
         [*command, *map(str, WORKFLOWS)], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_other_files_of_github_have_their_form() -> None:
+    check = _tool("check-jsonschema")
+    templates = sorted((FOLDER.parent / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
+    files = {
+        "vendor.dependabot": [FOLDER.parent / "dependabot.yml"],
+        "vendor.github-issue-forms": templates,
+    }
+    for schema, paths in files.items():
+        command = [check, "--builtin-schema", schema, *map(str, paths)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert len(templates) == 2
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
@@ -114,6 +129,7 @@ def test_who_may_write_runs_nothing_of_a_pull_request() -> None:
                 "drift": {"id-token", "issues"},
                 "plan": {"id-token"},
                 "deploy": {"id-token"},
+                "release": {"contents"},
                 "test": set(),
             }[file.stem]
             assert writes <= allowed

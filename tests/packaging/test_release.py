@@ -1,0 +1,61 @@
+"""`bin/release`: what a tag must agree with, and what a release holds."""
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import fairway_core
+
+VERSION = fairway_core.__version__
+
+
+@pytest.fixture
+def copy(repository: Path, tmp_path: Path) -> Path:
+    """What a release is made of, to change; the environment is the repository's."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    left_out = shutil.ignore_patterns("__pycache__", ".*_cache")
+    for folder in ("bin", "constructs", "job_templates", "runner", "simulators", "stacks"):
+        shutil.copytree(repository / folder, copy / folder, ignore=left_out)
+    shutil.copytree(repository / ".github", copy / ".github")
+    for name in ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"):
+        shutil.copy(repository / name, copy / name)
+    (copy / ".venv").symlink_to(repository / ".venv")
+    # It is set up: this is no test of bin/setup.
+    (copy / "bin/setup").write_text("#!/bin/sh\n")
+    return copy
+
+
+def _release(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(copy / "bin/release"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_release_holds_the_wheel_its_digest_and_its_notes(copy: Path) -> None:
+    changes = "# Changelog\n\n## [Unreleased]\n\n- later\n\n"
+    changes += f"## [{VERSION}] - 2026-01-02\n\n- this\n\n## [0.0.1]\n\n- before\n"
+    (copy / "CHANGELOG.md").write_text(changes)
+    done = _release(copy, f"v{VERSION}")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (copy / "dist").glob("fairway_hpc-*.whl")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert (copy / "dist/SHA256SUMS").read_text() == f"{digest}  ./{wheel.name}\n"
+    assert (copy / "dist/notes.md").read_text().strip() == "- this"
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"),
+    [
+        ("", "name the tag"),
+        ("v99.0.0", f"the tag is v99.0.0, but fairway_core.__version__ is {VERSION}"),
+        (f"v{VERSION}", f"CHANGELOG.md has no section ## [{VERSION}]"),
+    ],
+)
+def test_what_does_not_agree_is_refused(copy: Path, tag: str, said: str) -> None:
+    (copy / "CHANGELOG.md").write_text("## [Unreleased]\n\n- later\n")
+    done = _release(copy, tag)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert not list((copy / "dist").glob("*.whl"))
