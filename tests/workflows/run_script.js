@@ -1,11 +1,13 @@
 // Runs the script of an actions/github-script step against a GitHub in memory.
-// Standard input: {script, context, state}; standard output: {state, said, failed}.
+// Standard input: {script, context, state}; standard output: {state, said, failed, result}.
 const { script, context, state } = JSON.parse(require('fs').readFileSync(0, 'utf8'))
 const said = []
 let failed = ''
-const core = { info: (text) => said.push(text), setFailed: (text) => { failed = text } }
+const summary = { addRaw: (text) => ({ write: async () => said.push(text) }) }
+const core = { summary, info: (text) => said.push(text), setFailed: (text) => { failed = text } }
 const rest = {
   pulls: { list: (query) => state.pulls.filter((each) => `${each.owner}:${each.ref}` === query.head) },
+  actions: { listWorkflowRunArtifacts: () => state.artifacts },
   issues: {
     listComments: (query) => state.comments.filter((each) => each.issue === query.issue_number),
     listForRepo: (query) => state.issues.filter((each) => each.state === query.state),
@@ -23,6 +25,6 @@ const rest = {
 const github = { rest, paginate: async (method, query) => method(query) }
 const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
 const run = new AsyncFunction('github', 'context', 'core', 'require', script)
-run(github, context, core, require).then(() => {
-  process.stdout.write(JSON.stringify({ state, said, failed }))
+run(github, context, core, require).then((result) => {
+  process.stdout.write(JSON.stringify({ state, said, failed, result }))
 })

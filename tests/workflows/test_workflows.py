@@ -144,9 +144,11 @@ def test_a_fork_gets_no_credentials() -> None:
 
 
 def _script(name: str) -> str:
-    (script,) = [
-        s["with"]["script"] for s in _steps(FOLDER / f"{name}.yml") if "script" in s.get("with", {})
-    ]
+    """The one script of a workflow, or of one of its jobs: `deploy/waiting`."""
+    workflow, _, job = name.partition("/")
+    jobs = _load(FOLDER / f"{workflow}.yml")["jobs"]
+    steps = jobs[job]["steps"] if job else _steps(FOLDER / f"{workflow}.yml")
+    (script,) = [s["with"]["script"] for s in steps if "script" in s.get("with", {})]
     assert isinstance(script, str)
     return script
 
@@ -277,3 +279,27 @@ def test_without_a_plan_the_watch_fails(tmp_path: Path) -> None:
     found = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")
     assert found["failed"]
     assert found["state"]["issues"] == []
+
+
+def test_what_waited_is_deployed_after_a_second_approval() -> None:
+    """Only where there is something left is anybody asked again."""
+    jobs = _load(FOLDER / "deploy.yml")["jobs"]
+    assert jobs["rest"]["environment"] == jobs["deploy"]["environment"]
+    assert jobs["rest"]["env"] == jobs["deploy"]["env"]
+    matrix = jobs["rest"]["strategy"]["matrix"]["environment"]
+    assert matrix == "${{ fromJSON(needs.waiting.outputs.environments) }}"
+    assert "environments != '[]'" in jobs["rest"]["if"]
+
+
+def test_environments_with_something_left_are_named(tmp_path: Path) -> None:
+    names = ["approved-lab", "next-lab", "outputs-big", "next-big-one"]
+    state = _state(artifacts=[{"name": name} for name in names])
+    assert _run("deploy/waiting", tmp_path, state)["result"] == ["lab", "big-one"]
+
+
+def test_a_deployment_that_failed_for_another_reason_fails(tmp_path: Path) -> None:
+    assert _run("deploy/deploy", tmp_path, _state())["failed"]
+    (tmp_path / "next").mkdir()
+    (tmp_path / "next/review.md").write_text("the review")
+    found = _run("deploy/deploy", tmp_path, _state())
+    assert (found["failed"], found["said"]) == ("", ["the review"])
