@@ -9,10 +9,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
@@ -303,3 +306,44 @@ def test_a_deployment_that_failed_for_another_reason_fails(tmp_path: Path) -> No
     (tmp_path / "next/review.md").write_text("the review")
     found = _run("deploy/deploy", tmp_path, _state())
     assert (found["failed"], found["said"]) == ("", ["the review"])
+
+
+_LOCKED = re.compile(r"([a-z0-9._-]+)==(\S+) --hash=sha256:[0-9a-f]{64}")
+
+
+def test_what_they_install_is_named_by_its_hash(repository: Path) -> None:
+    """Everything that the project needs, in versions that it allows."""
+    lines = (repository / "requirements/workflows.txt").read_text().splitlines()
+    found = [_LOCKED.fullmatch(line) for line in lines if not line.startswith("#")]
+    assert all(found)
+    locked = {canonicalize_name(each[1]): each[2] for each in found if each}
+    project = tomllib.loads((repository / "pyproject.toml").read_text())
+    for text in [*project["project"]["dependencies"], *project["build-system"]["requires"]]:
+        wanted = Requirement(text)
+        version = locked.get(canonicalize_name(wanted.name), "0")
+        assert wanted.specifier.contains(version), f"{text}: bin/requirements"
+
+
+@pytest.mark.parametrize("name", ["comment", "deploy", "drift", "plan"])
+def test_they_install_nothing_else(name: str) -> None:
+    named = _load(FOLDER / f"{name}.yml")["env"]
+    assert named == {"FAIRWAY_REQUIREMENTS": "requirements/workflows.txt"}
+
+
+def test_another_file_than_the_named_one_is_not_installed(repository: Path, tmp_path: Path) -> None:
+    """pip refuses what has no hash, or another one: bin/setup asks it to."""
+    (tmp_path / "bin").mkdir()
+    shutil.copy(repository / "bin/setup", tmp_path / "bin/setup")
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "locked.txt").touch()
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\n')
+    python.chmod(0o755)
+    environment = {**os.environ, "FAIRWAY_REQUIREMENTS": "locked.txt"}
+    subprocess.run([tmp_path / "bin/setup"], env=environment, check=True, timeout=300)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    _, requirements, itself = calls
+    assert "--require-hashes" in requirements
+    assert requirements.endswith(f"--requirement {tmp_path}/locked.txt")
+    assert "--no-deps --no-build-isolation" in itself

@@ -27,6 +27,7 @@ _CHANGES = (
     (r"( +- )stacks/\*\*\n +- constructs/\*\*\n", r"\1environments/**\n\1requirements.txt\n"),
     (r" +- (bin|runner|simulators|requirements)/\*\*\n", ""),
     (r" +- pyproject.toml\n", ""),
+    (r"env:\n  FAIRWAY_REQUIREMENTS: .*\n\n", ""),
     (r"docs/pull-requests\.md", "README.md"),
 )
 
