@@ -86,6 +86,9 @@ class TestConfiguration:
         assert "PriorityWeightFairshare" not in weights, "there is no history to go by"
         assert "PriorityWeightFairshare=1000" in _conf(accounting=Accounting())
 
+    def test_nodes_reach_the_history_of_jobs_too(self) -> None:
+        assert "AccountingStorageHost=10.0.0.4" in _conf(accounting=Accounting())
+
     def test_gpus_lie_beside_their_cores(self) -> None:
         gres = render(SlurmCluster(name="lab", host="h", partitions=(ND,)))["gres.conf"]
         assert "NodeName=nd-[0-15] Name=gpu Type=h100 File=/dev/nvidia0 Cores=0-47\n" in gres
