@@ -24,6 +24,7 @@ import pathlib, sys, types
 from fairway_runner.engines.ssh.node import channel, on_node
 channel.SILENCE = {_SILENCE}
 clock = pathlib.Path(sys.argv[1])
+on_node._GRACE = float(sys.argv[2])
 on_node.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
 on_node.main()
 """
@@ -32,11 +33,11 @@ on_node.main()
 class Node:
     """The other side of a channel."""
 
-    def __init__(self, argv: list[str], folder: Path) -> None:
+    def __init__(self, argv: list[str], folder: Path, grace: float = 5.0) -> None:
         self._clock = folder / "clock"
         self.set_clock(0)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(self._clock)],
+            [sys.executable, "-c", _PROGRAM, str(self._clock), str(grace)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -149,6 +150,20 @@ def test_a_side_that_is_gone_ends_the_command(
         node.fall_silent()
     assert node.process.wait(300) == channel.LOST
     assert not is_alive(stray)
+
+
+def test_a_command_that_was_told_has_its_grace_once(started: list[Node], tmp_path: Path) -> None:
+    """What the job's own grace has left of it: the run is not said to have ended before."""
+    program = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True));"
+    program += "print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
+    node = Node([sys.executable, "-c", program], tmp_path, grace=100_000.0)
+    started.append(node)
+    assert node.hear() == "up"
+    node.say(b"signal SIGTERM\n")
+    assert node.hear() == "told"
+    node.set_clock(100_001)
+    node.hang_up()
+    assert node.process.wait(300) == channel.LOST
 
 
 def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> None:

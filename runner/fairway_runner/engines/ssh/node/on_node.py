@@ -36,6 +36,12 @@ class Served:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self.told: float | None = None
+
+    def grace(self) -> float:
+        """The seconds that it still has where the other side is gone: where that had told it to
+        end, its time began then."""
+        return _GRACE if self.told is None else max(0.0, self.told + _GRACE - time.monotonic())
 
     def sessions(self) -> set[int]:
         """Where its processes are."""
@@ -49,6 +55,7 @@ class Served:
         """Does what the other side says."""
         word, _, name = line.decode().strip().partition(" ")
         if word == "signal":
+            self.told = time.monotonic() if self.told is None else self.told
             processes.tell(self.sessions(), signal.Signals[name])
 
 
@@ -70,13 +77,13 @@ def serve(served: Served) -> int:
                 data = os.read(0, 65536)
                 heard = time.monotonic()
                 if not data:
-                    served.end(_GRACE)
+                    served.end(served.grace())
                     return channel.LOST
                 *lines, part = (part + data).split(b"\n")
                 for line in lines:
                     served.obey(line)
             elif time.monotonic() - heard > channel.SILENCE:
-                served.end(_GRACE)
+                served.end(served.grace())
                 return channel.LOST
     served.end(_STRAY_GRACE)
     code = 128 - code if code < 0 else code
