@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import posixpath
 import shlex
 import shutil
 import tarfile
+import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -71,10 +73,34 @@ def download(
     script = 'cd "$1" && while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
     script = f"{script} | tar -cz --null -T -"
     ended = _finish(remote, _sh(remote, script, folder), listed, deadline)
-    # Python's own guard against paths that leave the folder, where it has it.
+    _unpack(remote, ended.out, names, to)
+
+
+def _unpack(remote: Remote, packed: bytes, names: Sequence[str], to: Path) -> None:
+    """Writes what was asked for, and nothing that would lie elsewhere."""
+    # Python's own guard too, where it has it: since 3.11.4.
     guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-    with tarfile.open(fileobj=io.BytesIO(ended.out), mode="r:gz") as files:
-        files.extractall(to, **guard)  # noqa: S202 - written by the same user
+    try:
+        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as files:
+            wanted = [each for each in files if _is_wanted(each, names)]
+            files.extractall(to, wanted, **guard)  # noqa: S202 - each was looked at
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        message = f"{remote.name} sent files that cannot be unpacked: {error}"
+        raise UserError.of("host-failed", message, exit_code=5) from None
+
+
+def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
+    """Whether it lies below one of the names, and so does what it links to."""
+    path = posixpath.normpath(member.name)
+    if not any(path == name or path.startswith(f"{name}/") for name in names):
+        return False
+    if member.issym():
+        # An absolute one means a file of the host, which is nothing here.
+        link = posixpath.normpath(posixpath.join(posixpath.dirname(path), member.linkname))
+        return not link.startswith(("/", ".."))
+    if member.islnk():
+        return not posixpath.normpath(member.linkname).startswith(("/", ".."))
+    return member.isfile() or member.isdir()
 
 
 def _finish_rsync(remote: Remote, program: Program, data: bytes, deadline: float) -> bool:

@@ -1,0 +1,84 @@
+"""Files that come from a host as a tar file lie where they were asked for, and nowhere else."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.remote import copying
+from fairway_runner.engines.remote.connection import Ended
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Host:
+    """A connection over which these bytes come."""
+
+    name = "lab-main"
+    has_rsync = False
+
+    def __init__(self, packed: bytes) -> None:
+        self.packed = packed
+
+    def command(self, *options: str) -> list[str]:
+        return ["ssh", *options]
+
+    def insist(self, *_: object, **__: object) -> Ended:
+        return Ended(0, self.packed, "")
+
+
+def packed(*members: tuple[str, str]) -> bytes:
+    """A file for each name, or with `-> target` a link."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as files:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            if content.startswith("-> "):
+                member.type, member.linkname = tarfile.SYMTYPE, content[3:]
+                files.addfile(member)
+            else:
+                member.size = len(content)
+                files.addfile(member, io.BytesIO(content.encode()))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("has_guard", [True, False])
+def test_nothing_lies_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_guard: bool
+) -> None:
+    if not has_guard:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    to = tmp_path / "run"
+    files = packed(
+        ("outputs/a", "1"),
+        ("outputs/sub/b", "2"),
+        ("outputs/latest", "-> sub/b"),
+        ("outputs/data", "-> /data/set"),
+        ("outputs/up", "-> ../../.."),
+        ("outputs/up/evil", "x"),
+        ("outputs/../../evil", "x"),
+        ("../evil", "x"),
+        (f"{tmp_path}/evil", "x"),
+        ("state.json", "x"),
+        ("outputs2/a", "x"),
+    )
+    copying.download(Host(files), "/there", ["outputs"], to, deadline=1.0)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    below = {"a", "sub", "sub/b", "latest", "up", "up/evil"}
+    assert found == {"run", "run/outputs", *(f"run/outputs/{name}" for name in below)}
+    assert os.readlink(to / "outputs" / "latest") == "sub/b"  # noqa: PTH115
+
+
+def test_what_cannot_be_unpacked_is_said(tmp_path: Path) -> None:
+    for data in (b"no tar", packed(("outputs/a", "1" * 9999))[:60]):
+        with pytest.raises(
+            UserError, match="lab-main sent files that cannot be unpacked"
+        ) as caught:
+            copying.download(Host(data), "/there", ["outputs"], tmp_path, deadline=1.0)
+        assert caught.value.exit_code == 5
