@@ -142,6 +142,14 @@ class TestTasks:
         conditions = made.task(SPEC)["exitConditions"]
         assert conditions["default"] == {"dependencyAction": "satisfy"}
 
+    def test_very_many_gaps_are_no_ranges(self) -> None:
+        # TaskDependencyRangesTooLong is among the service's errors.
+        made = wire()
+        last = made.last_task({**SPEC, "index": 9_999}, range(0, 2_000, 2))
+        assert last["dependsOn"] == {"taskIds": [str(number) for number in range(0, 2_000, 2)]}
+        last = made.last_task({**SPEC, "index": 99_999}, range(0, 90_000, 2))
+        assert list(last["dependsOn"]) == ["taskIdRanges"]  # their ids would be too long
+
     def test_a_retry_counts_on(self) -> None:
         made = wire()
         made.first, made.generation = {0: 3}, 2

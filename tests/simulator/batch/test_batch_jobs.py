@@ -203,6 +203,10 @@ def test_counts_follow_the_states(service: Any, client: Any) -> None:
         {"onAllTasksComplete": "sometimes"},
         {"constraints": {"maxWallClockTime": "yes"}},
         {"jobReleaseTask": {"commandLine": "true"}},
+        {
+            "jobPreparationTask": {"commandLine": "true"},
+            "jobReleaseTask": {"commandLine": "true", "maxWallClockTime": "PT16M"},
+        },
         {"metadata": [{"name": "a"}]},
         {"id": "has space"},
     ],

@@ -190,6 +190,7 @@ def test_an_id_is_taken_whatever_its_case(client: Any, job: str) -> None:
             "requiredSlots": 2,
             "multiInstanceSettings": {"coordinationCommandLine": "true"},
         },
+        {"id": "a", "commandLine": "true", "multiInstanceSettings": {"numberOfInstances": 2}},
         {"id": "a", "commandLine": "true", "resourceFiles": [{"httpUrl": "http://x/y"}]},
         {"id": "a", "commandLine": "true", "resourceFiles": [{"filePath": "y"}]},
         {
@@ -203,6 +204,18 @@ def test_a_task_that_cannot_be_is_refused(client: Any, job: str, spec: dict[str,
     with pytest.raises(HttpResponseError) as caught:
         client.create_task(job, spec)
     assert caught.value.status_code == 400
+
+
+def test_too_many_dependencies_are_refused(client: Any) -> None:
+    client.create_job({"id": "d", "poolInfo": {"poolId": "sim"}, "usesTaskDependencies": True})
+    ranges = [{"start": n, "end": n} for n in range(0, 2_000, 2)]
+    for wanted, code in (
+        ({"taskIdRanges": ranges}, "TaskDependencyRangesTooLong"),
+        ({"taskIds": ["x" * 64] * 1_001}, "TaskDependencyListTooLong"),
+    ):
+        with pytest.raises(HttpResponseError) as caught:
+            client.create_task("d", {"id": "a", "commandLine": "true", "dependsOn": wanted})
+        assert (caught.value.status_code, caught.value.error.code) == (400, code)
 
 
 def test_tasks_in_a_collection_are_answered_one_by_one(client: Any, job: str) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _RETENTION = "P7D"  # of a task's folder on its node; its logs and outputs are in storage
 _MARGIN = 300.0  # seconds after which Batch itself ends a task that is over its time
 _SHORTEST_LIMIT = 60.0
+_MOST_RANGES, _LONGEST_IDS = 100, 64_000
 
 # One user for everything on a node: the nodes of a task trust each other by it.
 _USER = {"autoUser": {"scope": "pool", "elevationLevel": "nonadmin"}}
@@ -149,7 +150,7 @@ class Wire:
         """The job's `finally:`, which comes after the others."""
         task = self.task(spec)
         task["environmentSettings"].append({"name": "FAIRWAY_LAST", "value": "1"})
-        task["dependsOn"] = {"taskIdRanges": _ranges(others)}
+        task["dependsOn"] = _dependencies(others)
         return task
 
     def _variables(self, index: str, number: int) -> list[dict[str, str]]:
@@ -258,6 +259,18 @@ def _output_pattern(name: str, pattern: str) -> tuple[str, str]:
     fixed = PurePosixPath(*parts[:plain])
     below = fixed.relative_to(name) if fixed.parts[:1] == (name,) else fixed
     return f"outputs/{whole}", (PurePosixPath(name) / below).as_posix()
+
+
+def _dependencies(numbers: Sequence[int]) -> dict[str, Any]:
+    """On these tasks: by ranges of their ids, or where that would be many by the ids themselves.
+
+    Batch refuses too many ranges (TaskDependencyRangesTooLong, without a number that a document
+    names), and ids of more than 64,000 characters.
+    """
+    ranges, ids = _ranges(numbers), [str(number) for number in numbers]
+    if len(ranges) <= _MOST_RANGES or sum(map(len, ids)) > _LONGEST_IDS:
+        return {"taskIdRanges": ranges}
+    return {"taskIds": ids}
 
 
 def _ranges(numbers: Sequence[int]) -> list[dict[str, int]]:

@@ -9,6 +9,8 @@ from fairway_simulator.batch.wire.durations import seconds
 from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MOST_RANGES = 100
+_LONGEST_IDS = 64_000  # see the description of BatchTaskDependencies.task_ids in azure-batch
 
 
 def identifier(body: dict[str, Any], name: str = "id") -> str:
@@ -79,6 +81,10 @@ def job(body: dict[str, Any]) -> None:
     for name in ("jobPreparationTask", "jobReleaseTask"):
         if body.get(name):
             required(body[name], "commandLine")
+    # See the description of BatchJobReleaseTask.max_wall_clock_time in azure-batch.
+    longest = (body.get("jobReleaseTask") or {}).get("maxWallClockTime")
+    if longest and seconds(longest, "maxWallClockTime") > 15 * 60:
+        raise invalid_property("maxWallClockTime", longest, "15 minutes at most")
     for entry in body.get("metadata") or ():
         required(entry, "name")
         required(entry, "value")
@@ -95,10 +101,12 @@ def task(body: dict[str, Any], job_spec: dict[str, Any]) -> None:
     retries(constraints)
     if body.get("dependsOn") and not job_spec["usesTaskDependencies"]:
         raise ServiceError(400, "TaskDependenciesNotSpecifiedOnJob")
+    _dependencies(body.get("dependsOn") or {})
     if body.get("exitConditions"):
         _exit_conditions(body["exitConditions"], job_spec)
     settings = body.get("multiInstanceSettings")
     if settings is not None:
+        required(settings, "coordinationCommandLine")
         if int(settings.get("numberOfInstances", 1)) < 1:
             raise invalid_property("numberOfInstances", settings["numberOfInstances"])
         if int(body.get("requiredSlots") or 1) != 1:
@@ -109,6 +117,14 @@ def task(body: dict[str, Any], job_spec: dict[str, Any]) -> None:
         options = required(file, "uploadOptions")
         one_of(options, "uploadCondition", ("tasksuccess", "taskfailure", "taskcompletion"))
         required(file, "filePattern")
+
+
+def _dependencies(wanted: dict[str, Any]) -> None:
+    """As many as the service takes: of ranges no document says how many, so that is not many."""
+    if len(wanted.get("taskIdRanges") or ()) > _MOST_RANGES:
+        raise ServiceError(400, "TaskDependencyRangesTooLong")
+    if sum(len(str(each)) for each in wanted.get("taskIds") or ()) > _LONGEST_IDS:
+        raise ServiceError(400, "TaskDependencyListTooLong")
 
 
 def _exit_conditions(conditions: dict[str, Any], job_spec: dict[str, Any]) -> None:

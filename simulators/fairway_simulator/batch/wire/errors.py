@@ -18,6 +18,8 @@ _SENTENCES = {
     "JobScheduleWithSameIdExists": "The account has a job schedule of the specified id.",
     "JobWithSameIdExists": "The account has a job of the specified id.",
     "JobDisabled": "The specified job is disabled.",
+    "TaskDependencyRangesTooLong": "The task has too many dependency ranges.",
+    "TaskDependencyListTooLong": "The list of the task's dependencies is too long.",
     "TaskNotFound": "The specified task does not exist.",
     "TaskExists": "The specified task already exists.",
     "TaskCompleted": "The specified task is already in a completed state.",
