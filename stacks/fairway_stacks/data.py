@@ -50,6 +50,7 @@ class DataStack(EnvironmentStack):
             for name, spec in environment.filesystems.items()
         }
         self.batch = self._batch() if environment.has_pools else None
+        self._let_researchers_in()
         self.slurm = self._slurm(environment.scheduler) if environment.scheduler else None
         self.monitoring = self._monitoring()
         if environment.budget:
@@ -178,6 +179,17 @@ class DataStack(EnvironmentStack):
         self._connect("batch", "batch", account.id)
         self._connect("batch-nodes", "batch_node_management", account.id)
         return account
+
+    def _let_researchers_in(self) -> None:
+        if researchers := self._environment.access.researchers:
+            from fairway_constructs.researchers import let_submit
+
+            let_submit(
+                self,
+                researchers,
+                storage_account_id=self.storage.account.id,
+                batch_account_id=self.batch.id if self.batch else None,
+            )
 
     def _slurm(self, spec: Slurm) -> Foundation:
         from fairway_constructs.slurm.foundation import Foundation

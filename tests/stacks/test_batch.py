@@ -99,6 +99,24 @@ def test_targets_are_what_the_runner_reads(written: Written) -> None:
     assert not sweep.batch.mpi
 
 
+@pytest.mark.parametrize("pools", [True, False])
+def test_researchers_may_use_the_data_and_submit(written: Written, pools: bool) -> None:
+    someone = "00000000-0000-0000-0000-000000000004"
+    text = _text(SPOT if pools else BOX).replace(
+        "access: {", f"access: {{researchers: [{someone}], "
+    )
+    roles = written(text)["data"]["resource"]["azurerm_role_assignment"].values()
+    own = {
+        each["role_definition_name"]: each["scope"]
+        for each in roles
+        if each["principal_id"] == someone
+    }
+    wanted = {"Storage Blob Data Contributor": "${azurerm_storage_account.storage.id}"}
+    if pools:
+        wanted["Azure Batch Data Contributor"] = "${azurerm_batch_account.batch.id}"
+    assert own == wanted
+
+
 def test_another_pool_changes_nothing_else(written: Written) -> None:
     one, two = written(_text(SPOT)), written(_text(SPOT, SWEEP))
     for role in ("network", "data"):

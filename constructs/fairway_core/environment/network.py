@@ -67,6 +67,8 @@ class Access(Model, defer_build=True):
     """Deploy Azure Bastion, so that SSH needs no allowed range."""
     admins: tuple[ObjectId, ...] = ()
     """Object ids of users and groups who may reach nodes through the bastion."""
+    researchers: tuple[ObjectId, ...] = ()
+    """Object ids of users and groups who may submit to Batch, and read and write the blobs."""
     reach: Literal["direct"] | Reach | None = None
     """How people's machines get to nodes over SSH: by default through the environment's own
     bastion where there is one, or `direct`, as a VPN does."""
