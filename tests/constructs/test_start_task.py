@@ -250,9 +250,9 @@ def test_disks_that_batch_mounted_are_not_formatted(
             *MOUNTPOINT*) printf '\\n%s\\n' {shlex.quote(mounted)} ;;
         esac
     }}
-    for name in mdadm mkfs.xfs mount chmod; do eval "$name() {{ log $name; }}"; done
+    for name in mdadm mkfs.xfs mount chmod; do eval "$name() {{ log $name \\$*; }}"; done
     blkid() {{ :; }}
     mount_scratch
     """
     subprocess.run(["bash", "-c", program], check=True, capture_output=True)
-    assert ("mkfs.xfs" in log.read_text()) is touched
+    assert ("mkfs.xfs -q -f -K " in log.read_text()) is touched
