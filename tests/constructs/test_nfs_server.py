@@ -130,6 +130,8 @@ def test_the_cloud_config_is_valid_and_says_what_it_should(
     check_cloud_config(config["text"])
     files = {entry["path"]: entry["content"] for entry in config["write_files"]}
     assert files["/etc/fairway/settings"] == "NAME=data\nDISKS=3\nEXPORT=/srv/fairway/data\n"
+    assert '"^nfs-kernel-server$";' in files["/etc/apt/apt.conf.d/60fairway"]
+    assert "{restart} = 'l'" in files["/etc/needrestart/conf.d/60-fairway.conf"]
     assert "threads=128\n" in files["/etc/nfs.conf.d/fairway.conf"], "four a core of 32"
     assert files["/etc/exports.d/fairway.exports"].strip() == (
         "/srv/fairway/data 10.40.0.0/17(rw,sync,root_squash,no_subtree_check,mountpoint)"

@@ -201,6 +201,8 @@ class TestBoot:
 
     def test_the_scheduler_has_its_files_and_its_programs(self, stacks: Stacks) -> None:
         files = _files(_boot(_scheduler(stacks)))
+        kept = files["/etc/apt/apt.conf.d/60fairway"]
+        assert all(f'"^{name}' in kept for name in ("munge", "slurmctld", "slurmdbd", "mariadb"))
         conf = files["/etc/slurm/slurm.conf"]
         assert re.search(r"SlurmctldHost=lab-slurm-scheduler\(@@\d@@\)", conf)
         assert "SuspendTime=900\n" in conf
