@@ -1,5 +1,6 @@
 """The pages that are made from the code say what the code says."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ from fairway_core.schema import models_in
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_up_to_date(repository: Path, name: str) -> None:
     assert (repository / "docs" / name).read_text() == PAGES[name](), "run bin/docs"
+
+
+@pytest.mark.parametrize("name", ["environment.md", "job.md"])
+def test_a_page_is_markdown_that_swallows_nothing(name: str) -> None:
+    """What looks like HTML, and examples, are code."""
+    page = re.sub(r"^```.*?^```$", "", PAGES[name](), flags=re.MULTILINE | re.DOTALL)
+    outside = re.sub(r"`[^`\n]*`|<!-- .* -->", "", page)
+    assert not re.findall(r"\S*<\S*", outside)
+    assert not re.findall(r"^>>>.*|^\w+ {3,}\S.*", outside, flags=re.MULTILINE)
 
 
 def test_every_check_has_its_entry() -> None:

@@ -48,9 +48,15 @@ _JOB = """# The job file
   FAIRWAY_TASK, FAIRWAY_ATTEMPT, FAIRWAY_NODES, FAIRWAY_PROCESSES_PER_NODE,
   FAIRWAY_WORLD_SIZE, FAIRWAY_HOSTS, FAIRWAY_MAIN_HOST, FAIRWAY_MAIN_PORT, and the
   directories FAIRWAY_SHARED_DIR, FAIRWAY_CHECKPOINT_DIR, FAIRWAY_SCRATCH_DIR,
-  FAIRWAY_INPUT_<ID> and FAIRWAY_OUTPUT_<ID>.
+  `FAIRWAY_INPUT_<ID>` and `FAIRWAY_OUTPUT_<ID>`.
 - `fairway templates` lists the launchers, and `fairway templates NAME` the options of one.
 """
+
+
+# What a field takes that takes a value of any kind.
+_VALUE = ("text", "whole number", "number", "`true` or `false`")
+_LISTED = re.compile(r"(\w+) {2,}\S")
+_VARIABLE = re.compile(r"\bFAIRWAY_[A-Z_]+<\w+>")
 
 
 def environment_page() -> str:
@@ -78,15 +84,40 @@ def _section(
     name: str, model: type[BaseModel], schema: Mapping[str, Any], models: Mapping[str, Any]
 ) -> str:
     required = schema.get("required", ())
-    lines = [f"## {name}\n", (inspect.getdoc(model) or "") + "\n"]
-    if schema.get("properties"):
-        lines += ["| field | takes | default | |", "|---|---|---|---|"]
+    fields = schema.get("properties", {})
+    lines = [f"## {name}\n", _prose(inspect.getdoc(model) or "", fields) + "\n"]
+    if fields:
+        lines += ["| field | takes | default | meaning |", "|---|---|---|---|"]
     for field, value in schema.get("properties", {}).items():
         default = "required" if field in required else _default(value)
-        words = re.sub(r"\s+", " ", value.get("description", ""))
+        words = _outside_code(re.sub(r"\s+", " ", value.get("description", "")))
         cells = (f"`{field}`", _type(value, models), default, words)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _prose(docstring: str, fields: Mapping[str, Any]) -> str:
+    """A docstring as Markdown: examples are fenced, and a list of the fields is left out.
+
+    Their table follows.
+    """
+    paragraphs = []
+    for paragraph in docstring.split("\n\n"):
+        listed = [match[1] for match in map(_LISTED.match, paragraph.splitlines()) if match]
+        if paragraph.startswith(">>> "):
+            paragraphs.append(f"```pycon\n{paragraph}\n```")
+        elif not listed:
+            paragraphs.append(_outside_code(paragraph))
+        elif not all(name in fields for name in listed):
+            paragraphs.append(f"```text\n{paragraph}\n```")
+    return "\n\n".join(paragraphs)
+
+
+def _outside_code(text: str) -> str:
+    """The text, with variables as code: a page would take their <ID> for HTML."""
+    parts = text.split("`")
+    parts[::2] = [_VARIABLE.sub(r"`\g<0>`", part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def _default(schema: Mapping[str, Any]) -> str:
@@ -104,6 +135,8 @@ def _type(schema: Any, models: Mapping[str, Any]) -> str:
     for key in ("anyOf", "oneOf"):
         if key in schema:
             branches = [_type(each, models) for each in schema[key] if each.get("type") != "null"]
+            if set(_VALUE) <= set(branches):
+                branches = ["value", *(each for each in branches if each not in _VALUE)]
             return " or ".join(dict.fromkeys(branches))
     if "const" in schema:
         return f"`{schema['const']}`"
@@ -115,7 +148,8 @@ def _type(schema: Any, models: Mapping[str, Any]) -> str:
 def _plain_type(schema: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     match schema.get("type"):
         case "array":
-            return f"list of {_type(schema.get('items'), models)}"
+            items = _type(schema.get("items"), models)
+            return f"list of {'values' if items == 'value' else items}"
         case "object" if isinstance(schema.get("additionalProperties"), dict):
             return f"name: {_type(schema['additionalProperties'], models)}"
         case "object":
