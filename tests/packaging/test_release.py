@@ -1,6 +1,7 @@
 """`bin/release`: what a tag must agree with, and what a release holds."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -44,6 +45,30 @@ def test_a_release_holds_the_wheel_its_digest_and_its_notes(copy: Path) -> None:
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     assert (copy / "dist/SHA256SUMS").read_text() == f"{digest}  ./{wheel.name}\n"
     assert (copy / "dist/notes.md").read_text().strip() == "- this"
+
+
+def test_what_is_published_is_what_was_built(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for GitHub's program, which prints its arguments."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "gh").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (programs / "gh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    dist = copy / "dist"
+    dist.mkdir()
+    (dist / "fairway_hpc.whl").write_bytes(b"wheel")
+    digest = hashlib.sha256(b"wheel").hexdigest()
+    (dist / "SHA256SUMS").write_text(f"{digest}  ./fairway_hpc.whl\n")
+    done = _release(copy, f"v{VERSION}", "--publish")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[:3] == ["release", "create", f"v{VERSION}"]
+    assert {"dist/fairway_hpc.whl", "dist/SHA256SUMS"} <= set(done.stdout.split())
+    (dist / "fairway_hpc.whl").write_bytes(b"another")
+    refused = _release(copy, f"v{VERSION}", "--publish")
+    assert (refused.returncode, "create" in refused.stdout) == (2, False)
+    assert "dist/ is not what was built" in refused.stderr
 
 
 @pytest.mark.parametrize(
