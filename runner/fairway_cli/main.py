@@ -30,46 +30,34 @@ class Commands(LazyGroup):
     PACKAGE = "fairway_cli.commands"
     COMMANDS: ClassVar = {
         "submit": "Submit a job and print the run ID once it has started.",
-        "render": (
-            "Print the script that the job would run on the target's main host; nothing is started."
-        ),
+        "render": "Print the script that a job would run; nothing is started.",
         "sweep": (
             "List the points of a job's sweep with the parameters of each; nothing is started."
         ),
-        "templates": (
-            "List the launchers' templates, or explain one: what it needs, its options, "
-            "how to use it."
-        ),
+        "templates": "List the launcher templates, or explain one: requirements, options, usage.",
         "list": "List the runs of this project, the newest last.",
-        "show": "Show a run: where it stands, its tasks, where its files are.",
+        "show": "Show a run: its state, its tasks and its files.",
         "logs": "Print what a run printed; lines of several tasks begin with the task, as [3].",
         "wait": (
             "Wait until runs have ended, print their states, and exit with the first failing code."
         ),
-        "cancel": (
-            "End runs early: their programs are told to, and killed when their grace is over."
-        ),
-        "retry": "Run the tasks of an ended run again that did not succeed.",
-        "rerun": (
-            "Start a new run of what a run was: its resolved job and its code, whatever "
-            "changed since."
-        ),
-        "best": (
-            "Name the task with the lowest or highest last value of a metric, and its parameters."
-        ),
-        "compare": "Lay runs side by side: what was set differently, and what came out.",
+        "cancel": "Cancel runs: signal their programs, and kill them after the grace period.",
+        "retry": "Run the unsuccessful tasks of an ended run again.",
+        "rerun": "Start a new run with the job and the code of an earlier one.",
+        "best": "Show the task with the lowest or highest final value of a metric.",
+        "compare": "Compare runs side by side: their settings and their results.",
         "report": "Write a page about a run: its tasks, metrics, sweep and scaling.",
-        "fetch": "Copy what a run's tasks kept, and their logs, to FOLDER/TASK/.",
-        "targets": "List where jobs can be sent, or read it from what was deployed.",
+        "fetch": "Copy the outputs and logs of a run to FOLDER/TASK/.",
+        "targets": "List where jobs can run, or read it from a deployment.",
         "nodes": "List, drain, resume, reboot or reimage the nodes of a target.",
         "pool": "Change the number of nodes of a target.",
         "ssh": "Open a shell on a node of a target, or run a command there.",
         "ssh-config": (
             "Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets."
         ),
-        "tunnel": "Bring a port of a run's main host to this machine, such as TensorBoard's 6006.",
+        "tunnel": "Forward a port of a run's main host here, such as TensorBoard's 6006.",
         "schedule": "Run a job on a recurring schedule.",
-        "data": "Copy files to and from the storage of a target, and from there to its nodes.",
+        "data": "Copy files to and from a target's storage, and from there to its nodes.",
         "clean": "Remove runs that have ended, with their logs, outputs and checkpoints.",
         "init": "Create a project: an environment, an example job and CI workflows.",
         "check": "Check an environment file for mistakes.",

@@ -27,7 +27,7 @@ def command(
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Name the task with the lowest or highest last value of a metric, and its parameters.
+    """Show the task with the lowest or highest final value of a metric.
 
     Tasks that failed or were cancelled do not count; those that still run do.
     """

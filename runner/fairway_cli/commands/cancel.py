@@ -6,7 +6,7 @@ from fairway_cli.commands.arguments import RunsArgument
 
 
 def command(runs: RunsArgument) -> None:
-    """End runs early: their programs are told to, and killed when their grace is over."""
+    """Cancel runs: signal their programs, and kill them after the grace period."""
     from fairway_runner.runs.store import RunStore
 
     store = RunStore.here()

@@ -16,7 +16,7 @@ def command(
     csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Lay runs side by side: what was set differently, and what came out.
+    """Compare runs side by side: their settings and their results.
 
     A line for each task: the parameters and fields of the job that are not the same in all of
     them, the last, lowest and highest value of each metric, the time it took, and the commit,

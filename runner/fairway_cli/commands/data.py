@@ -22,7 +22,7 @@ _PLACE = "TARGET:CONTAINER/PATH"
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Copy files to and from the storage of a target, and from there to its nodes.",
+    help="Copy files to and from a target's storage, and from there to its nodes.",
 )
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is there and differs.")]

@@ -23,7 +23,7 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace files that differ.")] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Copy what a run's tasks kept, and their logs, to FOLDER/TASK/.
+    """Copy the outputs and logs of a run to FOLDER/TASK/.
 
     Files that are there and differ are left alone, and nothing is copied, unless with --force.
     """

@@ -6,7 +6,7 @@ from fairway_cli.commands.arguments import JsonOption, RunArgument
 
 
 def command(run: RunArgument, json_: JsonOption = False) -> None:
-    """Start a new run of what a run was: its resolved job and its code, whatever changed since."""
+    """Start a new run with the job and the code of an earlier one."""
     from fairway_cli.ui.started import print_started
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.retry import rerun

@@ -16,7 +16,7 @@ def command(
         typer.Option("--failed", help="Leave out tasks that were cancelled or lost."),
     ] = False,
 ) -> None:
-    """Run the tasks of an ended run again that did not succeed.
+    """Run the unsuccessful tasks of an ended run again.
 
     They go on from their checkpoints; their logs are continued and their attempts count on.
     """

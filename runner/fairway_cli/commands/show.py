@@ -20,7 +20,7 @@ def command(
     ] = 50,
     json_: JsonOption = False,
 ) -> None:
-    """Show a run: where it stands, its tasks, where its files are."""
+    """Show a run: its state, its tasks and its files."""
     from fairway_runner.runs.facts import run_facts, setup_facts, task_facts
     from fairway_runner.runs.store import RunStore
 

@@ -13,7 +13,7 @@ from fairway_cli.commands.arguments import JsonOption
 app = typer.Typer(
     add_completion=False,
     invoke_without_command=True,
-    help="List where jobs can be sent, or read it from what was deployed.",
+    help="List where jobs can run, or read it from a deployment.",
 )
 
 
@@ -25,7 +25,7 @@ def targets(
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """List where jobs can be sent, or read it from what was deployed.
+    """List where jobs can run, or read it from a deployment.
 
     `local` is this machine. Others come from fairway.yaml, and from what `fairway targets
     sync` has read of an environment.

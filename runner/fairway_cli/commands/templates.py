@@ -17,7 +17,7 @@ def command(
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """List the launchers' templates, or explain one: what it needs, its options, how to use it.
+    """List the launcher templates, or explain one: requirements, options, usage.
 
     Your own go into a folder job_templates/, as NAME.sh.j2; they win over those of Fairway.
     """

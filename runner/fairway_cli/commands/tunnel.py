@@ -20,7 +20,7 @@ def command(
         typer.Option("--local-port", min=1, max=65535, help="By default the same number."),
     ] = None,
 ) -> None:
-    """Bring a port of a run's main host to this machine, such as TensorBoard's 6006.
+    """Forward a port of a run's main host here, such as TensorBoard's 6006.
 
     It stays until interrupted.
     """
