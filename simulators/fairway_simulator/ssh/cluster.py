@@ -14,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ _MPI = {
 
 
 _SSH = 22
+_MINUTE = 60.0  # the nodes' timer; see constructs/fairway_constructs/cloud_init/announce.sh
 
 
 def missing() -> str:
@@ -54,7 +56,8 @@ class SshCluster:
     """The hosts `names`, whose files lie in `folder`; the first is the main host.
 
     `path` comes before PATH on the hosts: by default the folder of this Python. With a `private`
-    address the one host has a network of its own, in which it is the only one.
+    address the one host has a network of its own, in which it is the only one. Hosts that are up
+    announce themselves each minute, but for those that are `silent`.
     """
 
     folder: Path
@@ -64,6 +67,8 @@ class SshCluster:
     path: str = str(Path(sys.executable).parent)
     variables: Mapping[str, str] = field(default_factory=dict)
     hosts: dict[str, Host] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
+    _ended: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property
     def shared(self) -> Path:
@@ -125,6 +130,7 @@ class SshCluster:
         except BaseException:
             self.stop()
             raise
+        threading.Thread(target=self._keep_announcing, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -133,12 +139,21 @@ class SshCluster:
 
     def stop(self) -> None:
         """Ends all hosts and what runs on them."""
+        self._ended.set()
         for host in self.hosts.values():
             host.kill()
 
     def announce(self, name: str) -> None:
         """What a host's timer does each minute."""
-        (self.announcements / name).write_text(f"{name}\n", encoding="utf-8")
+        draft = self.announcements / f".{name}"
+        draft.write_text(f"{name}\n", encoding="utf-8")
+        draft.replace(self.announcements / name)
+
+    def _keep_announcing(self) -> None:
+        while not self._ended.wait(_MINUTE):
+            for host in self.hosts.values():
+                if host.process is not None and host.name not in self.silent:
+                    self.announce(host.name)
 
     def kill(self, name: str) -> None:
         """Ends a host and all that runs on it, as a power cut would."""

@@ -208,6 +208,7 @@ def test_the_doctor_says_what_is_wrong(cluster: SshCluster, monkeypatch: Any) ->
     engine = engine_for(Target.model_validate(cluster.target()), _DEADLINE)
     assert engine.doctor() == []
     old = time.time() - 600
+    cluster.silent.add("n3")
     os.utime(cluster.announcements / "n3", (old, old))
     silent, missing = engine.doctor()
     assert silent.message == "the node n3 has been silent for 10 min"

@@ -1,0 +1,40 @@
+"""Hosts behind ssh on this machine: what they do by themselves."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_simulator.ssh import cluster as module
+from fairway_simulator.ssh.cluster import SshCluster, missing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.skipif(bool(missing()) and "CI" not in os.environ, reason=missing())
+def test_hosts_announce_themselves_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has been silent for three minutes is not counted on."""
+    monkeypatch.setattr(module, "_MINUTE", 0.01)
+    with SshCluster(tmp_path, ("n1", "n2", "n3")) as cluster:
+        cluster.silent.add("n2")
+        cluster.kill("n3")
+        old = time.time() - 600
+        for name in cluster.names:
+            os.utime(cluster.announcements / name, (old, old))
+        until = time.monotonic() + 300
+        while not _is_new(cluster, "n1"):
+            assert time.monotonic() < until, "it stays silent"
+            threading.Event().wait(0.01)
+        assert not _is_new(cluster, "n2")
+        assert not _is_new(cluster, "n3")
+
+
+def _is_new(cluster: SshCluster, name: str) -> bool:
+    return time.time() - (cluster.announcements / name).stat().st_mtime < 300
