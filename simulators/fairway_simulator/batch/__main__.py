@@ -18,7 +18,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_simulator.batch import BatchSimulator
+from fairway_simulator.batch import BatchSimulator, orders
 from fairway_simulator.batch.agent.supervisor_client import namespaces
 from fairway_simulator.batch.azurite import AzuriteMissing
 from fairway_simulator.batch.simulator import DEFAULT_POOL
@@ -32,7 +32,9 @@ _FILE = Path("sim.env")
 
 
 def main() -> int:
-    """Runs the account as the command line says."""
+    """Runs the account as the command line says, or gives an order to one that runs."""
+    if sys.argv[1:2] and sys.argv[1] in orders.ACTIONS:
+        return orders.order(sys.argv[1:])
     options = _options()
     if options.background:
         return _in_background(options)
@@ -106,6 +108,7 @@ def _options() -> argparse.Namespace:
         prog="bin/batch-simulator",
         description="An Azure Batch account on this machine, with Azurite beside it for storage. "
         "Its pool is `sim`. It runs until interrupted, and prints the variables to set.",
+        epilog="What becomes of nodes while it runs: bin/batch-simulator preempt|lose|restore NODE",
     )
     parser.add_argument(
         "--env", type=Path, metavar="FILE", help="also write the variables there, once it is ready"

@@ -11,6 +11,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 
 from fairway_simulator.batch import BatchSimulator
+from fairway_simulator.batch.orders import order
 
 FAST = {"polling_interval": 0.05}
 ONE = "tvm-sim-1_d"
@@ -422,3 +423,19 @@ def test_slow_boots_pass_through_starting(tmp_path: Path, connect: Any) -> None:
         client = connect(service)
         assert client.get_node("sim", ONE).state == "starting"
         service.wait_for_node(ONE, "idle")
+
+
+def test_a_person_takes_a_node_away_and_brings_it_back(
+    service: Any, client: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("AZURE_BATCH_ENDPOINT", raising=False)
+    assert order(["preempt", ONE]) == 2
+    assert "source ./sim.env" in capsys.readouterr().err
+    monkeypatch.setenv("AZURE_BATCH_ENDPOINT", service.endpoint)
+    monkeypatch.setenv("AZURE_BATCH_ACCESS_KEY", service.key)
+    assert order(["preempt", ONE]) == 0
+    assert client.get_node("sim", ONE).state == "preempted"
+    assert order(["restore", ONE]) == 0
+    service.wait_for_node(ONE, "idle")
+    assert order(["lose", "tvm-nobody"]) == 2
+    assert "there is no node `tvm-nobody`" in capsys.readouterr().err
