@@ -292,6 +292,24 @@ def test_a_second_plan_in_the_same_folder_waits(tmp_path: Path) -> None:
     thread.join()
 
 
+def test_the_committed_lock_holds_for_each_stack(
+    terraform: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state that names another provider must not make the deployment download and run it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cdktf.json").write_text("{}")
+    folder = tmp_path / "out/demo-data"
+    folder.mkdir(parents=True)
+    (folder / "cdk.tf.json").write_text('{"terraform": {"backend": {}}}')
+    stack = StackFolder("demo-data", folder)
+    stack_plans.live_terraform(stack).init()
+    assert terraform.calls()[-1]["arguments"] == ["-no-color", "-input=false", "-json"]
+    (tmp_path / "terraform.lock.hcl").write_text("locked")
+    stack_plans.live_terraform(stack).init()
+    assert "-lockfile=readonly" in terraform.calls()[-1]["arguments"]
+    assert (folder / ".terraform.lock.hcl").read_text() == "locked"
+
+
 def _state(folder: Path, stack: str, backend: str, **content: Any) -> StackFolder:
     """A synthesized stack whose state lies in `folder`, and that state where it has content."""
     here = folder / "cdktf.out/stacks" / stack

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_core.environment.selection import project_folder
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.locks import alone_in
 from fairway_stacks.plan.loopback import (
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from fairway_stacks.plan.stacks import StackFolder
 
     Say = Callable[[str], None]
+
+
+LOCK = "terraform.lock.hcl"
+"""Beside cdktf.json: the providers that may run, with their hashes, as Terraform writes them."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,11 @@ def alone_in_outdir(say: Say) -> AbstractContextManager[None]:
 
 
 def live_terraform(stack: StackFolder) -> Terraform:
-    """Terraform in the stack's folder, with the user's own credentials."""
-    return Terraform(stack.name, stack.folder, _usual_variables())
+    """Terraform in the stack's folder, with the user's own credentials and the project's lock."""
+    project = project_folder()
+    lock = project / LOCK if project else None
+    held = lock if lock is not None and lock.is_file() else None
+    return Terraform(stack.name, stack.folder, _usual_variables(), held)
 
 
 def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackPlan]:

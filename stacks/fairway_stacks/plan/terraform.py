@@ -40,11 +40,16 @@ _NO_OUTPUT = ("Unsupported attribute", 'attribute named "cross-stack-output-')
 
 @dataclass(frozen=True)
 class Terraform:
-    """Terraform in the folder of a stack, with these variables."""
+    """Terraform in the folder of a stack, with these variables.
+
+    `lock` is the project's own lock file: then no other provider, and none with another hash,
+    is downloaded or run, whatever the configuration or a state names.
+    """
 
     stack: str
     folder: Path
     environment: Mapping[str, str]
+    lock: Path | None = None
 
     def init(self) -> None:
         """Gets the provider and opens the state; exit code 4 where there is no provider.
@@ -52,8 +57,12 @@ class Terraform:
         One at a time where providers are kept: "The plugin cache directory is not guaranteed to
         be concurrency safe" (Terraform's documentation of the CLI configuration).
         """
+        options = []
+        if self.lock is not None:
+            shutil.copyfile(self.lock, self.folder / ".terraform.lock.hcl")
+            options = ["-lockfile=readonly"]
         with self._alone_in_cache():
-            done = self._run("init", "-json")
+            done = self._run("init", "-json", *options)
         if done.returncode:
             raise self._init_failed(list(diagnostics(done.stdout)), done.stderr)
 
