@@ -20,6 +20,7 @@ _MACHINES = frozenset(
 )
 # A disk of a file server of Fairway's own.
 _STRIPED = re.compile(r"azurerm_managed_disk\.nfs-.+-disk-[0-9]+")
+_MOST = 10**9
 # From the strongest to none.
 _LOCK_LEVELS = ("ReadOnly", "CanNotDelete", "")
 
@@ -151,7 +152,7 @@ def _deletions(action: Mapping[str, Any]) -> Iterator[float]:
     """The days after which it deletes; the provider writes -1 for never."""
     for key, days in action.items():
         if key.startswith("delete_after_days") and isinstance(days, int | float) and days >= 0:
-            yield days
+            yield _number(days)
 
 
 def _at(value: Any, steps: Sequence[str]) -> Any:
@@ -171,5 +172,5 @@ def _blocks(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _number(value: Any) -> float:
-    """A number or a switch; 0 for nothing."""
-    return value if isinstance(value, int | float) else 0
+    """A number or a switch; 0 for nothing, and no more than can be written shortly."""
+    return max(-_MOST, min(value, _MOST)) if isinstance(value, int | float) else 0

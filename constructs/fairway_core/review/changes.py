@@ -137,7 +137,7 @@ def drift_of(plan: Plan) -> Iterator[Change]:
             continue
         change = _change(plan.stack, resource, action, exact=False)
         if action is Action.CHANGE:
-            name = (resource["change"].get("after") or {}).get("id")
+            name = _text((resource["change"].get("after") or {}).get("id"))
             kept = (
                 each
                 for each in change.attributes

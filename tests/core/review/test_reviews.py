@@ -129,6 +129,62 @@ def test_a_number_of_nodes_that_is_none(make_plan: Any, instances: Any) -> None:
     assert "created" in markdown(found)
 
 
+ODD: list[Any] = [
+    None,
+    True,
+    10**400,
+    1e308,
+    -1,
+    "x",
+    "\ud800",
+    [],
+    {},
+    [None],
+    [[]],
+    {"a": None},
+    [1],
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("role_assignment", "principal_id"),
+        ("role_assignment", "scope"),
+        ("key_vault", "soft_delete_retention_days"),
+        ("storage_management_policy", "rule"),
+        ("storage_account", "account_replication_type"),
+        ("storage_account", "blob_properties"),
+        ("management_lock", "scope"),
+        ("managed_disk", "disk_size_gb"),
+        ("subnet", "address_prefixes"),
+        ("subnet", "id"),
+        ("linux_virtual_machine_scale_set", "instances"),
+        ("batch_pool", "fixed_scale"),
+    ],
+)
+def test_values_that_no_provider_writes(make_plan: Any, kind: str, key: str, odd: Any) -> None:
+    """A plan file is somebody else's: whatever stands in it, it is reviewed."""
+    plain = {"id": "/s", "storage_account_id": "/a", "disk_size_gb": 64, "instances": 2}
+    changes = [
+        (f"azurerm_{kind}.{number}", actions, before, after)
+        for number, (actions, before, after) in enumerate(
+            [
+                ("create", None, {**plain, key: odd}),
+                ("delete", {**plain, key: odd}, None),
+                ("update", {**plain, key: odd}, plain),
+                ("update", plain, {**plain, key: odd}),
+            ]
+        )
+    ]
+    file = make_plan("a", *changes)
+    drift = json.loads(Path(file).read_text())["resource_changes"]
+    found = _review(make_plan("a", *changes, resource_drift=drift))
+    json.dumps(review_facts(found), allow_nan=False)
+    markdown(found).encode()
+
+
 def test_a_partial_plan_says_so(make_plan: Any) -> None:
     found = _review(make_plan("a", complete=False))
     assert [finding.id for finding in found.stacks[0].findings] == ["partial-plan"]

@@ -80,7 +80,7 @@ def _is_own(change: Mapping[str, Any], own: Collection[str]) -> bool:
     unknown = unknown if isinstance(unknown, dict) else {}
     who = after.get("principal_id")
     scope = after.get("scope")
-    known = unknown.get("principal_id") is True if who is None else who in own
+    known = unknown.get("principal_id") is True if who is None else str(who) in own
     return known and (unknown.get("scope") is True if scope is None else _is_one_resource(scope))
 
 
