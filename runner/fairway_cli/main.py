@@ -12,7 +12,7 @@ import typer
 
 import fairway_core
 from fairway_cli.lazy import LazyGroup, ReaderGone
-from fairway_core.findings import UserError, format_finding
+from fairway_core.findings import UserError, format_finding, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,6 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader went away (`fairway logs RUN | head`): nothing is left to say.
         _end(141)
     except OSError as error:
+        if error.filename is not None:
+            _end(5, f"error: {printable(str(error.filename))}: {error.strerror}")
         if error.errno not in _NO_ROOM:
             raise
         _end(5, f"error: the output cannot be written: {error.strerror}")

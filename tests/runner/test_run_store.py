@@ -63,7 +63,7 @@ def test_wait_returns_when_the_lock_is_free(store: RunStore) -> None:
 
 def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
     for number, run_id in enumerate(["job-abcdef", "job-abcxyz", "other-222222"]):
-        os.close(store.create(record(run_id, created=-number), {})[1])
+        os.close(store.create(record(run_id, created=10.0 - number), {})[1])
     assert store.find("o").id == "other-222222"
     assert store.find("job-abcd").id == "job-abcdef"
     assert [run.id for run in store.all()] == ["other-222222", "job-abcxyz", "job-abcdef"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fairway_core.findings import UserError, printable
 from fairway_runner.jobs.ranks import split_label
+from fairway_runner.runs.records import read_json
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool) -> None
 def _require_labels(run: Run, logs: Sequence[Log]) -> None:
     """UserError where neither the job asked for labels nor any line has one."""
     try:
-        job = json.loads((run.folder / "job.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        job = read_json(run.folder / "job.json")
+    except (UserError, OSError):
         job = {}
     if job.get("options", {}).get("label_ranks") is True or any(map(_is_labelled, logs)):
         return

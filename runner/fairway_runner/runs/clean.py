@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs.records import read_json
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import FINAL_STATES
 from fairway_runner.submit import snapshot as code
@@ -80,8 +80,10 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
             lock = run.take_lock()
         except FileNotFoundError:
             lock = None
-        except UserError:
-            continue
+        except UserError as error:
+            if error.findings[0].id != "damaged-run":
+                continue
+            lock = None
         try:
             if not runs_here(run.record.engine):
                 run.engine.remove(run)
@@ -117,9 +119,9 @@ def _remove_snapshots(store: RunStore) -> tuple[int, int]:
 
 
 def _snapshot_of(run: Run, folder: Path) -> Path | None:
-    with suppress(OSError, ValueError, KeyError):
-        facts = json.loads((run.folder / "provenance.json").read_text(encoding="utf-8"))
-        return code.stored(facts["code"], folder)
+    with suppress(UserError, OSError):
+        digest = read_json(run.folder / "provenance.json").get("code")
+        return code.stored(digest, folder) if isinstance(digest, str) else None
     return None
 
 

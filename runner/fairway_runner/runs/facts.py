@@ -31,7 +31,7 @@ def run_facts(run: Run, status: dict[str, Any] | None = None) -> dict[str, Any]:
         "state": status["state"],
         "reason": status.get("reason") or _timed_out(run, status),
         "tasks": record.tasks,
-        "task_states": status.get("tasks", {}),
+        "task_states": status.get("tasks") or {},
         "created": iso(record.created),
         "started": iso(status.get("started")),
         "ended": iso(status.get("ended")),

@@ -8,11 +8,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
+from fairway_runner.runs.shapes import FINAL_STATES, RECORD, STATUS, Unfit, check
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
+__all__ = [
+    "FINAL_STATES",
+    "RunRecord",
+    "damaged",
+    "is_run_id",
+    "read_json",
+    "read_kept",
+    "read_record",
+    "read_state",
+    "settled",
+]
 
 
 @dataclass(frozen=True)
@@ -47,14 +58,53 @@ def settled(status: dict[str, Any], run_state: str) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A mapping from a file; UserError where it is damaged."""
+    """A mapping from a file; UserError where it is damaged, FileNotFoundError where it is
+    missing."""
     try:
         value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise damaged(path, str(error.strerror)) from None
+    except RecursionError:
+        raise damaged(path, "nested too deeply") from None
     except ValueError as error:
         raise damaged(path, str(error)) from None
     if not isinstance(value, dict):
         raise damaged(path, "not a mapping")
     return value
+
+
+def read_kept(path: Path) -> dict[str, Any]:
+    """The same of a file that every run has, which is damaged where it is missing."""
+    try:
+        return read_json(path)
+    except FileNotFoundError:
+        raise damaged(path, "missing") from None
+
+
+def read_record(path: Path) -> RunRecord:
+    """What was submitted; UserError where the file is damaged."""
+    facts = read_json(path)
+    try:
+        check(facts, RECORD, "the record")
+        if empty := [name for name, value in facts.items() if value is None]:
+            raise Unfit(f"`{empty[0]}` is empty")
+        return RunRecord(**facts)
+    except (TypeError, Unfit) as error:
+        raise damaged(path, str(error)) from None
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """A state of a run or a task; UserError where the file is damaged."""
+    facts = read_json(path)
+    try:
+        check(facts, STATUS, "the state")
+    except Unfit as error:
+        raise damaged(path, str(error)) from None
+    if facts.get("state") is None:
+        raise damaged(path, "it has no `state`")
+    return facts
 
 
 def damaged(path: Path, why: str) -> UserError:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
 from fairway_runner.runs.metrics import compile_patterns, last_values
+from fairway_runner.runs.records import damaged
+from fairway_runner.runs.shapes import TASK, Unfit, check, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,26 +66,40 @@ class TaskResult:
 def task_results(run: Run, run_state: str | None = None) -> list[TaskResult]:
     """Every task of the run, in the order of their numbers; the state may be given."""
     state = run_state or run.state
-    return [_result(run, spec, state, is_last=is_last) for spec, is_last in _specs(run)]
+    results = [_result(run, spec, state, is_last=is_last) for spec, is_last in _specs(run)]
+    if not results:
+        raise damaged(run.folder / "tasks.jsonl", "it is empty")
+    return results
 
 
 def _specs(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
     for name in ("tasks.jsonl", "finally.jsonl"):
         path = run.folder / name
-        if not path.exists():
-            continue
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                try:
-                    yield json.loads(line), name == "finally.jsonl"
-                except ValueError as error:
-                    hint = f"remove the run: fairway clean {run.id}"
-                    raise UserError.of("damaged-run", f"{path}: damaged: {error}", hint) from None
+        try:
+            with path.open(encoding="utf-8") as lines:
+                for line in lines:
+                    yield _spec(line, run.record.tasks), name == "finally.jsonl"
+        except FileNotFoundError:
+            if name == "tasks.jsonl":
+                raise damaged(path, "missing") from None
+        except RecursionError:
+            raise damaged(path, "nested too deeply") from None
+        except (OSError, ValueError, Unfit) as error:
+            raise damaged(path, str(error)) from None
+
+
+def _spec(line: str, tasks: int) -> dict[str, Any]:
+    spec = mapping(json.loads(line), "a line")
+    check(spec, TASK, "a task")
+    if not {"index", *TASK} <= spec.keys() or spec["index"] not in range(tasks):
+        raise Unfit("a line is no task of the run's")
+    return spec
 
 
 def _result(run: Run, spec: dict[str, Any], state: str, *, is_last: bool) -> TaskResult:
     index = int(spec["index"])
     status = run.task_status(index, state)
+    attempt = status.get("attempt")
     return TaskResult(
         run=run,
         index=index,
@@ -92,7 +108,7 @@ def _result(run: Run, spec: dict[str, Any], state: str, *, is_last: bool) -> Tas
         nodes=spec["nodes"],
         processes_per_node=spec["processes_per_node"],
         exit_code=status.get("exit_code"),
-        attempts=int(status.get("attempt", -1)) + 1,
+        attempts=0 if attempt is None else attempt + 1,
         started=status.get("started"),
         ended=status.get("ended"),
         timed_out=bool(status.get("timed_out")),

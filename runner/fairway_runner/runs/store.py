@@ -23,7 +23,15 @@ from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.spelling import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs.records import FINAL_STATES, RunRecord, damaged, read_json, settled
+from fairway_runner.runs.records import (
+    FINAL_STATES,
+    RunRecord,
+    damaged,
+    read_kept,
+    read_record,
+    read_state,
+    settled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,11 +59,7 @@ class Run:
     @cached_property
     def record(self) -> RunRecord:
         """What was submitted."""
-        path = self.folder / "run.json"
-        try:
-            return RunRecord(**read_json(path))
-        except TypeError as error:
-            raise damaged(path, str(error)) from None
+        return read_record(self.folder / "run.json")
 
     @property
     def status(self) -> dict[str, Any]:
@@ -150,7 +154,12 @@ class Run:
             return engine_for(Target.local())
         from fairway_runner.targets.lookup import as_known_now
 
-        return engine_for(as_known_now(target_of(read_json(self.folder / "target.json"))))
+        path = self.folder / "target.json"
+        try:
+            target = target_of(read_kept(path))
+        except ValueError:  # pydantic's ValidationError is one
+            raise damaged(path, "it is no target") from None
+        return engine_for(as_known_now(target))
 
     def refresh(self, *, logs: bool = False) -> None:
         """Brings its folder up to date where it runs elsewhere: states, and logs if wanted."""
@@ -164,7 +173,7 @@ class Run:
     @staticmethod
     def _state_of(folder: Path) -> dict[str, Any]:
         try:
-            return read_json(folder / "state.json")
+            return read_state(folder / "state.json")
         except FileNotFoundError:
             return {"state": "queued"}
 
@@ -174,12 +183,15 @@ class Run:
 
     def await_lock(self) -> None:
         """Returns when nobody holds the run's lock."""
-        with (self.folder / "lock").open("rb") as lock:
+        lock = self._open_lock()
+        try:
             fcntl.flock(lock, fcntl.LOCK_SH)
+        finally:
+            os.close(lock)
 
     def take_lock(self) -> int:
         """The open descriptor of the run's lock; UserError while somebody else has it."""
-        lock = os.open(self.folder / "lock", os.O_RDONLY)
+        lock = self._open_lock()
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -188,15 +200,32 @@ class Run:
         return lock
 
     def _recorded(self) -> dict[str, Any]:
-        return read_json(self.folder / "state.json")
+        path = self.folder / "state.json"
+        try:
+            return read_state(path)
+        except FileNotFoundError:
+            if not self.folder.exists():
+                raise  # it was removed just now
+            raise damaged(path, "missing") from None
 
     def _is_watched(self) -> bool:
-        with (self.folder / "lock").open("rb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
+        lock = self._open_lock()
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
         return False
+
+    def _open_lock(self) -> int:
+        path = self.folder / "lock"
+        try:
+            return os.open(path, os.O_RDONLY)
+        except OSError as error:
+            if not self.folder.exists():
+                raise  # it was removed just now
+            raise damaged(path, str(error.strerror)) from None
 
 
 def running(run: Run) -> UserError:

@@ -14,6 +14,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.local import processes, records
 from fairway_runner.engines.local.engine import CANCEL_GRACE
+from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
 from fairway_runner.runs.store import FINAL_STATES, RunStore, running
 from fairway_runner.submit import snapshot as code
@@ -31,6 +32,12 @@ _FILES = (
     *("job.yaml", "job.json", "target.json", "code.diff"),
     *("setup.jsonl", "tasks.jsonl", "finally.jsonl"),
 )
+
+# What is needed of each file: a key, and what it holds.
+_NEEDED: dict[str, tuple[str, type]] = {
+    "provenance.json": ("code", str),
+    "plan.json": ("environment", dict),
+}
 
 
 def retry(run: Run, *, failed_only: bool = False) -> list[int]:
@@ -112,11 +119,7 @@ def rerun(run: Run) -> Run:
     plan |= {"run": run_id, "environment": {**engine.environment(), **inputs}}
     if runs_here(run.record.engine):
         plan["directory"] = str(store.folder / run_id / "code")
-    files = {
-        name: (run.folder / name).read_text(encoding="utf-8")
-        for name in _FILES
-        if (run.folder / name).exists()
-    }
+    files = {name: _text(run, name) for name in _FILES if (run.folder / name).exists()}
     files["plan.json"] = json.dumps(plan, indent=1)
     files["provenance.json"] = json.dumps({**provenance, "rerun_of": run.id}, indent=1)
     snapshots = _snapshots(run)
@@ -136,12 +139,24 @@ def _job(run: Run) -> dict[str, Any]:
     return _read(run, "job.json")
 
 
+def _text(run: Run, name: str) -> str:
+    try:
+        return (run.folder / name).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise _unusable(run, name) from None
+
+
+def _unusable(run: Run, name: str) -> UserError:
+    message = f"{run.folder / name}: missing or damaged"
+    return UserError.of("damaged-run", message, "submit the job again from its file")
+
+
 def _read(run: Run, name: str) -> dict[str, Any]:
     try:
-        value = records.read_json(run.folder / name)
-    except ValueError:
+        value = read_json(run.folder / name)
+    except (UserError, OSError):
         value = {}
-    if not value:
-        message = f"{run.folder / name}: missing or damaged"
-        raise UserError.of("damaged-run", message, "submit the job again from its file")
+    key, kind = _NEEDED.get(name, ("name", str))
+    if not isinstance(value.get(key), kind):
+        raise _unusable(run, name)
     return value

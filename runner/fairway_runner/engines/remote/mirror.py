@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.local import records
 from fairway_runner.engines.remote import submissions
-from fairway_runner.engines.remote.answers import (
-    Unfit,
-    adopted,
-    checked_states,
-    listed_runs,
-)
+from fairway_runner.engines.remote.answers import adopted, checked_states, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
+from fairway_runner.runs.shapes import Unfit
 from fairway_runner.runs.store import FINAL_STATES, Run
 
 if TYPE_CHECKING:

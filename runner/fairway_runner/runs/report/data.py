@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.findings import UserError
 from fairway_runner.runs.metrics import Series, compile_patterns, series
+from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
 from fairway_runner.runs.varying import shown, varying
 
@@ -122,7 +123,6 @@ def _with_series(run: Run, rows: list[Row], key: str | None) -> list[Row]:
 
 def _record(run: Run, name: str) -> dict[str, Any]:
     try:
-        value = json.loads((run.folder / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json(run.folder / name)
+    except (UserError, OSError):
         return {}
-    return value if isinstance(value, dict) else {}

@@ -1,0 +1,105 @@
+"""What a run's files may hold: shapes that are checked before anything relies on them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
+STATES = FINAL_STATES | {"queued", "running"}
+_MOST_TASKS = 1_000_000  # ten times what a sweep may have
+_LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
+
+
+class Unfit(Exception):
+    """What was read is not what should be there; the text says why."""
+
+
+def check(facts: Mapping[str, Any], shape: Mapping[str, Callable[[Any], bool]], what: str) -> None:
+    """Unfit where a value that is there is not of its shape."""
+    for name, is_right in shape.items():
+        if facts.get(name) is not None and not is_right(facts[name]):
+            raise Unfit(f"`{name}` of {what} is {shown(facts[name])}")
+
+
+def mapping(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Unfit(f"{shown(what)} is not a mapping")
+    return value
+
+
+def shown(value: object) -> str:
+    return printable(str(value)[:40])
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53
+
+
+def is_count(value: Any) -> bool:
+    return _is_whole(value) and bool(value >= 0)
+
+
+def _is_moment(value: Any) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and 0 <= value < _LAST_SECOND
+    )
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def is_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(is_count(count) for count in value.values())
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+STATUS = {
+    "state": lambda value: isinstance(value, str) and value in STATES,
+    "reason": is_text,
+    "node": is_text,
+    "started": _is_moment,
+    "ended": _is_moment,
+    "exit_code": _is_whole,
+    "attempt": _is_whole,
+    "submission": is_count,
+    "log_size": is_count,
+    "timed_out": _is_flag,
+    "tasks": is_counts,
+}
+RECORD = {
+    "id": _is_plain,
+    "name": _is_plain,
+    "target": _is_plain,
+    "created": _is_moment,
+    "tasks": lambda value: is_count(value) and value <= _MOST_TASKS,
+    "job_file": is_text,
+    "fairway": _is_plain,
+    "metrics": _is_texts,
+    "engine": _is_plain,
+}
+TASK = {
+    "params": lambda value: isinstance(value, dict),
+    "nodes": is_count,
+    "processes_per_node": is_count,
+}

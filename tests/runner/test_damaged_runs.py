@@ -1,0 +1,125 @@
+"""One damaged file below `.fairway`: said to be damaged, by every command, and harmful to no other
+run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_cli import main as cli
+from fairway_core.findings import UserError
+from fairway_runner.engines.local.engine import LocalEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import MakeRun
+
+COMMANDS = [
+    *(["list"], ["list", "--json"], ["list", "--state", "failed"], ["targets"]),
+    *(["show", "RUN"], ["show", "RUN", "--json"], ["logs", "RUN"], ["wait", "RUN"]),
+    *(["cancel", "RUN"], ["retry", "RUN"], ["rerun", "RUN"], ["submit", "--resume", "RUN"]),
+    *(["fetch", "RUN", "--to", "fetched"], ["best", "RUN", "--min"]),
+    *(["report", "RUN", "-o", "page.html"], ["clean", "RUN", "--yes"]),
+]
+FILES = ["run.json", "state.json", "job.json", "plan.json", "target.json", "provenance.json"]
+FILES += ["tasks.jsonl", "lock", "tasks/0/state.json", "tasks/0/log.txt"]
+
+TEXTS = {
+    "empty": "",
+    "cut off": '{"id": "broken-222222", "sta',
+    "a list": "[]",
+    "an empty mapping": "{}",
+    "nothing": "null",
+    "nested deeply": "[" * 100_000,
+    "not UTF-8": b'{"name": "\xff"}',
+    "a wrong state": '{"state": 7, "started": "soon", "ended": null, "tasks": []}',
+}
+# Of what a key holds: each of another kind than it should be.
+VALUES = ["text", None, -1, 1e300, float("nan"), {"a": {}}]
+SOME = [["list"], ["show", "RUN"], ["report", "RUN", "-o", "page.html"]]
+
+
+def damages(file: Path) -> list[tuple[str, Callable[[], object]]]:
+    """Ways to damage a file, by name."""
+
+    def write(text: str | bytes) -> Callable[[], object]:
+        data = text if isinstance(text, bytes) else text.encode()
+        return lambda: file.write_bytes(data)
+
+    def replace_by_folder() -> None:
+        file.unlink()
+        file.mkdir()
+
+    found: list[tuple[str, Callable[[], object]]] = [
+        ("missing", file.unlink),
+        ("a folder", replace_by_folder),
+        *((name, write(text)) for name, text in TEXTS.items()),
+    ]
+    if file.name in ("run.json", "state.json"):
+        sound = json.loads(file.read_text())
+        for key in sound:
+            for value in VALUES:
+                text = json.dumps({**sound, key: value})
+                found.append((f"{key}={value}", write(text)))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: Any, **__: Any) -> None:
+        raise UserError.of("not-started", "nothing is started here")
+
+    monkeypatch.setattr(LocalEngine, "start", start)
+
+
+def program(folder: Path, *words: str) -> tuple[int, str, str]:
+    """The program in this process, with streams that take bytes too."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
+    code: Any = 0
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            cli.main(words)
+        except SystemExit as exit_:
+            code = exit_.code or 0
+    texts = [stream.buffer.getvalue().decode(errors="replace") for stream in (out, err)]  # type: ignore[attr-defined]
+    return code, texts[0], texts[1]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_command_bears_it(tmp_path: Path, make_run: MakeRun, name: str) -> None:
+    tasks = [{"params": {"x": x}, "log": f"loss={x}\n", "state": "failed"} for x in (1, 2)]
+    facts = {"state": "failed", "metrics": {"loss": "loss=([0-9.]+)"}}
+    broken = make_run("broken-222222", tasks, **facts).folder
+    for file in ("plan.json", "target.json", "job.json"):
+        (broken / file).write_text(json.dumps({"name": "local", "tasks": 2, "environment": {}}))
+    make_run("sound-333333", tasks, **facts)
+    kept = tmp_path / "kept"
+    shutil.copytree(broken, kept)
+    bad = []
+    for damage, _ in damages(broken / name):
+        shutil.rmtree(broken, ignore_errors=True)
+        shutil.copytree(kept, broken)
+        dict(damages(broken / name))[damage]()
+        for words in SOME if "=" in damage else COMMANDS:
+            said = [word.replace("RUN", "broken-222222") for word in words]
+            try:
+                code, out, err = program(tmp_path, *said)
+            except BaseException as error:  # noqa: BLE001 - a traceback, whatever it is
+                bad.append(f"{damage}: {' '.join(words)}: {error!r}")
+                continue
+            if code not in range(6) or (code == 2 and not err):
+                bad.append(f"{damage}: {' '.join(words)}: {code} {err}")
+            if words in (["list"], ["list", "--json"]) and (code != 0 or "sound-333333" not in out):
+                bad.append(f"{damage}: {' '.join(words)}: {code} {out} {err}")
+    assert not bad, "\n".join(bad)
