@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_cli.ui.follow import Selection, copy_logs
-from fairway_cli.ui.started import print_ended
+from fairway_cli.ui.started import print_ended, watch_to_the_end
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
@@ -65,3 +65,11 @@ def test_what_it_waits_for_is_said_when_it_changes(
     ]
     print_ended(run)
     assert "failed (n2 runs no containers); its files are in" in capsys.readouterr().out
+
+
+def test_standard_error_is_the_log_alone_where_json_is_wanted(
+    run: Run, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "wait", lambda _: None)
+    watch_to_the_end(run, json_=True)
+    assert capfdbinary.readouterr().err == b"one"

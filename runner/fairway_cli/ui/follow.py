@@ -128,19 +128,21 @@ class Remarks:
         print(printable(f"{self.run.id} {words}"), file=sys.stderr, flush=True)
 
 
-def copy_logs(run: Run, selection: Selection, out: BinaryIO, *, follow: bool) -> None:
+def copy_logs(
+    run: Run, selection: Selection, out: BinaryIO, *, follow: bool, remarks: bool = True
+) -> None:
     """Writes what the tasks have printed, and with `follow` what they print until the run ends.
 
-    One log is copied byte by byte; lines of several are labelled with their task, `[3] `. Why
-    nothing comes is said on standard error.
+    One log is copied byte by byte; lines of several are labelled with their task, `[3] `. With
+    `remarks` standard error says why nothing comes.
     """
-    remarks = Remarks(run)
+    remarked = Remarks(run)
     while True:
         # Asked before reading: what was printed by then is read below.
         run.refresh(logs=True)
         ended = not follow or run.state in FINAL_STATES
-        if not ended:
-            remarks.look()
+        if remarks and not ended:
+            remarked.look()
         began = time.monotonic()
         for log in selection.logs:
             if ended or log.grown():

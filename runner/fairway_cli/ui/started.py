@@ -84,5 +84,7 @@ def _follow(run: Run, out: TextIO, *, quiet: bool) -> None:
     elif not quiet:
         from fairway_cli.ui.follow import Selection, copy_logs
 
-        copy_logs(run, Selection.of(run), out.buffer, follow=True)
+        # Where the log itself goes to standard error, that has nothing else.
+        remarks = out is not sys.stderr
+        copy_logs(run, Selection.of(run), out.buffer, follow=True, remarks=remarks)
     run.wait()
