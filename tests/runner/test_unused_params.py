@@ -57,6 +57,17 @@ def test_one_of_a_sweep_is_shown_at_its_line(tmp_path: Path, fairway: RunFairway
     assert "use it as {{ params.seed }}, or list it under `params:`" in err
 
 
+def test_one_of_a_sweep_on_the_command_line_is_shown_there(
+    tmp_path: Path, fairway: RunFairway
+) -> None:
+    job = written(tmp_path, **points({"grid": {"epochs": [1]}}))
+    given = "sweep.points=[{grid: {epochs: [1], seed: [1]}}]"
+    code, _, err = fairway(tmp_path, "submit", job, "--dry-run", "-s", given)
+    assert code == 2
+    assert err.startswith("command line:1:")
+    assert "error: nothing reads `params.seed` [unused-param]" in err
+
+
 def test_one_that_a_function_yields(tmp_path: Path, fairway: RunFairway) -> None:
     (tmp_path / "points.py").write_text(
         "def of():\n    yield {'epochs': 1}\n    yield {'epoch': 2}\n"
@@ -128,6 +139,19 @@ def test_a_template_of_ones_own_reads_them_too(
     job = written(tmp_path, template="own")
     assert fairway(tmp_path, "render", job, "-s", "params.lr=0.1")[0] == 0
     assert fairway(tmp_path, "render", job, "-s", "params.rl=0.1", "-s", "params.lr=1")[0] == 2
+
+
+def test_a_template_that_includes_itself(tmp_path: Path, fairway: RunFairway) -> None:
+    folder = tmp_path / "job_templates"
+    folder.mkdir()
+    (folder / "own.sh.j2").write_text(
+        "{# description: mine #}\n{% if nodes > 1 %}{% include 'own.sh.j2' %}{% endif %}\n"
+        "{{ command }} {{ params.lr }}\n"
+    )
+    job = written(tmp_path, template="own")
+    assert fairway(tmp_path, "render", job, "-s", "params.lr=1")[0] == 0
+    code, _, err = fairway(tmp_path, "render", job, "-s", "params.lr=1", "-s", "nodes=2")
+    assert (code, "recursion" in err) == (2, True)
 
 
 def test_a_notebook_reads_all(tmp_path: Path, fairway: RunFairway) -> None:

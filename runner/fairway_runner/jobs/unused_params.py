@@ -36,6 +36,8 @@ class _Reading:
 
     names: set[str] = field(default_factory=set)
     everything: bool = False
+    _seen: set[str] = field(default_factory=set)
+    """The templates that were included: one may include itself."""
 
     def look(self, environment: SandboxedEnvironment, source: str) -> None:
         """Adds what a template reads, and what those read that it includes."""
@@ -48,6 +50,9 @@ class _Reading:
             if part is None or environment.loader is None:
                 self.everything = True  # which one is known when it is rendered
                 continue
+            if part in self._seen:
+                continue
+            self._seen.add(part)
             try:
                 text, _, _ = environment.loader.get_source(environment, part)
             except TemplateError:
@@ -119,8 +124,9 @@ class ParamUse:
         for path in (("params", name), ("params",)):
             if place := document.overrides.get(path):
                 return replace(place, column=len("-s ") + 1, length=len(".".join(path)))
+        written = (path for path in document.text.keys if path[-1] == name)
         keys: Iterator[DataPath] = (
-            path for path in document.text.keys if path[0] == "sweep" and path[-1] == name
+            path for path in (*written, *document.overrides) if path[0] == "sweep"
         )
         return document.location(next(keys, ("sweep",)), of_key=True)
 
