@@ -88,8 +88,6 @@ def read_record(path: Path) -> RunRecord:
     facts = read_json(path)
     try:
         check(facts, RECORD, "the record")
-        if empty := [name for name, value in facts.items() if value is None]:
-            raise Unfit(f"`{empty[0]}` is empty")
         return RunRecord(**facts)
     except (TypeError, Unfit) as error:
         raise damaged(path, str(error)) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import printable
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
 STATES = FINAL_STATES | {"queued", "running"}
+_OPTIONAL = frozenset({"reason", "node", "started", "ended", "exit_code", "timed_out", "attempt"})
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
 
@@ -21,9 +22,11 @@ class Unfit(Exception):
 
 
 def check(facts: Mapping[str, Any], shape: Mapping[str, Callable[[Any], bool]], what: str) -> None:
-    """Unfit where a value that is there is not of its shape."""
+    """Unfit where a value that is there is not of its shape; some may be null."""
     for name, is_right in shape.items():
-        if facts.get(name) is not None and not is_right(facts[name]):
+        if name not in facts or (facts[name] is None and name in _OPTIONAL):
+            continue
+        if not is_right(facts[name]):
             raise Unfit(f"`{name}` of {what} is {shown(facts[name])}")
 
 
@@ -54,12 +57,9 @@ def is_count(value: Any) -> bool:
 
 
 def _is_moment(value: Any) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and 0 <= value < _LAST_SECOND
-    )
+    # Neither NaN nor a whole number that no float can hold lies between the two.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value < _LAST_SECOND
 
 
 def _is_flag(value: Any) -> bool:
@@ -70,8 +70,16 @@ def is_counts(value: Any) -> bool:
     return isinstance(value, dict) and all(is_count(count) for count in value.values())
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+def _is_patterns(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_pattern, value.values()))
+
+
+def _is_pattern(value: Any) -> bool:
+    try:
+        re.compile(value)
+    except (TypeError, re.error, RecursionError, OverflowError):
+        return False
+    return isinstance(value, str)
 
 
 STATUS = {
@@ -95,7 +103,7 @@ RECORD = {
     "tasks": lambda value: is_count(value) and value <= _MOST_TASKS,
     "job_file": is_text,
     "fairway": _is_plain,
-    "metrics": _is_texts,
+    "metrics": _is_patterns,
     "engine": _is_plain,
 }
 TASK = {
