@@ -35,3 +35,15 @@ def test_a_machine_that_does_not_say_its_range(
 ) -> None:
     monkeypatch.setattr(ports, "_RANGE", tmp_path / "missing")
     assert ports._LOWEST <= ports.free_port() < 32_768
+
+
+@pytest.mark.parametrize("first", [1024, 9000, 10_000])
+def test_a_machine_whose_connections_may_have_every_port(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: int
+) -> None:
+    """Two tasks that begin at once on a node get two ports, most likely."""
+    monkeypatch.setattr(ports, "_RANGE", tmp_path / "range")
+    (tmp_path / "range").write_text(f"{first}\t65535\n")
+    found = {ports.free_port() for _ in range(50)}
+    assert len(found) > 10
+    assert min(found) >= ports._LOWEST

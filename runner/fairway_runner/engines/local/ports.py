@@ -20,7 +20,9 @@ def free_port(count: int = 1) -> int:
     job's own `bind` any program's connection could take one of these. Raises OSError where no
     such ports are left.
     """
-    end = max(_first_ephemeral() - count, _LOWEST + 1)
+    end = _first_ephemeral() - count
+    if end <= _LOWEST:
+        end = _EPHEMERAL - count  # connections get all of them here: one is as good as another
     chosen = random.SystemRandom()
     for _ in range(_TRIES):
         port = chosen.randrange(_LOWEST, end)
