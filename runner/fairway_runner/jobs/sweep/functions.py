@@ -108,7 +108,7 @@ class _UserCode:
     def _run(
         self, function: Callable[..., Any] | None, call: Callable[..., Any], *arguments: Any
     ) -> Any:
-        """Calls into the user's code; whatever comes out of it is the user's to hint."""
+        """Calls into the user's code; whatever it raises is shown as the user's error."""
         try:
             with self._imports():
                 return call(*arguments)
