@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MASK = b"***"
 
 _CHUNK = 1 << 16
+_FIRST = 16  # bytes of a secret that hardly stand anywhere else
 _SHORTEST = 4  # a shorter line of a secret stands in any log by chance
 _PATIENCE = 2.0  # seconds for the last words of a task whose processes have all ended
 
@@ -56,11 +57,7 @@ class Mask:
 
     def _undecided(self, data: bytes) -> int:
         """From where on the data may be the beginning of a secret."""
-        for start in range(max(0, len(data) - self._longest + 1), len(data)):
-            tail = data[start:]
-            if any(len(word) > len(tail) and word.startswith(tail) for word in self._words):
-                return start
-        return len(data)
+        return min((_open_end(data, word) for word in self._words), default=len(data))
 
     def _spans(self, data: bytes) -> list[tuple[int, int]]:
         """Where secrets stand, in order; those that touch or overlap are one."""
@@ -77,6 +74,20 @@ class Mask:
             else:
                 spans.append((start, end))
         return spans
+
+
+def _open_end(data: bytes, word: bytes) -> int:
+    """Where the longest end of the data begins that the word begins with; its length if none
+    does. Only places with the word's first bytes are looked at: a word may be very long."""
+    start = max(0, len(data) - len(word) + 1)
+    while (start := data.find(word[:_FIRST], start)) >= 0:
+        if word.startswith(data[start:]):
+            return start
+        start += 1
+    for start in range(max(0, len(data) - _FIRST + 1, len(data) - len(word) + 1), len(data)):
+        if word.startswith(data[start:]):
+            return start
+    return len(data)
 
 
 def _masked(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
