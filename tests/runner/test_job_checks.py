@@ -44,6 +44,11 @@ def _write(folder: Path, **fields: Any) -> Path:
         ({"command": f"curl '{SIGNED}'"}, "command"),
         ({"setup": f"curl '{SIGNED}'"}, "setup"),
         ({"setup": "export PASSWORD='hunter22'"}, "setup"),
+        ({"env": {"DB_PASSWORD": "bm90x"}}, "env.DB_PASSWORD"),
+        ({"env": {"AWS_SECRET_ACCESS_KEY": "bm90AAbb11/" * 4}}, "env.AWS_SECRET_ACCESS_KEY"),
+        ({"env": {"HF": "hf_bm90AAbb11CCdd22EEff33GG"}}, "env.HF"),
+        ({"command": "./a --key " + "bm90+/" * 14 + "ab=="}, "command"),
+        ({"params": {"api_key": "bm90-0123456789-abc"}}, "params.api_key"),
         ({"env": {"KEY": "AccountName=x;AccountKey=" + "a" * 86 + "=="}}, "env.KEY"),
     ],
 )
@@ -64,6 +69,12 @@ def test_a_secret_is_refused_at_its_line_and_not_shown(
 
 def test_what_a_job_may_say_is_no_secret(tmp_path: Path) -> None:
     env = {"TOKENIZERS_PARALLELISM": "false", "PGPASSWORD": "", "KEY": "value", "URL": "http://a/b"}
+    env |= {
+        "EOS_TOKEN": "<|endoftext|>",
+        "HF_TOKEN": "$FROM_VAULT_0123456789",
+        "MAX_TOKENS": "4096",
+    }
+    env |= {"MODEL": "sk-learn-pipelines-of-ours", "BOS_TOKEN": "begin-of-a-sentence"}
     file = _write(tmp_path, env=env, command='export PASSWORD="$(cat password)"; ./train --sig=1')
     assert prepare(load_job(file), Target.local(), RunStore(tmp_path)).warnings == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from fairway_core.checks.check import Fault, Subject, check
@@ -15,13 +16,21 @@ if TYPE_CHECKING:
     from fairway_core.checks.subjects import JobSubject
 
 
+# Short values of such names are no keys: `eos_token=<s>`.
+_KEY = re.compile(
+    r"(?im)(?:\w*(?:secret|access_key|api_key|token)\s*[=:]\s*[\"']?(?=\S*[0-9])[a-z0-9+/_.-]{16,}"
+    r"|key[=:\s]\s*[\"']?[a-z0-9+/]{86}==|\b(?:hf_|ghp_|github_pat_|sk-)(?=\S*[0-9])[a-z0-9_-]{20,})"
+)
+
+
 def _texts(subject: JobSubject) -> Iterator[Place]:
     for field in ("command", "setup"):
         if text := subject.job.get(field):
             yield (field,), {"text": str(text)}
     for section in ("env", "params"):
         for name, value in subject.job.get(section, {}).items():
-            yield (section, name), {"text": str(value)}
+            # With its name, by which a password is known.
+            yield (section, name), {"text": f"{name}={value}"}
 
 
 @check("secret-in-job", Severity.ERROR, Subject.JOB, at=_texts)
@@ -39,7 +48,10 @@ def secret_in_job(text: str) -> Iterator[Fault]:
         env: {DATA: "https://lab.blob.core.windows.net/data"}
         secrets: {DATA_SIGNATURE: "keyvault:data-signature"}
     """
-    for kind in secrets_in(text):
+    kinds = list(secrets_in(text))
+    if not kinds and _KEY.search(text):
+        kinds = ["a key or a token"]
+    for kind in kinds:
         yield Fault(
             f"{kind} stands here in plain text",
             "put it into the vault, and name it: secrets: {NAME: keyvault:NAME}",
