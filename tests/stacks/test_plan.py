@@ -235,6 +235,15 @@ def test_an_environment_that_is_none_starts_no_terraform(
     assert terraform.calls() == []
 
 
+def test_a_base_that_is_missing_starts_no_terraform(
+    terraform: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
+) -> None:
+    missing = tmp_path / "base.json"
+    assert fairway("plan", "demo", "--base", str(missing)) == 2
+    assert f"error: {missing}: no such file [no-such-file]" in capfd.readouterr().err
+    assert terraform.calls() == []
+
+
 def test_a_report_that_cannot_be_written_is_told(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:

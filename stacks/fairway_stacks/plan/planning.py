@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.environment.selection import project_folder
+from fairway_core.review.plan import read_plan
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.locks import alone_in
 from fairway_stacks.plan.loopback import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fairway_core.findings import UserError
+    from fairway_core.review.plan import Plan
     from fairway_stacks.plan.stacks import StackFolder
 
     Say = Callable[[str], None]
@@ -183,12 +185,13 @@ def _only_what_is_ours() -> Iterator[None]:
         os.environ.update(kept)
 
 
-def base_plans(given: str, say: Say) -> list[str]:
-    """A plan of the base as `fairway review` takes it; those of a folder that --out has filled."""
+def base_plans(given: str, say: Say) -> list[Plan]:
+    """A plan of the base, named as `fairway review` takes it, or those of a folder that --out has
+    filled; UserError where one is missing or is not a plan."""
     folder = Path(given)
     if not folder.is_dir():
-        return [given]
+        return [read_plan(given)]
     files = sorted(folder.glob("*.json"))
     if not files:
         say(f"{folder} holds no plans: there is nothing to compare with")
-    return [StackPlan(file.stem, file.with_suffix(".tfplan"), file).argument for file in files]
+    return [read_plan(f"{file.stem}={file}") for file in files]

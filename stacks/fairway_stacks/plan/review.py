@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from fairway_core.review.plan import Plan
     from fairway_core.review.review import Review
     from fairway_stacks.plan.planning import StackPlan
 
@@ -34,7 +35,7 @@ class Reviewer:
     `left` names environments that are deployed and that no file asks for any more.
     """
 
-    base: Sequence[str] = ()
+    base: Sequence[Plan] = ()
     allow: Sequence[str] = ()
     left: Sequence[str] = ()
 
@@ -43,7 +44,7 @@ class Reviewer:
         with collector_paused():
             return review(
                 [read_plan(plan.argument) for plan in plans],
-                base=[read_plan(plan) for plan in self.base],
+                base=self.base,
                 allow=self.allow,
                 prices=prices_at_hand(),
                 left=self.left,
