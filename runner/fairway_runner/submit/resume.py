@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run
@@ -31,6 +31,19 @@ def resume(run: Run, deadline: float) -> Run:
     digest = json.loads((run.folder / "provenance.json").read_text(encoding="utf-8"))["code"]
     run.engine.start(run, lock, code.stored(digest, snapshots), {})
     return run
+
+
+_CUT_OFF = "cut-off-submission"
+
+
+def cut_off(run: Run, error: UserError) -> UserError:
+    """The error with what became of the run, where it is recorded and has not started."""
+    told = any(finding.id == _CUT_OFF for finding in error.findings)
+    if told or not run.folder.is_dir():
+        return error
+    hint = f"go on with: fairway submit --resume {run.id}"
+    finding = Finding(_CUT_OFF, f"{run.id} is recorded, and has not started", hint)
+    return UserError([*error.findings, finding], exit_code=error.exit_code)
 
 
 def earlier(store: RunStore, run_id: str, files: Mapping[str, str]) -> Run | None:

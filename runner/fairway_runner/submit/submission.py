@@ -22,7 +22,7 @@ from fairway_runner.runs.store import RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.plan import Plan
 from fairway_runner.submit.provenance import provenance
-from fairway_runner.submit.resume import earlier, resume
+from fairway_runner.submit.resume import cut_off, earlier, resume
 from fairway_runner.submit.secret_values import require_readable, secret_values
 
 if TYPE_CHECKING:
@@ -84,10 +84,14 @@ def launch(
 ) -> Run:
     """Records a run with its `files` and starts it on the code's `snapshot`.
 
-    UserError where nothing can be written, which leaves nothing behind.
+    UserError where nothing can be written, which leaves nothing behind, and where the target
+    cannot be reached, with the command that goes on.
     """
     run, lock = store.create(record, files)
-    engine.start(run, lock, snapshot, secrets)
+    try:
+        engine.start(run, lock, snapshot, secrets)
+    except UserError as error:
+        raise cut_off(run, error) from None
     return run
 
 

@@ -278,3 +278,17 @@ def test_blocks_are_for_targets_that_ssh_leads_to(fairway: RunFairway) -> None:
     code, _, said = fairway(Path(), "ssh-config", "local")
     assert code == 2
     assert "`local` is not reached by ssh: its engine is `local`" in said
+
+
+def test_a_run_that_could_not_be_started_is_named(
+    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host *\n    ProxyCommand false\n")
+    monkeypatch.setenv("FAIRWAY_SSH_CONFIG", str(config))
+    _target()
+    Path("job.yaml").write_text("name: hello\ncommand: echo hello\ntemplate: plain\n")
+    code, _, said = fairway(Path(), "submit", "job.yaml", "--target", "box", "--run-id", "hello-1")
+    assert code == 5
+    assert "hello-1 is recorded, and has not started [cut-off-submission]" in said
+    assert "go on with: fairway submit --resume hello-1" in said
