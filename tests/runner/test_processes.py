@@ -55,6 +55,27 @@ def test_a_polite_program_ends_by_itself(started: list[subprocess.Popen[str]]) -
     assert not processes.members({program.pid})
 
 
+def test_what_another_user_owns_by_now_is_left_alone(
+    started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task's `sudo` has children that its user may not end: nothing waits for them for ever."""
+    program = start(started, sys.executable, "-c", POLITE)
+    kill = os.kill
+
+    def refuse(pid: int, number: int) -> None:
+        if pid == program.pid:
+            raise PermissionError
+        kill(pid, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", refuse)
+        patch.setattr(os, "geteuid", lambda: 1000)
+        assert processes.members({program.pid}) == set()
+        processes.end({program.pid}, grace=60)
+        processes.kill({program.pid})
+    assert program.poll() is None
+
+
 def test_a_deaf_program_is_killed(started: list[subprocess.Popen[str]]) -> None:
     program = start(started, sys.executable, "-c", DEAF)
     processes.end({program.pid}, grace=0)

@@ -42,7 +42,7 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 def members(sessions: Collection[int]) -> set[int]:
-    """The ids of the live processes of some sessions."""
+    """The ids of the live processes of some sessions that this user may end."""
     found = set()
     for name in _all():
         # Read with bare system calls: this looks at every process after every task.
@@ -59,7 +59,18 @@ def members(sessions: Collection[int]) -> set[int]:
         fields = text.rpartition(b")")[2].split(None, 4)
         if fields and int(fields[3]) in sessions and fields[0] != b"Z":
             found.add(int(name))
-    return found
+    return found if os.geteuid() == 0 else set(filter(_may_be_ended, found))
+
+
+def _may_be_ended(pid: int) -> bool:
+    """Not so where a task has started something as another user, by sudo."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        pass
+    return True
 
 
 def _is_told_first(pid: int, number: signal.Signals) -> bool:
@@ -184,8 +195,8 @@ def _send(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         try:
             os.kill(pid, number)
-        except ProcessLookupError:
-            continue  # it ended meanwhile
+        except (ProcessLookupError, PermissionError):
+            continue  # it ended meanwhile, or is another user's by now
 
 
 class Guard:
