@@ -1,7 +1,7 @@
 """No module imports itself through others, not for types either.
 
-The circles below were there before this was a rule. The list may only get shorter: take out
-what you have undone, and add nothing.
+The circles below were there before this was a rule. The list may only get shorter: add nothing,
+and take out what you have undone, or the test fails.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -68,9 +68,10 @@ def test_there_are_no_circles_but_those_of_the_list() -> None:
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     imports = {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
     assert len(imports) > 500
-    known = known_circles()
-    new = [sorted(each) for each in circles(imports) if not any(each <= old for old in known)]
-    assert new == []
+    found = sorted(map(sorted, circles(imports)))
+    known = sorted(map(sorted, known_circles()))
+    assert [each for each in found if each not in known] == [], "there is a new circle"
+    assert [each for each in known if each not in found] == [], "take it out of the list"
 
 
 def test_a_circle_is_found_and_a_line_is_not() -> None:
