@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairway_core.findings import Finding, Location, UserError
+from fairway_core.validation import findings_of
 from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ class Document:
     def validate(self, model: type[ModelT]) -> ModelT:
         """The document as a model; UserError with a finding for each fault in it."""
         import json
-
-        from fairway_core.validation import findings_of
 
         try:
             # JSON's strict mode is the one that takes a list for a tuple and text for a path,

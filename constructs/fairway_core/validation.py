@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.annotations import fields_at
-from fairway_core.findings import Finding
+from fairway_core.findings import Finding, Location
 from fairway_core.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
-    from fairway_core.documents import Document
     from fairway_core.yaml_text import DataPath
 
 # The kinds of error that know what would have been right.
@@ -36,9 +35,18 @@ _EXPECTED = {
 }
 
 
-def findings_of(
-    error: ValidationError, document: Document, model: type[BaseModel]
-) -> list[Finding]:
+class Source(Protocol):
+    """Plain data that knows where each value stands: a `Document`."""
+
+    @property
+    def data(self) -> Any:
+        """What was validated."""
+
+    def location(self, path: DataPath, *, of_key: bool = False) -> Location:
+        """Where the value (or with `of_key` the key) stands."""
+
+
+def findings_of(error: ValidationError, document: Source, model: type[BaseModel]) -> list[Finding]:
     """One finding for each faulty place, in the order of the document."""
     places: dict[DataPath, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
@@ -58,7 +66,7 @@ def _is_unknown(errors: list[ErrorDetails]) -> bool:
     return errors[0]["type"] == "extra_forbidden"
 
 
-def _meant_key(path: DataPath, document: Document, model: type[BaseModel]) -> DataPath:
+def _meant_key(path: DataPath, document: Source, model: type[BaseModel]) -> DataPath:
     near = nearest(str(path[-1]), fields_at(model, path[:-1], document.data))
     return (*path[:-1], near or path[-1])
 
@@ -116,7 +124,7 @@ def _holds(value: Any, step: str | int) -> bool:
 
 
 def _finding(
-    path: DataPath, errors: list[ErrorDetails], document: Document, model: type[BaseModel]
+    path: DataPath, errors: list[ErrorDetails], document: Source, model: type[BaseModel]
 ) -> Finding:
     first = errors[0]
     dotted = ".".join(str(step) for step in path)

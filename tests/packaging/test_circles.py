@@ -17,7 +17,6 @@ PACKAGES = (
 _KNOWN = """\
 fairway_constructs: bindings.attributes cdk
 fairway_core.cost: cache prices
-fairway_core: documents overrides validation
 fairway_core.environment: filesystems model
 fairway_runner: engines.engine runs.results runs.store
 fairway_runner.engines.remote: connection copying ssh
