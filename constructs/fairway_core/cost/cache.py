@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.address import service_url
 from fairway_core.cost.meters import meter
-from fairway_core.cost.prices import Price
+from fairway_core.cost.prices import FirstOf, Price, read_prices, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fairway_core.cost.prices import Prices
     from fairway_core.cost.service import PriceService
 
 DAYS = 7
@@ -100,6 +101,13 @@ class CachedPrices:
             except OSError:
                 Path(name).unlink(missing_ok=True)
                 raise
+
+
+def prices_at_hand(file: Path | None = None) -> Prices:
+    """Prices without asking anybody: those of `file`, or the kept ones and the snapshot."""
+    if file is not None:
+        return read_prices(file)
+    return FirstOf((CachedPrices(), snapshot()))
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -101,15 +101,6 @@ def snapshot() -> PriceTable:
     return PriceTable(found.currency, rows)
 
 
-def prices_at_hand(file: Path | None = None) -> Prices:
-    """Prices without asking anybody: those of `file`, or the kept ones and the snapshot."""
-    if file is not None:
-        return read_prices(file)
-    from fairway_core.cost.cache import CachedPrices
-
-    return FirstOf((CachedPrices(), snapshot()))
-
-
 def read_prices(file: Path) -> PriceTable:
     """The prices in a file; UserError where it is missing or is no price file."""
     try:

@@ -67,8 +67,7 @@ def _elsewhere(parts: list[Part], chosen: Prices) -> tuple[str, int] | None:
 
 
 def _prices(file: Path | None, *, offline: bool) -> Prices:
-    from fairway_core.cost.cache import CachedPrices
-    from fairway_core.cost.prices import prices_at_hand
+    from fairway_core.cost.cache import CachedPrices, prices_at_hand
     from fairway_core.cost.service import PriceService
 
     return prices_at_hand(file) if offline or file else CachedPrices(PriceService())

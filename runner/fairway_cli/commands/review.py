@@ -42,7 +42,7 @@ def command(
     """
     from fairway_cli.ui.reviews import form_of, show_review
     from fairway_core.collector import collector_paused
-    from fairway_core.cost.prices import prices_at_hand
+    from fairway_core.cost.cache import prices_at_hand
     from fairway_core.review.plan import read_plan
     from fairway_core.review.review import review
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.collector import collector_paused
-from fairway_core.cost.prices import prices_at_hand
+from fairway_core.cost.cache import prices_at_hand
 from fairway_core.review.facts import review_facts
 from fairway_core.review.markdown import markdown
 from fairway_core.review.plan import read_plan

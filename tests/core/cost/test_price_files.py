@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fairway_core.cost.prices import FirstOf, PriceTable, prices_at_hand, read_prices, snapshot
+from fairway_core.cost.cache import prices_at_hand
+from fairway_core.cost.prices import FirstOf, PriceTable, read_prices, snapshot
 from fairway_core.findings import UserError
 
 GOOD = """

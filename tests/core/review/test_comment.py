@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairway_core.cost.prices import prices_at_hand
+from fairway_core.cost.cache import prices_at_hand
 from fairway_core.findings import UserError
 from fairway_core.review.again import read_review, review_of
 from fairway_core.review.comment import LONGEST, Origin, comment
