@@ -9,13 +9,14 @@ from pydantic import Field
 from fairway_core.catalog.lustre import lustre_addresses
 from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import subnet_plan
+from fairway_core.environment.batch import BatchCluster
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
 from fairway_core.environment.nfs_server import NfsServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_core.environment.model import AnyCluster
+    from fairway_core.environment.cluster import Nodes
     from fairway_core.environment.network import Network
     from fairway_core.environment.storage import Storage
 
@@ -41,7 +42,7 @@ def speaks_nfs_3(filesystems: Mapping[str, AnyFileSystem]) -> bool:
 
 def check_filesystems(
     filesystems: Mapping[str, AnyFileSystem],
-    clusters: Mapping[str, AnyCluster],
+    clusters: Mapping[str, Nodes | BatchCluster],
     storage: Storage,
     network: Network,
 ) -> None:
@@ -88,7 +89,7 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
 
 
 def _check_mounts(
-    filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, AnyCluster]
+    filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, Nodes | BatchCluster]
 ) -> None:
     for name, cluster in clusters.items():
         for index, mount in enumerate(cluster.mounts):
@@ -99,7 +100,7 @@ def _check_mounts(
                     "take an HPC image, which has one",
                     place,
                 )
-            if filesystem.path == HOME and cluster.engine == "batch":
+            if filesystem.path == HOME and isinstance(cluster, BatchCluster):
                 raise FieldError(
                     f"a mount on {HOME} would hide the users that Batch makes on its nodes",
                     f"give `{mount}` another path, or leave it out here",
