@@ -19,9 +19,10 @@ from fairway_constructs.azurerm.batch_pool import (
     TaskSchedulingPolicy,
 )
 from fairway_constructs.azurerm.batch_pool import BatchPool as BatchPoolResource
-from fairway_constructs.cdk import Lifecycle, TerraformData
+from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import Mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
+from fairway_constructs.terraform_data import TerraformData
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError

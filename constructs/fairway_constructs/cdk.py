@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
-from fairway_constructs.bindings.attributes import ObjectAttribute
 from fairway_constructs.bindings.blocks import Timeouts, terraform_value
 from fairway_constructs.node import prepare_node
 
@@ -56,7 +55,6 @@ __all__ = [
     "Provider",
     "Resource",
     "Stack",
-    "TerraformData",
     "Timeouts",
     "Token",
 ]
@@ -206,33 +204,3 @@ class Provider(TerraformProvider):
     @jsii.member(jsii_name="synthesizeAttributes")
     def _synthesize_attributes(self) -> Mapping[str, Any]:
         return self._attributes
-
-
-class TerraformData(Resource):
-    """Terraform's own `terraform_data`: keeps a value in the state and is replaced with it.
-
-    A resource whose `Lifecycle.replace_triggered_by` names it is replaced when `input` or
-    `triggers_replace` changes. Needs no provider.
-    """
-
-    TYPE = "terraform_data"
-    PROVIDER = None
-    output = ObjectAttribute()
-
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,  # noqa: A002
-        *,
-        input: object = None,  # noqa: A002
-        triggers_replace: object = None,
-        lifecycle: Lifecycle | None = None,
-        depends_on: Sequence[ITerraformDependable] = (),
-    ) -> None:
-        super().__init__(
-            scope,
-            id,
-            {"input": input, "triggers_replace": triggers_replace},
-            lifecycle=lifecycle,
-            depends_on=depends_on,
-        )

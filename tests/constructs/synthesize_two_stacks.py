@@ -15,8 +15,8 @@ from fairway_constructs.cdk import (
     LocalBackend,
     Output,
     Stack,
-    TerraformData,
 )
+from fairway_constructs.terraform_data import TerraformData
 
 
 def main(folder: str) -> None:

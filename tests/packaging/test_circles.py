@@ -15,7 +15,6 @@ PACKAGES = (
 
 # Modules in one line import one another, without the prefix before the colon.
 _KNOWN = """\
-fairway_constructs: bindings.attributes cdk
 fairway_runner: engines.engine runs.results runs.store
 fairway_runner.engines.remote: connection copying ssh
 fairway_runner.jobs: job_file sweep.job_sweep

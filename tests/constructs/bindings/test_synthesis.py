@@ -16,7 +16,8 @@ from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.subnet import Delegation, DelegationServiceDelegation, Subnet
 from fairway_constructs.bindings.validator import validate
-from fairway_constructs.cdk import App, Lifecycle, Stack, TerraformData, Timeouts
+from fairway_constructs.cdk import App, Lifecycle, Stack, Timeouts
+from fairway_constructs.terraform_data import TerraformData
 
 if TYPE_CHECKING:
     from collections.abc import Callable
