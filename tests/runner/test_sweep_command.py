@@ -10,7 +10,7 @@ import pytest
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.sweep.job_sweep import read_sweep, require_sweep
+from fairway_runner.jobs.sweep.job_sweep import JobSweep, require_sweep
 from fairway_runner.runs.varying import shown, varying
 
 JOB = """\
@@ -180,16 +180,21 @@ def test_relative_paths_start_at_the_job_files_folder(
     ]
 
 
+def _sweep_of(job: Path) -> JobSweep:
+    job_file = load_job(job)
+    return require_sweep(job_file.document, job_file.folder)
+
+
 def test_from_python(job: Path) -> None:
-    sweep = require_sweep(load_job(job))
+    sweep = _sweep_of(job)
     assert sweep.count() == 6
     assert sweep.section.max_parallel == 2
     assert next(sweep.points()) == {"lr": 0.1, "tags": ["a", "b"]}
     assert next(sweep.merged()) == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
     job.write_text("name: a\ncommand: x\n")
-    assert read_sweep(load_job(job)) is None
+    assert load_job(job).sweep() is None
     job.write_text("name: a\ncommand: x\nsweep: {points: {files: '*.csv'}}\n")
-    sweep = require_sweep(load_job(job))
+    sweep = _sweep_of(job)
     for call in (sweep.count, lambda: list(sweep.points())):
         with pytest.raises(UserError) as caught:
             call()

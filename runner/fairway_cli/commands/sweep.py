@@ -12,7 +12,8 @@ def command(job: JobArgument, set_: SetOption = None, json_: JsonOption = False)
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.jobs.sweep.job_sweep import require_sweep
 
-    sweep = require_sweep(load_job(job, set_ or ()))
+    job_file = load_job(job, set_ or ())
+    sweep = require_sweep(job_file.document, job_file.folder)
     rows = [{"index": index, "params": params} for index, params in enumerate(sweep.merged())]
     if json_:
         print(json.dumps(rows, indent=1))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
+    from fairway_runner.jobs.sweep.job_sweep import JobSweep
 
 _SHELL_FIELDS = {("command",), ("setup",), ("finally", "command")}
 # What the templates draw on is itself taken as it stands.
@@ -38,11 +39,15 @@ class JobFile:
     folder: Path
     index: int = 0
 
+    def sweep(self) -> JobSweep | None:
+        """Its sweep, or None where it has none; see `read_sweep`."""
+        return read_sweep(self.document, self.folder)
+
     def tasks(self) -> Iterator[JobFile]:
         """One job file a task: itself, or one for each point of its sweep, with the values of
         that point in `params`."""
         data = self.document.data
-        sweep = read_sweep(self) if isinstance(data, dict) and "sweep" in data else None
+        sweep = self.sweep() if isinstance(data, dict) and "sweep" in data else None
         if sweep is None:
             yield self
             return

@@ -15,7 +15,6 @@ from fairway_core.findings import Finding, Location, UserError
 from fairway_core.spelling import nearest
 from fairway_runner.jobs import templating
 from fairway_runner.jobs.job_file import LITERAL_FIELDS
-from fairway_runner.jobs.sweep.job_sweep import read_sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +85,7 @@ class ParamUse:
     def __init__(self, job_file: JobFile) -> None:
         self._document = job_file.document
         self._declared = _declared(self._document.text.data)
-        sweep = read_sweep(job_file)
+        sweep = job_file.sweep()
         if sweep and any(each.key == "files" for _, each in sweep.section.generators()):
             self._declared |= _FILE_NAMES
         data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}

@@ -16,7 +16,6 @@ from fairway_runner.engines.capabilities import require, runs_here
 from fairway_runner.engines.engine import DEADLINE, engine_for
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
-from fairway_runner.jobs.sweep.job_sweep import read_sweep
 from fairway_runner.jobs.unused_params import ParamUse
 from fairway_runner.runs.store import RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
@@ -148,7 +147,7 @@ def prepare(
         "target.json": json.dumps(target.record(), indent=1),
         **_provenance(folder, source, collected.digest),
     }
-    sweep = read_sweep(job_file)
+    sweep = job_file.sweep()
     whole = job.model_copy(update={"sweep": sweep.section if sweep else None})
     record = _record(job_file, job, target, plan)
     return Prepared(whole, plan, collected, files, record, secrets, warnings)

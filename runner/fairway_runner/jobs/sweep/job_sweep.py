@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from fairway_runner.jobs.job_file import JobFile
 
 _EXAMPLE = """add for example
 sweep:
@@ -73,23 +72,22 @@ class JobSweep:
             raise UserError([finding]) from None
 
 
-def read_sweep(job_file: JobFile) -> JobSweep | None:
-    """The job file's sweep, or None where it has none; UserError at the faults of its section.
+def read_sweep(document: Document, folder: Path) -> JobSweep | None:
+    """The sweep of a job file in that folder, or None where it has none; UserError at the
+    faults of its section.
 
     The job's other fields are not looked at: they may need the values of a point.
     """
-    document = job_file.document
     found = document.validate(_Swept)
     if found.sweep is None:
         return None
-    return JobSweep(found.sweep, found.params, job_file.folder, document)
+    return JobSweep(found.sweep, found.params, folder, document)
 
 
-def require_sweep(job_file: JobFile) -> JobSweep:
+def require_sweep(document: Document, folder: Path) -> JobSweep:
     """The job file's sweep; UserError where it has none."""
-    sweep = read_sweep(job_file)
+    sweep = read_sweep(document, folder)
     if sweep is None:
-        document = job_file.document
         near = None if "sweep" in document.data else nearest("sweep", document.data)
         hint = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE
         raise UserError.of("no-sweep", f"{document.file}: the job has no sweep", hint)
