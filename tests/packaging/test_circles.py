@@ -17,7 +17,6 @@ PACKAGES = (
 _KNOWN = """\
 fairway_runner: engines.engine runs.results runs.store
 fairway_runner.engines.remote: connection copying ssh
-fairway_runner.jobs: launcher unused_params
 fairway_simulator.azure: additions addresses store
 fairway_simulator.batch: agent.commands agent.environment agent.execution agent.layout \
 agent.preparation model.account model.dependencies model.job model.node model.pool model.task \

@@ -10,7 +10,7 @@ import pytest
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.launcher import render_launcher
+from fairway_runner.jobs.rendering import render_launcher
 from fairway_runner.jobs.template_options import Option
 from fairway_runner.jobs.templates import front_matter
 

@@ -16,7 +16,7 @@ import pytest
 from fairway_core.target import NodeRange, SlurmAccess, Target
 from fairway_runner.engines.local.ports import free_port
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.launcher import render_launcher
+from fairway_runner.jobs.rendering import render_launcher
 
 # Text that a shell, a here-document or JSON could trip over.
 HOSTILE = "it's \"$HOME\" `id` \\n $(id)\nEOF\n  'x' é"

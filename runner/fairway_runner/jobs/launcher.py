@@ -14,7 +14,6 @@ from fairway_runner.jobs.preflight import with_preflight
 from fairway_runner.jobs.template_errors import Refusals
 from fairway_runner.jobs.template_options import resolve_options
 from fairway_runner.jobs.templates import front_matter, template_paths, template_source
-from fairway_runner.jobs.unused_params import ParamUse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,14 +73,6 @@ class Launchers:
             message = f"{launcher.file}: the script that it makes holds the character {character}"
             raise UserError.of("bad-template", message)
         return script
-
-
-def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
-    """The script of one job; see `Launchers.render`. UserError also for a parameter that is set
-    and that nothing reads."""
-    launchers = Launchers()
-    ParamUse(job_file).require(job_file, launchers.of(job_file, job))
-    return launchers.render(job_file, job, target)
 
 
 def _made_ready(job_file: JobFile, job: Job) -> Launcher:
