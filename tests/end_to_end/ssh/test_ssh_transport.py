@@ -21,7 +21,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote import connection, patience, ssh
-from fairway_runner.engines.remote.place import Place
+from fairway_runner.engines.remote.place import Place, connection_to
 from fairway_simulator.ssh.services import CONTAINER, Services, running
 
 if TYPE_CHECKING:
@@ -177,12 +177,12 @@ def test_a_host_without_python_is_named(cluster: SshCluster, place: Place, tmp_p
 
 def test_this_machine_needs_no_ssh(tmp_path: Path) -> None:
     """Nor a connection: it is the main host itself."""
-    assert isinstance(connection.connection_to("localhost", "anybody"), connection.Here)
+    assert isinstance(connection_to("localhost", "anybody"), connection.Here)
     assert connection.is_here(socket.gethostname())
     assert not connection.is_here("127.0.0.1"), "a tunnel may end there"
     assert not connection.is_here("192.0.2.77")
     with pytest.raises(UserError, match="does not say which host"):
-        connection.connection_to("", "anybody")
+        connection_to("", "anybody")
     place = Place.of(host="localhost", user="", shared=str(tmp_path / "shared"))
     found = place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "box"})
     assert [host["name"] for host in found["hosts"]] == [os.uname().nodename]

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from fairway_core.reach import Reach
-
 # Seconds for one command on the host: what takes longer hangs, as file systems do.
 COMMAND_TIMEOUT = 300.0
 _INTERRUPTED = 130
@@ -67,22 +65,6 @@ class Connection(Protocol):
         With `forward`, `PORT:HOST:PORT` or `PORT:SOCKET`, a port here leads there for as long
         as the command runs, or without one until this is interrupted.
         """
-
-
-def connection_to(host: str, user: str, reach: Reach | None = None) -> Connection:
-    """The connection of this process to a host; UserError where there is no ssh, or not what
-    the way to it takes.
-
-    `localhost`, or the name of this machine, is this machine; an empty name is none.
-    """
-    from fairway_runner.engines.remote import ssh
-
-    if not host:
-        hint = "`host` is a name or an address, or localhost for this machine itself"
-        raise UserError.of("no-address", "the target does not say which host to connect to", hint)
-    if is_here(host):
-        return Here()
-    return ssh.shared(host, user, reach)
 
 
 def is_here(host: str) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import DEADLINE
-from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, connection_to
+from fairway_runner.engines.remote import ssh
+from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Here, is_here
 from fairway_runner.engines.remote.node.entry import MARK, OLD_PYTHON, OLDEST
 from fairway_runner.engines.remote.shipping import bundle
 
@@ -113,6 +114,20 @@ class Place:
             raise UserError.of("missing-tool", message, hint, exit_code=4)
         message = f"{host} gave no answer: {_last(ended.err) or f'exit code {ended.code}'}"
         raise UserError.of("host-failed", message, exit_code=5)
+
+
+def connection_to(host: str, user: str, reach: Reach | None = None) -> Connection:
+    """The connection of this process to a host; UserError where there is no ssh, or not what
+    the way to it takes.
+
+    `localhost`, or the name of this machine, is this machine; an empty name is none.
+    """
+    if not host:
+        hint = "`host` is a name or an address, or localhost for this machine itself"
+        raise UserError.of("no-address", "the target does not say which host to connect to", hint)
+    if is_here(host):
+        return Here()
+    return ssh.shared(host, user, reach)
 
 
 def _last(text: str) -> str:
