@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from fairway_core.findings import printable
 from fairway_runner.runs.facts import run_facts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.store import Run
 
@@ -29,14 +32,29 @@ def print_prepared(record: RunRecord, *, json_: bool = False) -> None:
 def print_started(run: Run, *, json_: bool = False, quiet: bool = False) -> None:
     """The run's id and how to go on; `quiet` is the id alone."""
     facts = run_facts(run)
-    if json_:
-        print(json.dumps({name: facts[name] for name in _IN_JSON}))
-    elif quiet:
-        print(run.id)
-    else:
-        print(f"{run.id} runs on {facts['target']}")
-        print(f"  follow it:  fairway logs {run.id} -f")
-        print(f"  end it:     fairway cancel {run.id}")
+    with _named(run):
+        if json_:
+            print(json.dumps({name: facts[name] for name in _IN_JSON}))
+        elif quiet:
+            print(run.id)
+        else:
+            print(f"{run.id} runs on {facts['target']}")
+            print(f"  follow it:  fairway logs {run.id} -f")
+            print(f"  end it:     fairway cancel {run.id}")
+
+
+@contextmanager
+def _named(run: Run) -> Iterator[None]:
+    """Names the run on standard error where standard output cannot be written: a caller that
+    did not learn that it was started would start it a second time."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if error.filename is None:
+            with suppress(OSError):
+                print(f"{run.id} was started; see: fairway show {run.id}", file=sys.stderr)
+        raise
 
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
@@ -65,14 +83,15 @@ def _reason_of_its_task(run: Run, state: str) -> str | None:
 def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> int:
     """Follows a run until it has ended; returns its exit code, or 130 where a person stopped
     watching. With `json_` all but the last line goes to standard error."""
-    if not json_ and not quiet:
-        print(f"{run.id} runs on {run.record.target}", flush=True)
-    try:
-        _follow(run, sys.stderr if json_ else sys.stdout, quiet=quiet)
-    except KeyboardInterrupt:
-        print(f"\n{run.id} goes on; to end it: fairway cancel {run.id}", file=sys.stderr)
-        return _DETACHED
-    print_ended(run, json_=json_)
+    with _named(run):
+        if not json_ and not quiet:
+            print(f"{run.id} runs on {run.record.target}", flush=True)
+        try:
+            _follow(run, sys.stderr if json_ else sys.stdout, quiet=quiet)
+        except KeyboardInterrupt:
+            print(f"\n{run.id} goes on; to end it: fairway cancel {run.id}", file=sys.stderr)
+            return _DETACHED
+        print_ended(run, json_=json_)
     return run.exit_code
 
 
