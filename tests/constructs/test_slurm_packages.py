@@ -92,8 +92,9 @@ class Machine:
         """cloud-init writes files before it installs packages."""
         for entry in config["write_files"]:
             if entry["path"].startswith("/etc/apt/"):
-                name = entry["path"].removeprefix("/etc/apt/")
-                (self.folder / "etc" / name).write_text(entry["content"])
+                file = self.folder / "etc" / entry["path"].removeprefix("/etc/apt/")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(entry["content"])
 
     def install(self, packages: list[str]) -> subprocess.CompletedProcess[str]:
         """What apt would do."""

@@ -25,7 +25,7 @@ RunFairway = Callable[..., tuple[int, str, str]]
 def test_names_of_a_run_are_text(
     tmp_path: Path, fairway: RunFairway, make_run: Callable[..., Run], words: list[str]
 ) -> None:
-    run = make_run("job-aaaaaa", job_file=f"{EVIL}.yaml", target=EVIL)
+    run = make_run("job-aaaaaa", job_file=f"{EVIL}.yaml")
     state = run.folder / "state.json"
     state.write_text(json.dumps({**json.loads(state.read_text()), "reason": EVIL}))
     outputs = run.folder / "tasks" / "0" / "outputs" / "model"
@@ -46,3 +46,14 @@ def test_the_words_of_a_node_are_text(capsys: pytest.CaptureFixture[str]) -> Non
     assert "\x1b]" not in out
     assert "\nforged" not in out
     assert "[bold] Not responding [root@now]" in out
+
+
+def test_a_target_that_is_no_word_is_damage_and_told_as_text(
+    tmp_path: Path, fairway: RunFairway, make_run: Callable[..., Run]
+) -> None:
+    make_run("job-aaaaaa", target=EVIL)
+    code, _, err = fairway(tmp_path, "show", "job")
+    assert code != 0
+    assert "damaged" in err
+    assert "\x1b" not in err
+    assert "\x07" not in err
