@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_core.findings import UserError
+from fairway_runner import cpu_limit
 from fairway_runner.runs import metrics
 from fairway_runner.runs.metrics import MetricLog, Series, compile_patterns, last_values, series
 
@@ -23,7 +26,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def values(line: bytes, patterns: metrics.Patterns = ANY) -> list[float]:
-    return [value for _, value in metrics.values_in(line, patterns)]
+    return [value for _, value in metrics.values_in([line], patterns)]
 
 
 @pytest.mark.parametrize(
@@ -145,3 +148,29 @@ def test_series_of_a_log(log: Path) -> None:
     log.write_text("loss 3\nx=1\nloss 2\n")
     found = series(log, compile_patterns({"loss": "loss ([0-9])", "no": "no (1)"}))
     assert {name: each.drawn() for name, each in found.items()} == {"loss": [(0, 3.0), (1, 2.0)]}
+
+
+def test_a_pattern_that_takes_without_end_is_stopped_and_named(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2^60 ways to divide the letters: no machine tries them all."""
+    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.2)
+    before = signal.getsignal(signal.SIGVTALRM)
+    log.write_text("loss=1\n" + "a" * 60 + "!\nloss=2\n")
+    slow = compile_patterns({"loss": r"loss=([0-9.]+)", "slow": r"((?:a+)+)$"})
+    with pytest.raises(UserError) as caught:
+        last_values(log, slow)
+    (finding,) = caught.value.findings
+    assert "metric `slow`" in finding.message
+    assert finding.message.endswith(": ((?:a+)+)$")
+    assert caught.value.exit_code == 2
+    # What comes after it has the signal and the timer as they were.
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGVTALRM) is before
+    assert last_values(log, compile_patterns({"loss": r"loss=([0-9.]+)"})) == {"loss": 2.0}
+
+
+def test_values_of_several_metrics_come_line_by_line() -> None:
+    both = compile_patterns({"b": r"b=(\d)", "a": r"a=(\d)"})
+    found = metrics.values_in([b"a=1 b=2", b"", b"b=3 a=4 a=5"], both)
+    assert found == [("b", 2.0), ("a", 1.0), ("b", 3.0), ("a", 4.0), ("a", 5.0)]

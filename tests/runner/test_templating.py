@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from fairway_runner import cpu_limit
 from fairway_runner.jobs.templating import (
     Names,
     TemplateFault,
@@ -102,3 +103,20 @@ def test_whatever_a_template_does_is_a_fault_with_its_line(
 def test_text_is_not_quoted() -> None:
     template = compile_text(text_environment(), "{{ x }} {{ y }}\n")
     assert render(template, {"x": "it's", "y": True}) == "it's true\n"
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}",
+        "{% for part in text | slice(10 ** 9) %}{% endfor %}",
+        "{{ 'x' | slice(10 ** 9) | list }}",  # a constant, which Jinja evaluates when it compiles
+    ],
+)
+def test_a_template_that_takes_without_end_is_stopped_at_its_line(
+    slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.1)
+    with pytest.raises(TemplateFault, match=r"stopped after 0\.1 s of processor time") as caught:
+        shell(f"first\n\n{slow}", text="x")
+    assert caught.value.line == 3

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import StrictUndefined, TemplateSyntaxError
 from jinja2.sandbox import SandboxedEnvironment
 
+from fairway_runner import cpu_limit
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -129,7 +131,11 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
 def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     """The template, compiled; TemplateFault where it does not parse."""
     try:
-        return environment.from_string(source)
+        # Jinja evaluates what is constant here already.
+        with cpu_limit.cpu_limit():
+            return environment.from_string(source)
+    except cpu_limit.OverLimit:
+        raise TemplateFault(_too_slow(), 1) from None
     except TemplateSyntaxError as error:
         raise TemplateFault(
             f"this is not a Jinja template: {error.message}", error.lineno
@@ -140,11 +146,15 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:
-    """The template's text; TemplateFault where a name is unknown or an expression fails."""
+    """The template's text; TemplateFault where a name is unknown, or an expression fails or
+    takes too long."""
     from jinja2.exceptions import SecurityError, UndefinedError
 
     try:
-        return template.render(context)
+        with cpu_limit.cpu_limit():
+            return template.render(context)
+    except cpu_limit.OverLimit as error:
+        raise TemplateFault(_too_slow(), *_place(error, template)) from None
     except TemplateSyntaxError as error:
         raise TemplateFault(
             f"this is not a Jinja template: {error.message}", error.lineno, error.filename
@@ -159,6 +169,11 @@ def render(template: Template, context: Mapping[str, Any]) -> str:
     except Exception as error:  # noqa: BLE001 - an expression of the user's may raise anything
         message = f"the expression fails: {str(error) or type(error).__name__}"
         raise TemplateFault(message, *_place(error, template)) from None
+
+
+def _too_slow() -> str:
+    limit = f"{cpu_limit.CPU_LIMIT:g} s of processor time"
+    return f"this template was stopped after {limit}: it loops too often, or over too much text"
 
 
 def _undefined(message: str, context: Mapping[str, Any]) -> str:

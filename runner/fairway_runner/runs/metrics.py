@@ -11,16 +11,19 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fairway_core.findings import UserError
+from fairway_runner import cpu_limit
 from fairway_runner.jobs.ranks import split_label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 Patterns = dict[str, re.Pattern[str]]
 
 _CHUNK = 1 << 20
 _LONGEST_LINE = 1 << 16  # of a longer one only the beginning is searched
+_BATCH = 1000  # lines that are searched under one limit of processor time
 _TAIL = 1 << 18  # bytes at a log's end in which the last values are looked for first
 _LINE_END = re.compile(rb"[\r\n]")
 _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
@@ -46,7 +49,8 @@ class MetricLog:
         """The values that were printed since the last call, by the name of their metric.
 
         `ended` says that nothing more is coming, so that a last line without its end is
-        read too. A log that does not exist yet has none.
+        read too. A log that does not exist yet has none. UserError where a pattern takes
+        without end.
         """
         try:
             file = self.path.open("rb")
@@ -59,8 +63,9 @@ class MetricLog:
                 if not whole:
                     return
                 file.seek(self.offset + whole)
-                for line in _LINE_END.split(chunk[:whole]):
-                    yield from values_in(line, self.patterns)
+                lines = _LINE_END.split(chunk[:whole])
+                for first in range(0, len(lines), _BATCH):
+                    yield from values_in(lines[first : first + _BATCH], self.patterns)
                 self.offset += whole
 
 
@@ -72,23 +77,46 @@ def _whole_lines(chunk: bytes, *, ended: bool) -> int:
     return len(chunk) if ended or len(chunk) == _CHUNK else 0
 
 
-def values_in(line: bytes, patterns: Patterns) -> Iterator[tuple[str, float]]:
-    """The values in one line, in the order of the patterns and then of the text.
+def values_in(lines: Sequence[bytes], patterns: Patterns) -> list[tuple[str, float]]:
+    """The values in some lines, line by line, in the order of the patterns and then of the text.
 
-    What is no finite number is left out.
+    What is not a finite number is left out. UserError where a pattern takes too long.
 
     >>> patterns = compile_patterns({"loss": "loss=([0-9.]+)"})
-    >>> list(values_in(b"loss=1e-3, loss=0.5.", patterns))
+    >>> values_in([b"loss=1e-3, loss=0.5."], patterns)
     [('loss', 0.001), ('loss', 0.5)]
     """
-    if not line:
-        return
-    text = split_label(line)[1][:_LONGEST_LINE].decode("utf-8", "replace")
-    for name, pattern in patterns.items():
-        for match in pattern.finditer(text):
-            value = _number(match)
-            if value is not None:
-                yield name, value
+    texts = [
+        split_label(line)[1][:_LONGEST_LINE].decode("utf-8", "replace") if line else ""
+        for line in lines
+    ]
+    found = [
+        (place, name, value)
+        for name, pattern in patterns.items()
+        for place, value in _found(name, pattern, texts)
+    ]
+    found.sort(key=lambda each: each[0])
+    return [(name, value) for _, name, value in found]
+
+
+def _found(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> list[tuple[int, float]]:
+    """The values of one metric, each with its line's place among the texts."""
+    try:
+        with cpu_limit.cpu_limit():
+            return [
+                (place, value)
+                for place, text in enumerate(texts)
+                if text
+                for match in pattern.finditer(text)
+                if (value := _number(match)) is not None
+            ]
+    except cpu_limit.OverLimit:
+        message = (
+            f"the pattern of the metric `{name}` was stopped after "
+            f"{cpu_limit.CPU_LIMIT:g} s of processor time: {pattern.pattern}"
+        )
+        hint = "do not repeat what is a repetition itself: write (a+) for ((?:a+)+)"
+        raise UserError.of("slow-metric", message, hint) from None
 
 
 def _number(match: re.Match[str]) -> float | None:

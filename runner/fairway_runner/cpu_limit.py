@@ -1,0 +1,40 @@
+"""A limit on the processor time that something of the user's may take: a pattern, a template."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+CPU_LIMIT = 10.0  # seconds of this process's own time, so that a busy machine changes nothing
+
+
+class OverLimit(Exception):
+    """It took more processor time than it may."""
+
+
+@contextmanager
+def cpu_limit() -> Iterator[None]:
+    """Raises OverLimit from within when CPU_LIMIT is over, and once more each time that it is
+    over again where something swallows that. Signals reach the main thread alone: in another
+    thread there is no limit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, _end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_LIMIT, CPU_LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    raise OverLimit
