@@ -101,7 +101,7 @@ def _check(kind: str, rule: NameRule, name: str, suffix_length: int) -> None:
         if rule.style == "hyphens":
             allowed += ", and hyphens in between"
         raise UserError.of(
-            "bad-name", f"`{name}` is no name for a {noun}", f"Azure takes {allowed}"
+            "bad-name", f"`{name}` is not a valid name for a {noun}", f"Azure takes {allowed}"
         )
 
 

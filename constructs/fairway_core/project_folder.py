@@ -22,7 +22,7 @@ def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
     if start is None and named:
         folder = Path(named).expanduser().absolute()
         if not folder.is_dir():
-            message = f"{VARIABLE} names {folder}, which is no folder"
+            message = f"{VARIABLE} names {folder}, which is not a folder"
             raise UserError.of("no-folder", message, f"make it, or: unset {VARIABLE}")
         return folder, _file_in(folder)
     here = start.absolute() if start is not None else _here()

@@ -205,7 +205,7 @@ class _Reader:
                 first = self._text.keys[*path, key].line
                 self._fail(
                     "duplicate-key",
-                    f"the key `{key}` stands here a second time",
+                    f"the key `{key}` is repeated here",
                     key_node,
                     f"the first is in line {first}: keep one of the two",
                 )

@@ -84,7 +84,7 @@ def test_a_name_of_ones_own_is_taken_as_it_is(synthesize: Synthesize, place: Pla
 def test_a_name_that_azure_refuses_is_refused_before(
     synthesize: Synthesize, place: Placement
 ) -> None:
-    with pytest.raises(UserError, match="no name for a storage account"):
+    with pytest.raises(UserError, match="not a valid name for a storage account"):
         _storage(synthesize, place, account="Contoso-Data")
 
 

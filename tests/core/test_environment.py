@@ -93,7 +93,12 @@ BAD = [
     ("zone", "network: {address_space: 10.40.0.0/24}", "network.address_space", "cannot be cut"),
     ("zone", "network: {egress: nat64}", "network.egress", "expected"),
     ("zone", "storage: {replication: XRS}", "storage.replication", "expected one of"),
-    ("zone", "storage: {account: Contoso}", "storage.account", "no name for a storage account"),
+    (
+        "zone",
+        "storage: {account: Contoso}",
+        "storage.account",
+        "not a valid name for a storage account",
+    ),
     ("zone", "storage: {containers: {a_b: {}}}", "storage.containers.a_b", "part of an Azure"),
     ("zone", "storage: {containers: {ab: {}}}", "storage.containers", "has 2 characters"),
     ("zone", "colour: blue", "colour", "unknown key"),

@@ -113,7 +113,7 @@ BAD = [
     ("monitoring: {emails: [team]}", "monitoring.emails.0", "not an email address"),
     ("monitoring: {emails: [a@b.de, A@b.de]}", "monitoring.emails.1", "named twice"),
     ("monitoring: {emails: [a@b.de], retention: 7d}", "monitoring.retention", "30d to 730d"),
-    ("budget: {monthly: 50}", "budget", "tells nobody"),
+    ("budget: {monthly: 50}", "budget", "notifies no one"),
     ("budget: {monthly: 0, emails: [a@b.de]}", "budget.monthly", "at least 1"),
     ("budget: {monthly: 9, emails: [a@b.de], currency: usd}", "budget.currency", "currency"),
     ("budget: {monthly: 9, emails: [a@b.de], alerts: []}", "budget.alerts", "at least 1"),
@@ -123,9 +123,17 @@ BAD = [
     ("state: {backend: s3}", "state.backend", "azurerm"),
     ("state: {backend: local, container: tfstate}", "state.container", "unknown key"),
     ("state: {backend: azurerm, resource_group: tfstate}", "state.storage_account", "missing"),
-    (REMOTE.replace("contosotfstate", "Contoso") + "}", "state.storage_account", "no name for"),
-    (REMOTE.replace(": tfstate,", ": tfstate.,") + "}", "state.resource_group", "no name for"),
-    (REMOTE + ", container: tf_state}", "state.container", "no name for"),
+    (
+        REMOTE.replace("contosotfstate", "Contoso") + "}",
+        "state.storage_account",
+        "not a valid name for",
+    ),
+    (
+        REMOTE.replace(": tfstate,", ": tfstate.,") + "}",
+        "state.resource_group",
+        "not a valid name for",
+    ),
+    (REMOTE + ", container: tf_state}", "state.container", "not a valid name for"),
 ]
 
 

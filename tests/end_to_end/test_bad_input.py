@@ -77,7 +77,7 @@ CASES = [
     case("a misspelt key", "name: t\ncomand: a\n", "2:1", "did you mean `command`?"),
     case("and inside", after("checkpoint: {directry: a}\n"), "3:14", "did you mean `directory`?"),
     case("a duplicate key", after("name: u\n"), "3:1", "`name`", "the first is in line 1"),
-    case("a duplicate inside", after("env: {A: a, A: b}\n"), "3:13", "`A`", "second time"),
+    case("a duplicate inside", after("env: {A: a, A: b}\n"), "3:13", "`A`", "repeated"),
     case("a number for a key", after("params: {1: a}\n"), "3:10", "must be text", 'write "1"'),
     case("a list for a key", after("? [a]\n: b\n"), "3:3", "a key must be text"),
     case("no command", "name: t\n", "1:1", "`command` is missing", "add `command:`"),

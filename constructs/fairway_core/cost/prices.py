@@ -157,7 +157,7 @@ def _check_price(name: str, amount: object, file: str) -> None:
     # `inf` and `nan` are numbers in TOML.
     if not number or not 0 < float(str(amount)) < float("inf"):
         hint = "leave it out where it is not known"
-        raise _wrong(file, f"`{name} = {amount}` is no price an hour", hint)
+        raise _wrong(file, f"`{name} = {amount}` is not an hourly price", hint)
 
 
 def _wrong(file: str, message: str, hint: str = "docs/cost.md shows the format") -> UserError:

@@ -25,7 +25,7 @@ def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
         return (_checked(entry, "the key"),)
     if "PRIVATE KEY" in entry:
         hint = "take it out of the file, make a new pair, and name the public key's file:\n"
-        raise UserError.of("private-key", "a private key stands here", hint + _how_to_make(""))
+        raise UserError.of("private-key", "this is a private key", hint + _how_to_make(""))
     path = folder / Path(entry).expanduser()
     try:
         text = path.read_text(encoding="utf-8")

@@ -87,7 +87,7 @@ def budget_contacts(budget: Budget, monitoring: Monitoring | None) -> tuple[str,
     contacts = budget.emails or (monitoring.emails if monitoring else ())
     if not contacts:
         raise FieldError(
-            "a budget without contacts tells nobody",
+            "a budget without contacts notifies no one",
             "add `emails:` to `budget:`, or a `monitoring:` section",
             ("budget",),
         )

@@ -135,7 +135,7 @@ def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:
         )
     if _SLURMS_OWN in partitions:
         raise FieldError(
-            f"`{_SLURMS_OWN}` is no name for a partition of Slurm's",
+            f"Slurm does not allow a partition named `{_SLURMS_OWN}`",
             "choose another name",
             ("clusters", _SLURMS_OWN),
         )

@@ -18,7 +18,7 @@ _RESOURCE_GROUP = re.compile(r"[-\w.()]{0,89}[-\w()]", re.ASCII)
 def _resource_group(name: str) -> str:
     if not _RESOURCE_GROUP.fullmatch(name):
         raise FieldError(
-            f"`{name}` is no name for a resource group",
+            f"`{name}` is not a valid name for a resource group",
             "1 to 90 letters, digits, hyphens, underscores, dots and parentheses; no dot last",
         )
     return name

@@ -45,7 +45,9 @@ def read_review(file: Path) -> Review:
 
 
 def _no_review(file: Path) -> UserError:
-    return UserError.of("no-review", f"{file} is no review", "fairway plan --report DIR writes one")
+    return UserError.of(
+        "no-review", f"{file} is not a review", "fairway plan --report DIR writes one"
+    )
 
 
 def review_of(facts: Mapping[str, Any]) -> Review:

@@ -59,7 +59,7 @@ def comment(reviews: Mapping[str, Review | None], origin: Origin) -> str:
 def _head_of(name: str, review: Review | None) -> list[str]:
     title = ["", f"## {code(name[:100])}", ""]
     if review is None:
-        return [*title, "### ⛔ What it made is no review: look at the run"]
+        return [*title, "### ⛔ Its output is not a review: see the run"]
     return [*title, *head(review)]
 
 

@@ -133,8 +133,8 @@ def waiting_line(stack: StackReview) -> Line:
 def reread_line(stack: StackReview) -> Line:
     """That Terraform lists drift in which no value differs."""
     count = f"{stack.reread} resource{'s' if stack.reread > 1 else ''}"
-    are = "are" if stack.reread > 1 else "is"
-    return [f"{count} {are} only read in another form than written, which is no drift"]
+    differ = "differ" if stack.reread > 1 else "differs"
+    return [f"{count} {differ} only in formatting (not drift)"]
 
 
 def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:

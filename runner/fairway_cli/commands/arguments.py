@@ -71,7 +71,7 @@ def states(given: list[str] | None) -> list[str]:
     known = ("queued", "running", "succeeded", "failed", "cancelled", "lost")
     for state in given or ():
         if state not in known:
-            message = f"`{state}` is no state of a run"
+            message = f"`{state}` is not a state of a run"
             raise UserError.of("unknown-state", message, did_you_mean(state, known))
     return given or []
 

@@ -85,5 +85,5 @@ def _region(name: str | None) -> str | None:
     from fairway_core.findings import UserError
 
     if name is not None and not (name.isascii() and name.isalnum() and name.islower()):
-        raise UserError.of("unknown-region", f"`{name}` is no region", "for example eastus")
+        raise UserError.of("unknown-region", f"there is no region `{name}`", "for example eastus")
     return name

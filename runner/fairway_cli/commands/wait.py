@@ -59,6 +59,6 @@ def _wait(run: Run, end: float | None, timeout: str | None) -> None:
             return
         if left <= 0:
             message = f"{run.id} is still {state} after {timeout}"
-            hint = f"it goes on; to end it: fairway cancel {run.id}"
+            hint = f"it is still running; to end it: fairway cancel {run.id}"
             raise UserError.of("wait-timeout", message, hint, exit_code=5)
         time.sleep(max(0.0, min(run.engine.pause, left)))

@@ -73,7 +73,7 @@ def print_review(review: Review) -> None:
     print(f"{lines.summary(review)}\ndigest {review.digest}")
     if review.lost:
         typed = shlex.join(["fairway", *sys.argv[1:]])
-        print("\ndata would be lost; where all of it is meant:")
+        print("\ndata would be lost; to accept all of it:")
         print(f"  {printable(f'{typed} {lines.allow_options(review.lost)}')}")
 
 

@@ -89,7 +89,9 @@ def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> i
         try:
             _follow(run, sys.stderr if json_ else sys.stdout, quiet=quiet)
         except KeyboardInterrupt:
-            print(f"\n{run.id} goes on; to end it: fairway cancel {run.id}", file=sys.stderr)
+            print(
+                f"\n{run.id} is still running; to end it: fairway cancel {run.id}", file=sys.stderr
+            )
             return _DETACHED
         print_ended(run, json_=json_)
     return run.exit_code

@@ -47,7 +47,7 @@ def blob_place(text: str) -> BlobPlace:
         message = f"the target `{name}` has no storage container `{container}`"
         raise UserError.of("no-container", message, did_you_mean(container, known))
     if not _CONTAINER.fullmatch(container) or ".." in path.split("/"):
-        raise UserError.of("bad-place", f"`{rest}` is no place in a storage account")
+        raise UserError.of("bad-place", f"`{rest}` is not a path in a storage account")
     return BlobPlace(target, container, path.lstrip("/"))
 
 

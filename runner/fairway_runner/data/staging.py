@@ -34,5 +34,5 @@ def staging_job(target: Target, source: str, destination: str) -> Job:
             }
         )
     except (ValueError, FieldError):
-        message = f"`{destination}` is no place on the cluster"
+        message = f"`{destination}` is not a path on the cluster"
         raise UserError.of("bad-place", message, "write MOUNT:PATH") from None

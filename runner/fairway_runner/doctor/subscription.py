@@ -69,12 +69,12 @@ def _sign_in(cloud: Cloud) -> Examined:
     try:
         credential.get_token(cloud.scope)
     except (AzureError, ValueError) as error:
-        return Examined("Azure sign-in", "nobody", not_signed_in(error).findings)
+        return Examined("Azure sign-in", "not signed in", not_signed_in(error).findings)
     finally:
         close = getattr(credential, "close", None)
         if close:
             close()
-    return Examined("Azure sign-in", "somebody is signed in")
+    return Examined("Azure sign-in", "signed in")
 
 
 def _no_subscription() -> Examined:

@@ -120,7 +120,7 @@ class Management:
 
 def not_signed_in(error: object) -> UserError:
     """Nobody is signed in, or not any more."""
-    message = f"nobody is signed in to Azure: {_first_line(error)}"
+    message = f"not signed in to Azure: {_first_line(error)}"
     return UserError.of("not-signed-in", message, "az login")
 
 

@@ -50,9 +50,7 @@ def fetch(
         wanted.insert(0, (run.folder / "setup" / "log.txt", "setup/log.txt"))
     if not wanted:
         message = f"{run.id} has no outputs or logs yet"
-        raise UserError.of(
-            "nothing-to-fetch", message, f"see where it stands: fairway show {run.id}"
-        )
+        raise UserError.of("nothing-to-fetch", message, f"see its state: fairway show {run.id}")
     new = [(source, name) for source, name in wanted if not _is_same(source, folder / name)]
     if not force:
         _require_free(folder, [name for _, name in new])

@@ -184,7 +184,7 @@ def _code_folder(job_file: JobFile, job: Job) -> Path:
     folder = job_file.folder / job.code.path
     if not folder.is_dir():
         place = job_file.document.location(("code", "path"))
-        finding = Finding("bad-value", f"`code.path`: {folder} is no folder", location=place)
+        finding = Finding("bad-value", f"`code.path`: {folder} is not a folder", location=place)
         raise UserError([finding])
     return folder
 

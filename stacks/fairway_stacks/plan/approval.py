@@ -42,7 +42,7 @@ def read_approved(file: Path) -> dict[str, Approved]:
     except OSError as error:
         raise UserError.of("no-review", f"{file}: {error.strerror}", AGAIN) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise UserError.of("no-review", f"{file} is no review in JSON", AGAIN) from None
+        raise UserError.of("no-review", f"{file} is not a review in JSON", AGAIN) from None
 
 
 def approved_of(review: Mapping[str, Any]) -> dict[str, Approved]:

@@ -71,7 +71,7 @@ def deploy(
     """
     known = read_approved(approved) if approved else {}
     if not known and person.ask is None:
-        message = "nothing was approved, and nobody is there to be asked"
+        message = "nothing was approved, and there is no terminal to ask on"
         raise UserError.of("no-approval", message, f"{AGAIN}, then --approved DIR/review.json")
     _allowed_before(known, allow)
     require()
@@ -166,7 +166,7 @@ class _Deployment:
 
     def _stop_for_approval(self, stack: StackFolder) -> None:
         """Stops, and writes the review of all that is left to do."""
-        message = f"{stack.name} waited when the review was made: nobody has seen what it would do"
+        message = f"{stack.name} waited when the review was made, so its plan has not been reviewed"
         if self.report is None:
             raise UserError.of("not-approved", message, AGAIN)
         plans = [self._plan(each, lock=False) for each in self.stacks]

@@ -60,12 +60,12 @@ def test_the_first_source_that_knows_a_price_says_it() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("= 90", "= 0", "no price an hour"),
-        ("= 90", "= -1", "no price an hour"),
-        ("= 90", "= nan", "no price an hour"),
-        ("= 90", "= inf", "no price an hour"),
-        ("= 90", "= true", "no price an hour"),
-        ("= 90", '= "90"', "no price an hour"),
+        ("= 90", "= 0", "not an hourly price"),
+        ("= 90", "= -1", "not an hourly price"),
+        ("= 90", "= nan", "not an hourly price"),
+        ("= 90", "= inf", "not an hourly price"),
+        ("= 90", "= true", "not an hourly price"),
+        ("= 90", '= "90"', "not an hourly price"),
         ("vm/", "wm/", "no meter is called `wm/Standard_ND96isr_H100_v5`"),
         ("EUR", "euro", "not a currency"),
         ("2026-11-21", '"today"', "not a day"),

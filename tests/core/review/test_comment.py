@@ -56,20 +56,20 @@ def test_a_review_read_again_says_the_same(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_review(change: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no review"):
+    with pytest.raises(UserError, match="is not a review"):
         _read(tmp_path, review_facts(_sample("move-disks")) | change)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "NaN", "[" * 500 + "]" * 500])
 def test_nor_is_other_text(text: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no review"):
+    with pytest.raises(UserError, match="is not a review"):
         _read(tmp_path, text)
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(json.dumps(review_facts(_sample("grow"))))
     (tmp_path / "review.json").symlink_to(tmp_path / "secret")
-    with pytest.raises(UserError, match="is no review"):
+    with pytest.raises(UserError, match="is not a review"):
         read_review(tmp_path / "review.json")
 
 
@@ -140,7 +140,7 @@ def test_dangers_without_end_leave_room_for_those_of_another(make_plan: Any) -> 
 
 def test_what_cannot_be_read_is_told_and_hides_nothing() -> None:
     text = comment({"aaa": None, "lab": _sample("move-disks")}, ORIGIN)
-    assert "What it made is no review" in text
+    assert "Its output is not a review" in text
     assert "azurerm_managed_disk.data[0]" in text
 
 

@@ -239,7 +239,7 @@ def test_a_blob_cannot_leave_the_folder(
         (("put", "a", "datasets/x"), 2, "does not say where"),
         (("put", "a", "sim:"), 2, "does not say where"),
         (("put", "a", "sim:dataset/x"), 2, "did you mean `datasets`?"),
-        (("put", "a", "sim:datasets/../x"), 2, "is no place in a storage account"),
+        (("put", "a", "sim:datasets/../x"), 2, "is not a path in a storage account"),
         (("put", "a", "smi:datasets/x"), 2, "there is no target `smi`"),
         (("put", "a", "local:datasets/x"), 2, "has no storage account"),
         (("get", "sim:datasets/none-such"), 2, "there is nothing at"),

@@ -55,7 +55,7 @@ def no_budget(gpus: int, has_budget: bool) -> Iterator[Fault]:
     """
     if gpus and not has_budget:
         hint = "add `budget: {monthly: 50000, emails: [you@example.com]}`"
-        yield Fault(f"{gpus} GPUs, and nobody is told what they cost", hint)
+        yield Fault(f"{gpus} GPUs, and no budget alerts", hint)
 
 
 def _ways_in(subject: EnvironmentSubject) -> Iterator[Place]:

@@ -53,6 +53,6 @@ def secret_in_job(text: str) -> Iterator[Fault]:
         kinds = ["a key or a token"]
     for kind in kinds:
         yield Fault(
-            f"{kind} stands here in plain text",
+            f"{kind} is in plain text here",
             "put it into the vault, and name it: secrets: {NAME: keyvault:NAME}",
         )

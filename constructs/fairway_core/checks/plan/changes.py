@@ -113,7 +113,7 @@ def data_loss(
     if ways:
         yield Fault(
             f"`{address}` {'; '.join(ways)}",
-            "keep it as it is, or copy its data first; where the loss is meant: "
+            "keep it as it is, or copy its data first; to accept the loss: pass "
             f"--allow {shlex.quote(address)}",
         )
 

@@ -202,6 +202,6 @@ def plain_secret(text: str) -> Iterator[Fault]:
     """
     hint = "let the node's managed identity read it from the key vault"
     for what in secrets_in(text):
-        yield Fault(f"{what} stands here in plain text", hint)
+        yield Fault(f"{what} is in plain text here", hint)
     if match := _SECRET_ATTRIBUTE.search(text):
-        yield Fault(f"`{match[0]}` is a secret, and stands here for all to read", hint)
+        yield Fault(f"`{match[0]}` is a secret, and readable by all here", hint)

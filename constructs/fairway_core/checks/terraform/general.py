@@ -100,4 +100,4 @@ def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     if role in _BROAD_ROLES:
         yield Fault(f"`{role}` may do far more than any node needs", "take a role for one service")
     if not arguments.get("description"):
-        yield Fault("nobody can tell what this role is for", "say it in `description`")
+        yield Fault("this role has no description", "describe its purpose in `description`")

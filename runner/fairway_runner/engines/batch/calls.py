@@ -57,10 +57,10 @@ _KNOWN_TO_IT = {
         ),
     ),
     "AuthorizationPermissionMismatch": (
-        "knows you, and lets you do less than this",
+        "knows you, but does not permit this",
         (
-            "you need the role Storage Blob Data Contributor on the account, or somebody else is\n"
-            "signed in: az account show. A new role counts after some minutes"
+            "you need the role Storage Blob Data Contributor on the account, or another account\n"
+            "is signed in: az account show. A new role counts after some minutes"
         ),
     ),
 }

@@ -39,7 +39,7 @@ def every(seconds: float) -> Recurrence:
     {'recurrenceInterval': 'PT360M'}
     """
     if seconds < _MINUTE or seconds % _MINUTE:
-        message = f"{seconds:g} s is no interval of Azure Batch's"
+        message = f"Azure Batch has no interval of {seconds:g} s"
         raise UserError.of("bad-schedule", message, "take whole minutes, one at least")
     return Recurrence(int(seconds))
 
@@ -87,7 +87,7 @@ def _step(field: str, whole: int) -> int | None:
 
 def _number(line: str, field: str, most: int) -> int:
     if not field.isdecimal() or int(field) > most:
-        raise _refused(line, f"`{field}` is no one time that comes back at a fixed interval")
+        raise _refused(line, f"`{field}` does not repeat at a fixed interval")
     return int(field)
 
 

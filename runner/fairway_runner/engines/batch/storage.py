@@ -44,7 +44,7 @@ class Storage:
             try:
                 client = BlobServiceClient.from_connection_string(given, **options)
             except ValueError:
-                message = "AZURE_STORAGE_CONNECTION_STRING is no connection string"
+                message = "AZURE_STORAGE_CONNECTION_STRING is not a connection string"
                 raise UserError.of("bad-connection-string", message) from None
             if not url or urlsplit(client.url).netloc == urlsplit(url).netloc:
                 self.calls.address = client.url

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from fairway_runner.engines.slurm.node.orders import Orders, Part
 
 _REFUSED = {
-    "Requested node configuration is not available": "does the partition have so many such nodes?",
-    "More processors requested than permitted": "does the partition have so many such nodes?",
-    "Node count specification invalid": "does the partition have so many nodes?",
+    "Requested node configuration is not available": "does the partition have such nodes?",
+    "More processors requested than permitted": "does the partition have that many such nodes?",
+    "Node count specification invalid": "does the partition have that many nodes?",
     "Invalid job array specification": "the scheduler's arrays are shorter: see MaxArraySize in "
     "slurm.conf, or give the sweep fewer points",
     "Requested time limit is invalid": "the partition ends jobs earlier: set a shorter timeout, "
