@@ -9,44 +9,56 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from fairway_simulator.azure.addresses import address_in, documentation_address
 from fairway_simulator.azure.cloud import STORAGE_SUFFIX
 from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.resource_ids import ResourcePath
 
-if TYPE_CHECKING:
-    from fairway_simulator.azure.store import ResourceStore
-
 Made = list[tuple[ResourcePath, dict[str, Any]]]
+
+
+class Resources(Protocol):
+    """What is looked up among the other resources: a `ResourceStore`."""
+
+    @property
+    def vault_host(self) -> str:
+        """The host and port at which vaults are said to be."""
+
+    def get(self, path: ResourcePath) -> dict[str, Any] | None:
+        """The resource, or None."""
 
 
 @dataclass(frozen=True)
 class _New:
-    """A resource that was put, to be filled in, and the store with all the others."""
+    """A resource that was put, to be filled in, and all the others."""
 
     path: ResourcePath
     resource: dict[str, Any]
-    store: ResourceStore
+    others: Resources
 
     @property
     def properties(self) -> dict[str, Any]:
         found: dict[str, Any] = self.resource["properties"]
         return found
 
+    def address_in(self, subnet_id: str) -> str:
+        """An address for it in a subnet."""
+        return address_in(self.others.get(ResourcePath(subnet_id)), self.path.key)
+
 
 _Addition = Callable[[_New], Made]
 
 
-def complete(path: ResourcePath, resource: dict[str, Any], store: ResourceStore) -> Made:
+def complete(path: ResourcePath, resource: dict[str, Any], others: Resources) -> Made:
     """Fills in what the service adds; answers with the resources that it makes beside it."""
     resource["id"] = path.text
     resource["name"] = path.name
     _part(resource, "properties")["provisioningState"] = "Succeeded"
     _add_principal(path, resource)
     addition = _ADDITIONS.get(path.type)
-    return addition(_New(path, resource, store)) if addition else []
+    return addition(_New(path, resource, others)) if addition else []
 
 
 def id_for(text: str) -> str:
@@ -115,7 +127,7 @@ def _storage_account(new: _New) -> Made:
 
 def _vault(new: _New) -> Made:
     # The provider waits until the vault answers, so it is here.
-    new.properties["vaultUri"] = f"https://{new.store.vault_host}/"
+    new.properties["vaultUri"] = f"https://{new.others.vault_host}/"
     return []
 
 
@@ -179,7 +191,7 @@ def _network_interface(new: _New) -> Made:
         properties = _part(configuration, "properties")
         subnet = (properties.get("subnet") or {}).get("id", "")
         if not properties.get("privateIPAddress"):
-            properties["privateIPAddress"] = address_in(subnet, new.path.key, new.store)
+            properties["privateIPAddress"] = new.address_in(subnet)
     return []
 
 
@@ -229,7 +241,7 @@ def _virtual_machine(new: _New) -> Made:
 
 def _lustre(new: _New) -> Made:
     properties = new.properties
-    address = address_in(properties.get("filesystemSubnet", ""), new.path.key, new.store)
+    address = new.address_in(properties.get("filesystemSubnet", ""))
     properties["clientInfo"] = {
         "mgsAddress": address,
         "lustreVersion": "2.15.5",
@@ -241,7 +253,7 @@ def _lustre(new: _New) -> Made:
 
 def _netapp_volume(new: _New) -> Made:
     properties = new.properties
-    address = address_in(properties.get("subnetId", ""), new.path.key, new.store)
+    address = new.address_in(properties.get("subnetId", ""))
     properties["mountTargets"] = [{"ipAddress": address, "mountTargetId": id_for(new.path.key)}]
     return []
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING
-
-from fairway_simulator.azure.resource_ids import ResourcePath
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairway_simulator.azure.store import ResourceStore
+    from collections.abc import Mapping
 
 # Where the subnet is not known; documentation says which ranges nobody routes (RFC 5737).
 _DOCUMENTATION = IPv4Network("203.0.113.0/24")
@@ -23,10 +21,12 @@ def documentation_address(key: str) -> str:
     return _pick(_DOCUMENTATION, key)
 
 
-def address_in(subnet_id: str, key: str, store: ResourceStore) -> str:
-    """An address of the subnet that a machine could get; always the same for the key."""
-    subnet = store.get(ResourcePath(subnet_id)) or {}
-    properties = subnet.get("properties") or {}
+def address_in(subnet: Mapping[str, Any] | None, key: str) -> str:
+    """An address of the subnet that a machine could get; always the same for the key.
+
+    A private one of no subnet's where that is not known.
+    """
+    properties = (subnet or {}).get("properties") or {}
     prefixes = properties.get("addressPrefixes") or [properties.get("addressPrefix")]
     return _pick(IPv4Network(prefixes[0]) if prefixes[0] else _PRIVATE, key)
 

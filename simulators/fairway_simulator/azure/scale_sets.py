@@ -96,7 +96,9 @@ def _interface(store: ResourceStore, scale_set: dict[str, Any], number: int) -> 
                     "name": "primary",
                     "properties": {
                         "primary": True,
-                        "privateIPAddress": address_in(subnet, machine.lower(), store),
+                        "privateIPAddress": address_in(
+                            store.get(ResourcePath(subnet)), machine.lower()
+                        ),
                         "subnet": {"id": subnet},
                     },
                 }
