@@ -43,3 +43,8 @@ def parse_time(text: str) -> datetime:
     """The time that a client wrote; ValueError where it is none."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def http_date(wire: str) -> str:
+    """A time of the wire as HTTP headers have it."""
+    return parse_time(wire).strftime("%a, %d %b %Y %H:%M:%S GMT")

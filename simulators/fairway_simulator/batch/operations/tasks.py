@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator.batch.clock import http_date
 from fairway_simulator.batch.model.task import Task
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.jobs import BY_USER
 from fairway_simulator.batch.wire import preconditions
 from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
 from fairway_simulator.batch.wire.query import page, select
-from fairway_simulator.batch.wire.router import answer, done, entity_answer, http_date
+from fairway_simulator.batch.wire.router import answer, done, entity_answer
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.core import Core

@@ -11,9 +11,9 @@ from fairway_simulator.batch.agent import environment
 from fairway_simulator.batch.agent.blobs import TransferError
 from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
 from fairway_simulator.batch.agent.transfers import fetch
+from fairway_simulator.batch.clock import http_date
 from fairway_simulator.batch.model.node import Node
 from fairway_simulator.batch.scheduling.lifecycle import leave
-from fairway_simulator.batch.wire.router import http_date
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent

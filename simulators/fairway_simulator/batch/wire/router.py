@@ -7,7 +7,7 @@ import uuid
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.clock import parse_time
+from fairway_simulator.batch.clock import http_date
 from fairway_simulator.batch.wire.errors import ServiceError
 from fairway_simulator.batch.wire.http import CutConnection, Response
 
@@ -128,8 +128,3 @@ def done(status: int, entity: Entity | None = None, url: str = "") -> Response:
 def entity_headers(entity: Entity) -> dict[str, str]:
     """The ETag and the time of the last change, as headers."""
     return {"ETag": f'"{entity.etag}"', "Last-Modified": http_date(entity.last_modified)}
-
-
-def http_date(wire: str) -> str:
-    """A time of the wire as HTTP headers have it."""
-    return parse_time(wire).strftime("%a, %d %b %Y %H:%M:%S GMT")
