@@ -181,8 +181,11 @@ class SlurmCluster:
         if self.cloud:
             self.nodes_of_cloud = CloudNodes(self, self.folder / "cloud")
             programs = self.nodes_of_cloud.programs()
-        self.description = configuration.describe(self, programs)
-        configuration.write(self)
+        self.description = configuration.describe(
+            self.folder, nodes=self.nodes, cloud=self.cloud, programs=programs
+        )
+        names = [*self.node_names(), *self.cloud_names()]
+        configuration.write(self.folder, self.description, names)
         self._start_munge()
         self.login = Login(self.folder / "login", self.alias, self._session())
         self.start_scheduler()

@@ -11,8 +11,7 @@ from fairway_simulator.slurm.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from fairway_simulator.slurm.cluster import SlurmCluster
+    from pathlib import Path
 
 _CPUS, _MEMORY = 4, 4_000  # of each node, whatever this machine has; in cores and MiB
 _FIRST_ADDRESS = ipaddress.IPv4Address("127.0.2.1")
@@ -29,15 +28,15 @@ echo "export TMPDIR={folder}/temporary.$SLURMD_NODENAME"
 """
 
 
-def describe(cluster: SlurmCluster, programs: slurm.Cloud | None) -> slurm.SlurmCluster:
-    """Its description; a requeued job waits for seconds only, and a dead node is soon missed."""
-    folder = cluster.folder
-    first = free_ports(1 + cluster.nodes + cluster.cloud)
-    partitions = [_partition("sim", cluster.nodes, first + 1, 0)]
-    if cluster.cloud:
-        partitions.append(
-            _partition("cloud", cluster.cloud, first + 1 + cluster.nodes, cluster.nodes)
-        )
+def describe(
+    folder: Path, *, nodes: int, cloud: int, programs: slurm.Cloud | None
+) -> slurm.SlurmCluster:
+    """The description of a cluster in a folder, with so many nodes that are always there and so
+    many that come and go; a requeued job waits for seconds only, and a dead node is soon missed."""
+    first = free_ports(1 + nodes + cloud)
+    partitions = [_partition("sim", nodes, first + 1, 0)]
+    if cloud:
+        partitions.append(_partition("cloud", cloud, first + 1 + nodes, nodes))
     return slurm.SlurmCluster(
         name="sim",
         host="localhost",
@@ -62,16 +61,16 @@ def describe(cluster: SlurmCluster, programs: slurm.Cloud | None) -> slurm.Slurm
     )
 
 
-def write(cluster: SlurmCluster) -> None:
-    """Writes all files into the folder `etc`."""
-    etc = cluster.folder / "etc"
-    for name, text in slurm.render(cluster.description).items():
+def write(folder: Path, description: slurm.SlurmCluster, nodes: Sequence[str]) -> None:
+    """Writes all files into the cluster's folder `etc`."""
+    etc = folder / "etc"
+    for name, text in slurm.render(description).items():
         (etc / name).write_text(text)
     with (etc / "slurm.conf").open("a") as conf:
-        conf.write(_MORE.format(folder=cluster.folder))
-    (etc / "task-prolog").write_text(_TASK_PROLOG.format(folder=cluster.folder))
+        conf.write(_MORE.format(folder=folder))
+    (etc / "task-prolog").write_text(_TASK_PROLOG.format(folder=folder))
     (etc / "task-prolog").chmod(0o755)
-    (etc / "hosts").write_text(hosts([*cluster.node_names(), *cluster.cloud_names()]))
+    (etc / "hosts").write_text(hosts(nodes))
 
 
 def _partition(name: str, count: int, port: int, before: int) -> slurm.Partition:
