@@ -46,7 +46,9 @@ class DataStack(EnvironmentStack):
         self.registry = self._registry() if environment.registry else None
         self.identity = Identity(self, "nodes", place=self.place, grants=self._grants())
         self.filesystems = {
-            name: make_filesystem(self, name, spec, environment=environment, network=network)
+            name: make_filesystem(
+                self, name, spec, environment=environment, network=network, storage=self.storage
+            )
             for name, spec in environment.filesystems.items()
         }
         self.batch = self._batch() if environment.has_pools else None
@@ -211,7 +213,15 @@ class DataStack(EnvironmentStack):
             return None
         from fairway_stacks.watching import watch_data
 
-        return watch_data(self, spec)
+        return watch_data(
+            self,
+            spec,
+            storage=self.storage,
+            vault=self.vault,
+            registry=self.registry,
+            batch=self.batch,
+            filesystems=self.filesystems,
+        )
 
     def _budget(self, spec: BudgetSpec) -> None:
         from fairway_constructs.budget import Budget

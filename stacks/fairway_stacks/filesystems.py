@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from fairway_constructs.netapp import NetApp
     from fairway_constructs.network import Network
     from fairway_constructs.nfs_server import NfsServer
+    from fairway_constructs.storage import Storage
     from fairway_core.environment import AnyFileSystem, Environment
     from fairway_core.environment import AzureFiles as AzureFilesSpec
     from fairway_core.environment import Lustre as LustreSpec
     from fairway_core.environment import NetApp as NetAppSpec
     from fairway_core.environment import NfsServer as NfsServerSpec
-    from fairway_stacks.data import DataStack
+    from fairway_stacks.stack import EnvironmentStack
 
 
 class SharedFileSystem(Protocol):
@@ -29,27 +30,28 @@ class SharedFileSystem(Protocol):
 
 
 def make_filesystem(
-    data: DataStack,
+    stack: EnvironmentStack,
     name: str,
     spec: AnyFileSystem,
     *,
     environment: Environment,
     network: Network | ExistingNetwork,
+    storage: Storage,
 ) -> SharedFileSystem:
-    """The file system in the data stack; only what its kind needs is imported."""
+    """The file system in a stack; only what its kind needs is imported."""
     match spec.kind:
         case "nfs_server":
-            return _nfs_server(data, name, spec, environment, network)
+            return _nfs_server(stack, name, spec, environment, network)
         case "azure_files":
-            return _azure_files(data, name, spec, environment, network)
+            return _azure_files(stack, name, spec, environment, network)
         case "netapp":
-            return _netapp(data, name, spec, environment, network)
+            return _netapp(stack, name, spec, environment, network)
         case "lustre":
-            return _lustre(data, name, spec, environment, network)
+            return _lustre(stack, name, spec, environment, network, storage)
 
 
 def _nfs_server(
-    data: DataStack,
+    stack: EnvironmentStack,
     name: str,
     spec: NfsServerSpec,
     environment: Environment,
@@ -59,9 +61,9 @@ def _nfs_server(
 
     subnets = network.subnets
     return NfsServer(
-        data,
+        stack,
         name,
-        place=data.place,
+        place=stack.place,
         spec=spec,
         subnet_id=subnets["storage"].id,
         clients=[subnets["compute"].range],
@@ -72,7 +74,7 @@ def _nfs_server(
 
 
 def _azure_files(
-    data: DataStack,
+    stack: EnvironmentStack,
     name: str,
     spec: AzureFilesSpec,
     environment: Environment,
@@ -81,9 +83,9 @@ def _azure_files(
     from fairway_constructs.azure_files import AzureFiles
 
     files = AzureFiles(
-        data,
+        stack,
         name,
-        place=data.place,
+        place=stack.place,
         spec=spec,
         # Without an endpoint of its own the network is let in by its subnet.
         subnet_ids=[] if network.endpoints else [network.subnets["compute"].id],
@@ -91,9 +93,9 @@ def _azure_files(
     )
     if network.endpoints:
         network.endpoints.connect(
-            data,
+            stack,
             f"files-{name}",
-            place=data.place,
+            place=stack.place,
             service="file",
             resource_id=files.account.id,
         )
@@ -101,7 +103,7 @@ def _azure_files(
 
 
 def _netapp(
-    data: DataStack,
+    stack: EnvironmentStack,
     name: str,
     spec: NetAppSpec,
     environment: Environment,
@@ -111,9 +113,9 @@ def _netapp(
 
     subnets = network.subnets
     return NetApp(
-        data,
+        stack,
         name,
-        place=data.place,
+        place=stack.place,
         spec=spec,
         subnet_id=subnets["netapp"].id,
         clients=[subnets["compute"].range],
@@ -122,35 +124,36 @@ def _netapp(
 
 
 def _lustre(
-    data: DataStack,
+    stack: EnvironmentStack,
     name: str,
     spec: LustreSpec,
     environment: Environment,
     network: Network | ExistingNetwork,
+    storage: Storage,
 ) -> Lustre:
     from fairway_constructs.lustre import Lustre
 
     return Lustre(
-        data,
+        stack,
         name,
-        place=data.place,
+        place=stack.place,
         spec=spec,
         subnet_id=network.subnets["lustre"].id,
-        blob_import=_blob_import(data, spec),
+        blob_import=_blob_import(stack, spec, storage),
         protect=environment.protect,
     )
 
 
-def _blob_import(data: DataStack, spec: LustreSpec) -> BlobImport | None:
+def _blob_import(stack: EnvironmentStack, spec: LustreSpec, storage: Storage) -> BlobImport | None:
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.lustre import BlobImport
 
     if spec.import_ is None or spec.service_principal is None:
         return None
-    endpoint = data.node.try_find_child("storage-endpoint")
+    endpoint = stack.node.try_find_child("storage-endpoint")
     return BlobImport(
-        account_id=data.storage.account.id,
-        container_id=data.storage.containers[spec.import_].id,
+        account_id=storage.account.id,
+        container_id=storage.containers[spec.import_].id,
         service_principal=spec.service_principal,
         ready=[endpoint] if isinstance(endpoint, PrivateEndpoint) else [],
     )

@@ -10,50 +10,68 @@ from fairway_constructs.monitoring import Monitoring
 from fairway_constructs.nfs_server import NfsServer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
+    from fairway_constructs.registry import Registry
+    from fairway_constructs.storage import Storage
+    from fairway_constructs.vault import Vault
     from fairway_core.environment import Monitoring as MonitoringSpec
-    from fairway_stacks.data import DataStack
+    from fairway_stacks.filesystems import SharedFileSystem
+    from fairway_stacks.stack import EnvironmentStack
 
 # A training job reads millions of blobs: to record each would cost more than it tells.
 _RECORDED_OF_BLOBS = ("StorageWrite", "StorageDelete")
 
 
-def watch_data(data: DataStack, spec: MonitoringSpec) -> Monitoring:
+def watch_data(
+    stack: EnvironmentStack,
+    spec: MonitoringSpec,
+    *,
+    storage: Storage,
+    vault: Vault | None,
+    registry: Registry | None,
+    batch: BatchAccount | None,
+    filesystems: Mapping[str, SharedFileSystem],
+) -> Monitoring:
     """The workspace, what was done to the services, and how file servers and pools are."""
-    place = data.place
-    monitoring = Monitoring(data, place=place, emails=spec.emails, retention_days=spec.retention)
+    place = stack.place
+    monitoring = Monitoring(stack, place=place, emails=spec.emails, retention_days=spec.retention)
     monitoring.record(
-        data,
+        stack,
         "storage",
         place=place,
-        resource_id=f"{data.storage.account.id}/blobServices/default",
+        resource_id=f"{storage.account.id}/blobServices/default",
         categories=_RECORDED_OF_BLOBS,
     )
-    for name, service in (("vault", data.vault), ("registry", data.registry)):
+    for name, service in (("vault", vault), ("registry", registry)):
         if service is not None:
-            monitoring.record(data, name, place=place, resource_id=service.id)
-    if data.batch is not None:
-        account_id = data.batch.id
-        monitoring.record(data, "batch", place=place, resource_id=account_id, metrics=True)
-        Alerts(monitoring).batch_account(data, place=place, account_id=account_id)
-    _watch_file_servers(data, monitoring)
+            monitoring.record(stack, name, place=place, resource_id=service.id)
+    if batch is not None:
+        account_id = batch.id
+        monitoring.record(stack, "batch", place=place, resource_id=account_id, metrics=True)
+        Alerts(monitoring).batch_account(stack, place=place, account_id=account_id)
+    _watch_file_servers(stack, monitoring, filesystems)
     return monitoring
 
 
-def _watch_file_servers(data: DataStack, monitoring: Monitoring) -> None:
+def _watch_file_servers(
+    stack: EnvironmentStack, monitoring: Monitoring, filesystems: Mapping[str, SharedFileSystem]
+) -> None:
     alerts = Alerts(monitoring)
     servers = {
         name: filesystem
-        for name, filesystem in data.filesystems.items()
+        for name, filesystem in filesystems.items()
         if isinstance(filesystem, NfsServer)
     }
     for name, server in servers.items():
         machine_id = server.virtual_machine.id
-        monitoring.watch(data, name, place=data.place, resource_id=machine_id)
-        alerts.file_server_down(data, name, place=data.place, machine_id=machine_id)
+        monitoring.watch(stack, name, place=stack.place, resource_id=machine_id)
+        alerts.file_server_down(stack, name, place=stack.place, machine_id=machine_id)
     if servers:
-        alerts.file_servers_full(data, place=data.place, folder=export_path(""))
+        alerts.file_servers_full(stack, place=stack.place, folder=export_path(""))
 
 
 def alert_on_idle_gpus(scope: Construct, monitoring: Monitoring, *, place: Placement) -> None:

@@ -19,7 +19,6 @@ fairway_runner: engines.engine runs.results runs.store
 fairway_simulator.batch: agent.commands agent.environment agent.execution agent.layout \
 agent.preparation model.account model.dependencies model.job model.node model.pool model.task \
 scheduling.jobs scheduling.lifecycle scheduling.outcome
-fairway_stacks: data filesystems watching
 """
 
 
