@@ -84,7 +84,9 @@ def parse_yaml(text: str, file: str) -> YamlText:
     except MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         mark = Mark(at.line + 1, at.column + 1, 1) if at else Mark(1, 1, 1)
-        _fail(result, "yaml-syntax", f"this is not YAML: {error.problem or error.context}", mark)
+        problem = str(error.problem or error.context)
+        hint = "indent with spaces" if r"'\t'" in problem else ""
+        _fail(result, "yaml-syntax", f"this is not YAML: {problem}", mark, hint)
     except RecursionError:
         _fail(result, "yaml-nesting", "lists or mappings are nested too deeply", Mark(1, 1, 1))
     except ReaderError as error:

@@ -77,10 +77,10 @@ def test_an_override_is_set_over_the_file(tmp_path: Path, home: Path) -> None:
 
 
 BAD = [
-    ("name: lab", "name: Lab", "name", "every Azure resource"),
-    ("name: lab", "name: l", "name", "every Azure resource"),
-    ("name: lab", "name: laboratory-of-research", "name", "every Azure resource"),
-    ("name: lab", "name: lab-", "name", "every Azure resource"),
+    ("name: lab", "name: Lab", "name", "not a valid environment name"),
+    ("name: lab", "name: l", "name", "not a valid environment name"),
+    ("name: lab", "name: laboratory-of-research", "name", "not a valid environment name"),
+    ("name: lab", "name: lab-", "name", "not a valid environment name"),
     ("location: westeurope", "location: West Europe", "location", "not an Azure region"),
     ("zone", "zone: 4", "zone", "expected one of `1`, `2`"),
     ("zone", "protect: maybe", "protect", "expected true or false"),
@@ -384,3 +384,9 @@ def test_a_file_system_is_not_called_as_a_folder_of_devices(name: str, tmp_path:
     )
     with pytest.raises(UserError, match=f"`{name}` is a folder of Linux's devices"):
         load_environment(file, home=tmp_path)
+
+
+def test_a_job_file_is_told_from_an_environment(tmp_path: Path, home: Path) -> None:
+    finding = _fault(tmp_path, "name: t\nparams: {a: 1}\ncommand: ./a\n", home)
+    assert (finding.id, finding.location and finding.location.line) == ("not-an-environment", 3)
+    assert "fairway submit" in finding.hint

@@ -52,7 +52,14 @@ CASES = [
     case("a list", "- name: t\n", "1:1", "expected a mapping, found a list"),
     case("a word", "hello\n", "1:1", "expected a mapping, found the text `hello`"),
     case("not YAML", "name: t\ncommand: [a\n", "3:1", "this is not YAML", "expected ',' or ']'"),
-    case("a tab", "name: t\n\tcommand: a\n", "2:1", "this is not YAML", "cannot start any token"),
+    case(
+        "an environment file",
+        "name: lab\nlocation: eastus\nclusters: {}\n",
+        "3:1",
+        "an environment file",
+        "fairway check",
+    ),
+    case("a tab", "name: t\n\tcommand: a\n", "2:1", "this is not YAML", "indent with spaces"),
     case("two documents", GOOD + "---\n" + GOOD, "3:1", "another document"),
     case(
         "not UTF-8", b"name: t\ncommand: caf\xe9\n", "2:13", "byte 0xe9", "save the file as UTF-8"

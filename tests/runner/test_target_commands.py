@@ -67,6 +67,7 @@ def test_this_machine_is_a_node(tmp_path: Path, fairway: RunFairway) -> None:
     ("words", "message"),
     [
         (["nodes", "list", "lcoal"], "there is no target `lcoal`"),
+        (["nodes", "list", "gpu"], "fairway targets sync"),
         (["nodes", "rebot", "local", "x"], "did you mean `reboot`?"),
         (["nodes", "reboot", "local"], "Missing argument 'NODE…'"),
         # As these were spelt before they were groups.

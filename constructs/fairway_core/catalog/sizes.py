@@ -121,7 +121,7 @@ def vm_size(name: str) -> VmSize:
     >>> vm_size("Standard_HB176rs_v4").infiniband
     InfiniBand(adapters=1, gbps=400, sr_iov=True)
     """
-    return _size(name, look_up(name, _rows(), "vm-size"))
+    return _size(name, look_up(name, _rows(), "vm-size", "fairway sizes"))
 
 
 @cache

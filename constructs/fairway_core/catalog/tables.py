@@ -19,8 +19,9 @@ def table(name: str) -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def look_up(name: str, rows: Mapping[str, _T], what: str) -> _T:
-    """The row of that name; UserError `unknown-WHAT` with the nearest name where there is none."""
+def look_up(name: str, rows: Mapping[str, _T], what: str, listed_by: str = "") -> _T:
+    """The row of that name; UserError `unknown-WHAT` with the nearest name where there is none,
+    or with the command that lists them."""
     try:
         return rows[name]
     except KeyError:
@@ -28,4 +29,5 @@ def look_up(name: str, rows: Mapping[str, _T], what: str) -> _T:
     from fairway_core.spelling import did_you_mean
 
     noun = what.replace("-", " ")
-    raise UserError.of(f"unknown-{what}", f"unknown {noun} `{name}`", did_you_mean(name, rows))
+    hint = did_you_mean(name, rows) or (f"list them with: {listed_by}" if listed_by else "")
+    raise UserError.of(f"unknown-{what}", f"unknown {noun} `{name}`", hint)

@@ -12,7 +12,7 @@ from fairway_core.environment.defaults import apply_defaults, once_each, typed_a
 from fairway_core.environment.keys import own_public_keys, read_public_keys
 from fairway_core.environment.model import Environment
 from fairway_core.environment.variables import substitute
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,13 @@ def read_environment(
 
     `environ` is where `${env:NAME}` looks, the process's own environment by default.
     """
-    document = _without_anchors(read(file)).override(overrides, Environment)
+    document = _without_anchors(read(file))
+    if isinstance(document.data, dict) and "command" in document.data:
+        message = "this is a job file: it has `command:`"
+        hint = f"check it with: fairway submit {file} --dry-run; an environment has `clusters:`"
+        location = document.location(("command",), of_key=True)
+        raise UserError([Finding("not-an-environment", message, hint, location=location)])
+    document = document.override(overrides, Environment)
     variables = os.environ if environ is None else environ
     document = substitute(document, Environment, variables, typed_as)
     document = apply_defaults(document, Environment)

@@ -49,8 +49,8 @@ _LOCAL_DISKS = ("/mnt", "/mnt/resource", "/mnt/resource_nvme", "/mnt/batch")
 def _environment_name(name: str) -> str:
     if not _ENVIRONMENT_NAME.fullmatch(name):
         raise FieldError(
-            f"`{name}` cannot start the name of every Azure resource",
-            "2 to 12 lower-case letters, digits and hyphens, from a letter to no hyphen",
+            f"`{name}` is not a valid environment name",
+            "2 to 12 lower-case letters, digits and hyphens; first a letter, last no hyphen",
         )
     return name
 
@@ -98,7 +98,7 @@ def named(items: Mapping[str, Any]) -> None:
         if not _ITEM_NAME.fullmatch(name):
             raise FieldError(
                 f"`{name}` cannot be a part of an Azure name",
-                "1 to 20 lower-case letters, digits and hyphens, from a letter to no hyphen",
+                "1 to 20 lower-case letters, digits and hyphens; first a letter, last no hyphen",
                 path=(name,),
             )
 

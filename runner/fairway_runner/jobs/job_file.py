@@ -59,6 +59,11 @@ class JobFile:
     def resolve(self, target: Target) -> Job:
         """The job for this target; UserError with the line of whatever is wrong in it."""
         data = self.document.data
+        if isinstance(data, dict) and "clusters" in data and "command" not in data:
+            message = "this is an environment file: it has `clusters:`"
+            hint = f"check it with: fairway check {self.document.file}; a job file has `command:`"
+            location = self.document.location(("clusters",), of_key=True)
+            raise UserError([Finding("not-a-job", message, hint, location=location)])
         if not isinstance(data, dict) or not isinstance(data.get("params", {}), dict):
             return self.document.validate(Job)
         context = self._context(target)

@@ -69,7 +69,8 @@ def _by_name(name: str, job_folder: Path) -> Path:
         if path.is_file():
             return path
     known = all_templates(job_folder)
-    raise FieldError(f"there is no template `{name}`", did_you_mean(name, known))
+    hint = did_you_mean(name, known) or "list them with: fairway templates"
+    raise FieldError(f"there is no template `{name}`", hint)
 
 
 def all_templates(job_folder: Path) -> dict[str, Path]:
