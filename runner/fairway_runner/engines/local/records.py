@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
 
 def write_json(path: Path, value: object) -> None:
     """Replaces a file as a whole: a reader sees the old text or the new, never a part."""
     # Other hosts that share the folder have processes of the same number.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.uname().nodename}")
-    temporary.write_text(json.dumps(value), encoding="utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(json.dumps(value), encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # half a file
+        raise
+
+
+@dataclass
+class States:
+    """The states that a supervisor writes; those for which the disk has no room are kept in
+    `late`, the newest of each file, and written when there is some."""
+
+    late: dict[Path, object] = field(default_factory=dict)
+
+    def write(self, path: Path, value: object) -> None:
+        """Writes it now, or keeps it."""
+        self.late[path] = value
+        self.write_late()
+
+    def write_late(self) -> None:
+        """Writes what was kept, as far as there is room."""
+        for path in list(self.late):
+            try:
+                write_json(path, self.late[path])
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+                return
+            del self.late[path]
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ Standard library only: the same files supervise runs on hosts without Fairway.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from fairway_runner.engines.local.room import Room
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
+_ROOM_PAUSE = 1.0  # seconds between two attempts to write to a disk that is full
+_ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have room again
+_WAS_FULL = "the disk was full for a while, and states were written late"
 _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 
 
@@ -59,6 +63,7 @@ class Supervisor:
     reason: str | None = None
     blocked: bool = False
     recorded: dict[str, Any] = field(default_factory=dict)
+    states: records.States = field(default_factory=records.States)
 
     def run(self, ready: int) -> None:
         """Runs everything to its end; returns when the run's last state is written."""
@@ -66,6 +71,8 @@ class Supervisor:
         self.counts["queued"] = self.plan["tasks"] - self.counts.total()
         self._queue_again()
         self._record("queued" if self.plan["after"] or self.room.allots else "running")
+        if self.states.late:  # nothing has begun, and nobody would see that it does
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
         os.write(ready, b"ready")
         os.close(ready)
         self._await_predecessors()
@@ -78,6 +85,14 @@ class Supervisor:
             self._stage(self._tasks_of("finally"))
         self.counts["cancelled"] += self.counts.pop("queued", 0)
         self._record(self._outcome())
+        self._await_room()
+
+    def _await_room(self) -> None:
+        """Until all states are written."""
+        end = time.monotonic() + _ROOM_WAIT
+        while self.states.late and time.monotonic() < end:
+            wakeups.wait(self.wakeup, time.monotonic() + _ROOM_PAUSE)
+            self.states.write_late()
 
     def cancel(self) -> None:
         """Asks for an early end; called from a signal handler."""
@@ -112,7 +127,9 @@ class Supervisor:
                 if only is not None and spec["index"] not in only:
                     continue
                 folder = Path("setup") if stage == "setup" else Path("tasks", str(spec["index"]))
-                task = self.task_type(self.plan, spec, self.folder, self.folder / folder)
+                task = self.task_type(
+                    self.plan, spec, self.folder, self.folder / folder, states=self.states
+                )
                 if "only" in self.plan:
                     task.resume_count()
                 yield task
@@ -213,6 +230,8 @@ class Supervisor:
         due = [each for task in self.running if (each := task.deadline()) is not None]
         if self.blocked:
             due.append(time.monotonic() + self.room.pause)
+        if self.states.late:
+            due.append(time.monotonic() + _ROOM_PAUSE)
         return min(due, default=None)
 
     def _outcome(self) -> str:
@@ -224,6 +243,9 @@ class Supervisor:
         return "cancelled" if self.counts["cancelled"] else "succeeded"
 
     def _record(self, state: str) -> None:
+        self.states.write_late()
+        if self.states.late:
+            self.reason = self.reason or _WAS_FULL
         ended = None if state in ("queued", "running") else time.time()
         value = {
             "state": state,
@@ -235,8 +257,11 @@ class Supervisor:
             "tasks": {name: count for name, count in self.counts.items() if count > 0},
         }
         if value != self.recorded:
-            records.write_json(self.folder / "state.json", value)
+            self.states.write(self.folder / "state.json", value)
             self.recorded = value
+        if self.states.late:
+            # The value is among what is late, or will be followed by another.
+            self.reason = value["reason"] = value["reason"] or _WAS_FULL
 
 
 def supervise(folder: Path, lock: int, ready: int, plan: dict[str, Any], **ways: Any) -> None:

@@ -33,6 +33,7 @@ class Task:
     `attempt` is the last that was begun, and -1 before; `first` is the first of this
     supervisor, after which there may be as many more as the plan has retries.
     `cancelled` says that it was told to end: whatever code it ends with, it is not done.
+    `states` are its supervisor's, where it has one that writes late what finds no room.
     """
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
@@ -50,6 +51,7 @@ class Task:
     kill_at: float | None = None
     timed_out: bool = False
     cancelled: bool = False
+    states: records.States | None = None
 
     @property
     def name(self) -> str:
@@ -188,7 +190,8 @@ class Task:
         """Replaces the task's state."""
         value = {"state": state, "attempt": self.attempt, "started": self.started or None, **facts}
         self.folder.mkdir(parents=True, exist_ok=True)
-        records.write_json(self.folder / "state.json", value)
+        write = self.states.write if self.states else records.write_json
+        write(self.folder / "state.json", value)
 
     def _hosts(self) -> list[str]:
         """Its nodes, the one of the main process first; here all of them are this machine."""

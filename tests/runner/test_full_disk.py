@@ -1,0 +1,100 @@
+"""A disk that is full for a while: a supervisor goes on, and writes its states when it can."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_runner.engines.local import records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# While the file `full` is there the disk has no room; there is some again after five refusals.
+PROGRAM = """
+import errno, os, sys
+from pathlib import Path
+from fairway_runner.engines.local import records, supervisor
+
+folder, refused, write = Path(sys.argv[1]), [], records.write_json
+
+def write_json(path, value):
+    if (folder / "full").exists():
+        refused.append(path)
+        if len(refused) == 5:
+            (folder / "full").unlink()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    write(path, value)
+
+records.write_json = write_json
+supervisor._ROOM_PAUSE = 0.01
+_, ready = os.pipe()
+lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
+supervisor.supervise(folder, lock, ready, supervisor.read_plan(folder, retry=False))
+"""
+PLAN = {"run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "after": [], "retries": 0}
+PLAN |= {"timeout": None, "signal": "TERM", "grace": 10.0, "secrets": [], "environment": {}}
+
+
+def supervised(folder: Path, *scripts: str) -> subprocess.CompletedProcess[str]:
+    (folder / "plan.json").write_text(json.dumps({**PLAN, "directory": str(folder)}))
+    shape = {"params": {}, "nodes": 1, "processes_per_node": 1, "outputs": {}, "checkpoint": None}
+    (folder / "tasks.jsonl").write_text(
+        "".join(
+            json.dumps({"index": index, "script": script, "environment": {}, **shape}) + "\n"
+            for index, script in enumerate(scripts)
+        )
+    )
+    words = [sys.executable, "-P", "-c", PROGRAM, str(folder)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=300)
+
+
+def state(folder: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((folder / "state.json").read_text())
+    return value
+
+
+@pytest.mark.parametrize("task", [0, 1])
+def test_a_run_whose_disk_is_full_for_a_while_ends_as_its_tasks_did(
+    tmp_path: Path, task: int
+) -> None:
+    """The disk is full from the first task on, or from the last: then there is room again only
+    after all have ended."""
+    scripts = ["true", "exit 3"]
+    scripts[task] = f"touch {tmp_path}/full; {scripts[task]}"
+
+    done = supervised(tmp_path, *scripts)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    run = state(tmp_path)
+    assert run["state"] == "failed"
+    assert run["tasks"] == {"succeeded": 1, "failed": 1}
+    assert run["reason"] == "the disk was full for a while, and states were written late"
+    first, second = (state(tmp_path / "tasks" / str(number)) for number in (0, 1))
+    assert (first["state"], first["exit_code"]) == ("succeeded", 0)
+    assert (second["state"], second["exit_code"]) == ("failed", 3)
+
+
+def test_what_finds_no_room_leaves_no_half_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records.write_json(tmp_path / "state.json", {"state": "running"})
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.replace", full)
+        states = records.States()
+        states.write(tmp_path / "state.json", {"state": "failed"})
+        assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+    assert state(tmp_path) == {"state": "running"}
+    states.write_late()
+    assert state(tmp_path) == {"state": "failed"}
+    assert states.late == {}
