@@ -31,9 +31,10 @@ def command(
 
     It is one file that needs neither a network nor scripts; an earlier one is replaced.
     """
-    from fairway_runner.runs.report.file import write_page
+    from fairway_runner.output_file import write_output
+    from fairway_runner.runs.report.page import page
     from fairway_runner.runs.store import RunStore
 
     found = RunStore.here().find(run)
     found.refresh(logs=True)
-    print(write_page(found, output or Path(f"report-{found.id}.html"), throughput))
+    print(write_output(output or Path(f"report-{found.id}.html"), page(found, throughput)))

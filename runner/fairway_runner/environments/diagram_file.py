@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 from fairway_core.diagram import graphviz, markdown
 from fairway_core.findings import UserError
+from fairway_runner.output_file import write_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,15 +42,7 @@ def require_writable(file: Path) -> None:
 def write_diagram(picture: Picture, file: Path) -> Path:
     """Writes the picture, as a whole or not at all, in the form that the file's name ends in."""
     text = _svg(picture) if file.suffix == ".svg" else markdown(picture)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(file)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        message = f"{file} cannot be written: {error.strerror}"
-        raise UserError.of("unwritable-file", message, "name another with -o") from None
-    return file
+    return write_output(file, text)
 
 
 def _svg(picture: Picture) -> str:

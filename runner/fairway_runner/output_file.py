@@ -1,4 +1,4 @@
-"""Writes the page of a run to a file."""
+"""The file that a command writes its result to, as `-o` names it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import os
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.report.page import page
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_runner.runs.store import Run
 
-
-def write_page(run: Run, file: Path, throughput: str | None = None) -> Path:
-    """Writes the page, as a whole or not at all; returns the file.
+def write_output(file: Path, text: str) -> Path:
+    """Writes the file, as a whole or not at all, and returns it.
 
     UserError where it cannot be written.
     """
-    text = page(run, throughput)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")
