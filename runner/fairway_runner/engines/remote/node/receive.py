@@ -86,6 +86,16 @@ def adopt_code(shared: Path, code: str, run: str) -> Path:
     return target
 
 
+def copy_code(shared: Path, code: str, folder: Path) -> None:
+    """Adopts the snapshot for the run of a folder, and gives the run a copy of its own there, in
+    which the setup may build and tasks may write."""
+    snapshot = adopt_code(shared, code, folder.name)
+    draft = folder / ".code"
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(snapshot, draft, symlinks=True)
+    draft.rename(folder / "code")
+
+
 def forget_code(shared: Path, code: str, run: str) -> None:
     """The run is removed, and so is the snapshot where no other has it."""
     if not code:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fairway_runner.engines.local import records
 from fairway_runner.engines.remote.node.faults import Fault
-from fairway_runner.engines.remote.node.receive import adopt_code
+from fairway_runner.engines.remote.node.receive import copy_code
 from fairway_runner.engines.slurm.node import batch, orders, partition, predecessors, slurm
 from fairway_runner.engines.ssh.node import plans
 
@@ -59,7 +59,7 @@ def _prepare(shared: Path, folder: Path, request: dict[str, Any]) -> Orders:
     """Makes the run's folder ready for this submission, and notes what is to be submitted."""
     number = int(request["submission"])
     if not (folder / "code").is_dir():
-        _copy_code(shared, str(request["code"]), folder)
+        copy_code(shared, str(request["code"]), folder)
     plan = plans.read(folder, retry=number > 0)
     lines = orders.write_index(folder)
     wanted = plan.get("only", range(len(lines)))
@@ -77,15 +77,6 @@ def _prepare(shared: Path, folder: Path, request: dict[str, Any]) -> Orders:
     new = orders.Orders(number, parts, complete=False)
     new.write(folder)
     return new
-
-
-def _copy_code(shared: Path, code: str, folder: Path) -> None:
-    snapshot = adopt_code(shared, code, folder.name)
-    draft = folder / ".code"
-    shutil.rmtree(draft, ignore_errors=True)
-    # A copy of its own, in which the setup may build and tasks may write.
-    shutil.copytree(snapshot, draft, symlinks=True)
-    draft.rename(folder / "code")
 
 
 def _queue(folder: Path, parts: list[Part], plan: dict[str, Any], number: int) -> None:

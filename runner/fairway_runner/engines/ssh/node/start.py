@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -18,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from fairway_runner.engines.local import processes, records
 from fairway_runner.engines.remote.node import bundle
 from fairway_runner.engines.remote.node.faults import Fault
-from fairway_runner.engines.remote.node.receive import adopt_code
+from fairway_runner.engines.remote.node.receive import copy_code
 from fairway_runner.engines.ssh.node import supervise
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def answer(
                 return {"started": False}
             if lock is not None:
                 if not (folder / "code").is_dir():
-                    _copy_code(shared, str(request["code"]), folder)
+                    copy_code(shared, str(request["code"]), folder)
                 _supervise(folder, lock, retry=number > 0)
                 return {"started": True}
         # Somebody is starting it: the same submission, whose connection broke. Or the
@@ -65,15 +64,6 @@ def is_watched(folder: Path) -> bool:
 
 def _submitted(folder: Path) -> int:
     return int(records.read_json(folder / "state.json").get("submission", -1))
-
-
-def _copy_code(shared: Path, code: str, folder: Path) -> None:
-    snapshot = adopt_code(shared, code, folder.name)
-    draft = folder / ".code"
-    shutil.rmtree(draft, ignore_errors=True)
-    # A copy of its own, in which the setup may build and tasks may write.
-    shutil.copytree(snapshot, draft, symlinks=True)
-    draft.rename(folder / "code")
 
 
 def _supervise(folder: Path, lock: int, *, retry: bool) -> None:
