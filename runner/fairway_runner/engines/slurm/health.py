@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, Severity
+from fairway_runner.engines.remote.health import of_clock, of_shared_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fairway_core.target import SlurmAccess
 
-_MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
-_LEAST_FREE = 1 << 30  # bytes
 # With what the scheduler of a Fairway environment begins the reasons that it gives.
 _OURS = ("fairway:", "Azure:")
 _UNFIT = ("down", "drain", "fail", "unknown", "inval")
@@ -23,8 +22,8 @@ def findings_of(
 ) -> list[Finding]:
     """The faults, from what the login host said between two moments of this machine's clock."""
     return [
-        *_of_shared_folder(found, access),
-        *_of_clock(found, began, ended),
+        *of_shared_folder(found, access.shared, access.host),
+        *of_clock(found, "login host", began, ended),
         *_of_partition(found, access),
         *_of_nodes(found),
     ]
@@ -33,24 +32,6 @@ def findings_of(
 def is_unfit(state: str) -> bool:
     """Whether a node takes no jobs, by Slurm's word for its state."""
     return any(word in state.lower() for word in _UNFIT) or state.endswith("*")
-
-
-def _of_shared_folder(found: Mapping[str, Any], access: SlurmAccess) -> Iterator[Finding]:
-    if found["fault"]:
-        message = f"the shared folder {access.shared} cannot be used: {found['fault']}"
-        hint = f"look at its mount on {access.host}: findmnt -T {access.shared}"
-        yield Finding("unwritable-folder", message, hint)
-    elif found["free"] < _LEAST_FREE:
-        message = f"the shared folder {access.shared} has {found['free'] >> 20} MiB left"
-        yield Finding("full-disk", message, "remove old runs: fairway clean")
-
-
-def _of_clock(found: Mapping[str, Any], began: float, ended: float) -> Iterator[Finding]:
-    off = max(began - found["time"], found["time"] - ended, 0.0)
-    if off > _MOST_SKEW:
-        message = f"the login host's clock is {off:.0f} s away from this machine's"
-        hint = "compare the two with: timedatectl"
-        yield Finding("skewed-clock", message, hint, severity=Severity.WARNING)
 
 
 def _of_partition(found: Mapping[str, Any], access: SlurmAccess) -> Iterator[Finding]:

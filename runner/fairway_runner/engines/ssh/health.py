@@ -5,45 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, Severity
+from fairway_runner.engines.remote.health import of_clock, of_shared_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fairway_core.target import Target
 
-_MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
-_LEAST_FREE = 1 << 30  # bytes
-
 
 def findings_of(
     found: Mapping[str, Any], target: Target, began: float, ended: float
 ) -> list[Finding]:
     """The faults, from what the main host said between two moments of this machine's clock."""
+    assert target.ssh is not None, "a target of this engine"
     return [
-        *_of_shared_folder(found, target),
-        *_of_clock(found, began, ended),
+        *of_shared_folder(found, target.ssh.shared, target.ssh.host),
+        *of_clock(found, "main host", began, ended),
         *_of_nodes(found, target),
     ]
-
-
-def _of_shared_folder(found: Mapping[str, Any], target: Target) -> Iterator[Finding]:
-    assert target.ssh is not None, "a target of this engine"
-    shared = target.ssh.shared
-    if found["fault"]:
-        message = f"the shared folder {shared} cannot be used: {found['fault']}"
-        hint = f"look at its mount on {target.ssh.host}: findmnt -T {shared}"
-        yield Finding("unwritable-folder", message, hint)
-    elif found["free"] < _LEAST_FREE:
-        message = f"the shared folder {shared} has {found['free'] >> 20} MiB left"
-        yield Finding("full-disk", message, "remove old runs: fairway clean")
-
-
-def _of_clock(found: Mapping[str, Any], began: float, ended: float) -> Iterator[Finding]:
-    off = max(began - found["time"], found["time"] - ended, 0.0)
-    if off > _MOST_SKEW:
-        message = f"the main host's clock is {off:.0f} s away from this machine's"
-        hint = "compare the two with: timedatectl"
-        yield Finding("skewed-clock", message, hint, severity=Severity.WARNING)
 
 
 def _of_nodes(found: Mapping[str, Any], target: Target) -> Iterator[Finding]:

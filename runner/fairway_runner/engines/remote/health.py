@@ -1,0 +1,35 @@
+"""What can be wrong with the main host of any cluster, told from one look at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
+_LEAST_FREE = 1 << 30  # bytes
+
+
+def of_shared_folder(found: Mapping[str, Any], shared: str, host: str) -> Iterator[Finding]:
+    """What is wrong with the folder that all nodes see, by `fault` and the bytes `free`."""
+    if found["fault"]:
+        message = f"the shared folder {shared} cannot be used: {found['fault']}"
+        hint = f"look at its mount on {host}: findmnt -T {shared}"
+        yield Finding("unwritable-folder", message, hint)
+    elif found["free"] < _LEAST_FREE:
+        message = f"the shared folder {shared} has {found['free'] >> 20} MiB left"
+        yield Finding("full-disk", message, "remove old runs: fairway clean")
+
+
+def of_clock(
+    found: Mapping[str, Any], called: str, began: float, ended: float
+) -> Iterator[Finding]:
+    """Whether the host's `time` lies between two moments of this machine's clock, or nearly."""
+    off = max(began - found["time"], found["time"] - ended, 0.0)
+    if off > _MOST_SKEW:
+        message = f"the {called}'s clock is {off:.0f} s away from this machine's"
+        hint = "compare the two with: timedatectl"
+        yield Finding("skewed-clock", message, hint, severity=Severity.WARNING)
