@@ -44,7 +44,7 @@ class Hours(Model, defer_build=True):
     start: int = Field(default=8, ge=0, le=23)
     """The hour in which they begin."""
     end: int = Field(default=18, ge=1, le=24)
-    """The hour that is no longer one of them."""
+    """The hour at which they end."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -67,7 +67,7 @@ class Rebalance(Model, defer_build=True):
 
 
 class Autoscale(Model, defer_build=True):
-    """A scenario with its settings, or a formula of one's own in its place.
+    """A scenario with its settings, or a formula of your own.
 
     - `active_tasks`: as many nodes as instances wait to be run.
     - `pending_tasks`: as many nodes as instances wait or run.

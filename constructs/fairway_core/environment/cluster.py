@@ -87,7 +87,7 @@ class Nodes(Model, defer_build=True):
     os_disk_gib: int | None = Field(default=None, le=_LARGEST_OS_DISK)
     """The size of the system disk; without it that of the image."""
     proximity_placement_group: PlacementGroupId | None = None
-    """An existing group in whose datacenter the nodes stand, beside what else is in it."""
+    """An existing group, whose datacenter the nodes share."""
     mounts: tuple[str, ...] = ()
     """Names of file systems that every node mounts."""
 

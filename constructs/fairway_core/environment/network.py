@@ -132,17 +132,17 @@ class ExistingSubnets(Model, defer_build=True):
     """The subnet of each role, all of one virtual network; only `compute` is always needed."""
 
     compute: ExistingSubnet
-    """Where nodes stand, which talk to each other on all ports."""
+    """For nodes, which talk to each other on all ports."""
     storage: ExistingSubnet | None = None
-    """Where NFS servers stand; nodes reach them on port 2049."""
+    """For NFS servers; nodes reach them on port 2049."""
     management: ExistingSubnet | None = None
-    """Where machines stand from which nodes are reached over SSH."""
+    """For machines from which nodes are reached over SSH."""
     endpoints: ExistingSubnet | None = None
-    """Where private endpoints stand; nodes reach them on port 443, and file shares on 2049."""
+    """For private endpoints; nodes reach them on port 443, and file shares on 2049."""
     netapp: ExistingSubnet | None = None
-    """Where NetApp volumes stand, delegated to Microsoft.NetApp/volumes; nodes reach port 2049."""
+    """For NetApp volumes, delegated to Microsoft.NetApp/volumes; nodes reach port 2049."""
     lustre: ExistingSubnet | None = None
-    """Where Managed Lustre stands; it and nodes reach each other on ports 988 and 1019 to 1023."""
+    """For Managed Lustre; it and nodes reach each other on ports 988 and 1019 to 1023."""
 
     @property
     def by_role(self) -> dict[str, ExistingSubnet]:
@@ -172,7 +172,7 @@ class Existing(Model, defer_build=True):
     """A network that is there already: nothing of it is made, and its rules are its owner's."""
 
     subnets: ExistingSubnets
-    """The subnets to stand in."""
+    """The subnets to use."""
 
 
 class Network(Model, defer_build=True):

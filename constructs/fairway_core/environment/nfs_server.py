@@ -148,7 +148,7 @@ class NfsServer(FileSystem, defer_build=True):
     """A VM that exports striped disks over NFS; nodes mount it with the newest of `versions`."""
 
     kind: Literal["nfs_server"]
-    """`nfs_server`: a VM of one's own."""
+    """`nfs_server`: a VM that serves NFS."""
     size: str = "Standard_D16s_v6"
     """The VM size of the server."""
     disks: Disks = Field(default_factory=Disks)

@@ -41,7 +41,7 @@ class Slurm(Model, defer_build=True):
     accounting: bool = True
     """Whether the history of all jobs is kept in a database, which `sacct` reads."""
     idle: Annotated[Span, AfterValidator(_long_enough)] = 600
-    """For how long a node that nobody needs stays before it is deleted."""
+    """How long an idle node is kept before it is deleted."""
     disk_gib: int = Field(default=64, ge=8, le=4096)
     """The size of the disk with jobs and history; it can grow later."""
 

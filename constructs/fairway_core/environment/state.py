@@ -50,7 +50,7 @@ class AzurermState(Model, defer_build=True):
     resource_group: Annotated[str, AfterValidator(_resource_group)]
     """The resource group of the storage account."""
     storage_account: Annotated[str, _named_as("storage_account")]
-    """The storage account's name, which nobody else in all of Azure has."""
+    """The storage account's name, unique in all of Azure."""
     container: Annotated[str, _named_as("storage_container")] = "tfstate"
     """The blob container in it."""
     public_access: bool = False

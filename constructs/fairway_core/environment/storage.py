@@ -17,7 +17,7 @@ class Container(Model, defer_build=True):
     """A private blob container."""
 
     expire: Days | None = None
-    """After how long Azure deletes what nobody has changed; without it nothing is deleted."""
+    """How long Azure keeps a blob after its last change; without it nothing is deleted."""
 
 
 class Storage(Model, defer_build=True):

@@ -29,7 +29,7 @@ def command(
 ) -> None:
     """Show the task with the lowest or highest final value of a metric.
 
-    Tasks that failed or were cancelled do not count; those that still run do.
+    Failed and cancelled tasks are ignored; running ones count.
     """
     from fairway_runner.runs.facts import task_facts
     from fairway_runner.runs.results import best

@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Remove runs that have ended, with their logs, outputs and checkpoints.
 
-    Code that no run is left to use goes with them.
+    Code snapshots that no other run uses are removed too.
     """
     from fairway_runner.runs.clean import removable, remove
     from fairway_runner.runs.store import RunStore

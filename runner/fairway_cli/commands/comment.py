@@ -28,7 +28,7 @@ def command(
 ) -> None:
     """Print the comment of a pull request, from reviews that its own code made.
 
-    Reads data and runs nothing: whatever stands in a review is only ever text. The dangers of
+    Reads data and runs nothing: everything in a review is shown as text. The dangers of
     all environments come first, and none can hide those of another.
     """
     from fairway_core.findings import UserError

@@ -37,7 +37,7 @@ def put(
     quiet: QuietOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Copy a file or a folder to storage; again, it goes on where it was cut off."""
+    """Copy a file or a folder to storage; repeat the command to resume a copy."""
     from fairway_cli.ui.transfer import shown
     from fairway_runner.data.places import blob_place
     from fairway_runner.data.upload import Upload
@@ -58,7 +58,7 @@ def get(
     quiet: QuietOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Copy blobs from storage to a folder; again, it goes on where it was cut off."""
+    """Copy blobs from storage to a folder; repeat the command to resume a copy."""
     from fairway_cli.ui.transfer import shown
     from fairway_runner.data.download import Download
     from fairway_runner.data.places import blob_place
@@ -103,7 +103,7 @@ def list_(
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """List the containers of a target, or what is at a place in one."""
+    """List the containers of a target, or the blobs in one."""
     from fairway_runner.data.places import blob_place, storage_of
     from fairway_runner.targets.lookup import find_target
 

@@ -25,7 +25,7 @@ def command(
 ) -> None:
     """Copy the outputs and logs of a run to FOLDER/TASK/.
 
-    Files that are there and differ are left alone, and nothing is copied, unless with --force.
+    If other files are in the way, nothing is copied; --force replaces them.
     """
     from fairway_cli.ui.transfer import shown_files
     from fairway_runner.runs.fetch import fetch

@@ -28,7 +28,7 @@ _NodesArgument = Annotated[
 
 @app.command("list")
 def list_(target: _TargetArgument, json_: JsonOption = False) -> None:
-    """List the nodes of a target, and why one of them is not fit for work."""
+    """List the nodes of a target, and why a node is unusable."""
     from fairway_cli.ui.nodes import node_facts, print_nodes
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target

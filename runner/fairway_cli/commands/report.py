@@ -29,7 +29,7 @@ def command(
 ) -> None:
     """Write a page about a run: its tasks, metrics, sweep and scaling.
 
-    It is one file that needs neither a network nor scripts; an earlier one is replaced.
+    The page is one file without scripts or external resources. An existing file is replaced.
     """
     from fairway_runner.output_file import write_output
     from fairway_runner.runs.report.page import page

@@ -47,7 +47,7 @@ def create(
     set_: SetOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Start a job again and again; this machine is no longer needed.
+    """Schedule a job; its runs start without this machine.
 
     Only targets with the engine `batch` have schedules, for jobs with one task on one node.
     """

@@ -12,7 +12,7 @@ _STACKS = "FAIRWAY_STACKS"
 def command(environment: EnvironmentArgument = None) -> None:
     """Generate Terraform for an environment, one directory per stack in cdktf.out.
 
-    cdktf.out lies beside cdktf.json, unless CDKTF_OUTDIR names another folder; what other
+    cdktf.out is beside cdktf.json, unless CDKTF_OUTDIR names another folder; what other
     environments have left there is removed. `"app": "fairway synth"` in cdktf.json lets
     `cdktf diff`, `cdktf deploy` and `cdktf destroy` run this. With FAIRWAY_STACKS=state it
     writes the account that holds the state of the others, and nothing else.

@@ -56,7 +56,7 @@ def sync(
     ] = Path("cdktf.out"),
     json_: JsonOption = False,
 ) -> None:
-    """Read the targets of what was deployed, in place of those read before."""
+    """Read the targets of a deployment; they replace those read before."""
     from fairway_cli.ui.targets import print_targets, target_facts, warn_of_unready
     from fairway_core.project_folder import find_project
     from fairway_runner.targets.lookup import SYNCED

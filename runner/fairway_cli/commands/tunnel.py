@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """Forward a port of a run's main host here, such as TensorBoard's 6006.
 
-    It stays until interrupted.
+    The tunnel stays open until Ctrl-C.
     """
     from fairway_core.findings import UserError, printable
     from fairway_runner.runs.store import FINAL_STATES, RunStore

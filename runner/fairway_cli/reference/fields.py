@@ -22,10 +22,10 @@ _ENVIRONMENT = """# The environment file
 
 `fairway schema environment` prints the same for editors. Beyond the fields below:
 
-- `${env:NAME}` in a value is replaced by the variable NAME of whoever reads the file, and
+- `${env:NAME}` in a value is replaced by the environment variable NAME, and
   `${env:NAME:-default}` by the default where it is not set. Keys are never replaced. Within
   `{…}` and `[…]` YAML wants quotes around it: `tags: {owner: "${env:USER}"}`.
-- Under `defaults:` stand fields that several clusters or file systems have in common.
+- `defaults:` holds settings shared by several clusters or file systems.
 - A top-level key that begins with `x-` is not read: a place for YAML anchors.
 """
 

@@ -134,7 +134,7 @@ class Checkpoint(Model):
 
     directory: Annotated[str, Field(min_length=1)] | None = None
     """The folder of checkpoints: absolute, relative to the job file's folder, or `MOUNT:PATH`.
-    It outlives the run, and the next run of the same job goes on from there. Without it each run
+    It outlives the run, and the next run of the same job resumes from there. Without it each run
     has its own.
     """
     signal: Literal["TERM", "INT", "USR1", "USR2", "HUP"] = "TERM"
@@ -179,7 +179,7 @@ class Container(Model):
 
 
 class Finally(Model):
-    """One task after all the others, whatever became of them; it runs on one node."""
+    """One task after all the others, failed or not; it runs on one node."""
 
     command: ProgramText
     """The shell command line that it runs."""

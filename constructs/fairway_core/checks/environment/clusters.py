@@ -106,7 +106,7 @@ def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
 
 @check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=places.clusters)
 def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
-    """A size with InfiniBand for jobs of one node: a fabric is paid for and reaches nobody.
+    """A size with InfiniBand for jobs of one node: you pay for a fabric that is not used.
 
     Wrong:
         clusters:

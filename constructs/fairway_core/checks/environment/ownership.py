@@ -22,7 +22,7 @@ def _tags(subject: EnvironmentSubject) -> Iterator[Place]:
 
 @check("no-owner", Severity.WARNING, Subject.ENVIRONMENT, at=_tags)
 def no_owner(tags: Mapping[str, str]) -> Iterator[Fault]:
-    """Resources whose owner nobody can find: no tag `owner`.
+    """Resources without an owner: no tag `owner`.
 
     Wrong:
         tags: {owner: "", project: vision}
@@ -45,7 +45,7 @@ def _spending(subject: EnvironmentSubject) -> Iterator[Place]:
 
 @check("no-budget", Severity.WARNING, Subject.ENVIRONMENT, at=_spending)
 def no_budget(gpus: int, has_budget: bool) -> Iterator[Fault]:
-    """GPUs without a budget: nobody is told when a forgotten cluster costs too much.
+    """GPUs without a budget: no alert when a forgotten cluster costs too much.
 
     Wrong:
         budget: null

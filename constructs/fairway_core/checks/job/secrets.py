@@ -37,7 +37,7 @@ def _texts(subject: JobSubject) -> Iterator[Place]:
 def secret_in_job(text: str) -> Iterator[Fault]:
     """A key, a signature or a password in the command, `setup`, `env` or `params` of a job.
 
-    They are kept with the run, and on a service with its task. What stands under `secrets:`
+    They are kept with the run, and on a service with its task. What is under `secrets:`
     is not: nodes read it from the vault, by their identity.
 
     Wrong:

@@ -128,7 +128,7 @@ def _attachments(subject: StackSubject) -> Iterator[Place]:
 
 @check("disk-in-other-zone", Severity.ERROR, Subject.TERRAFORM, at=_attachments)
 def disk_in_other_zone(disk_zone: str | None, machine_zone: str | None) -> Iterator[Fault]:
-    """A disk that its VM cannot reach, because the two stand in different zones.
+    """A disk that its VM cannot reach, because the two are in different zones.
 
     Wrong:
         resource:

@@ -202,7 +202,7 @@ _Generators = Annotated[list[_Listed], AfterValidator(_filled)]
 class Sweep(Model):
     """Many tasks from one job: a point of the sweep is a task's values of `params`.
 
-    A point's values stand over the job's own. Generators in a list are joined one after
+    A point's values override the job's own. Generators in a list are joined one after
     the other.
     """
 
