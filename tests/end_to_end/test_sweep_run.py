@@ -357,6 +357,16 @@ class TestSecrets:
         assert again.returncode == 2
         assert "the environment variable MINE is not set" in again.stderr
 
+    def test_the_supervisor_was_not_started_with_them(self, fairway: Fairway) -> None:
+        """Neither by their own names nor by those that they were read from: the task finds them
+        in its own environment, twice, and not in its parent's, the supervisor's."""
+        find = "tr '\\0' '\\n' </proc/{}/environ | grep -c =long.enough"
+        command = f"echo own: $({find.format('$$')}); echo parent: $({find.format('$PPID')})"
+        job = fairway.job(command, secrets={"TOKEN": "env:MINE"}, **PLAIN)
+        run = fairway("submit", job, "--watch", MINE="long enough")
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "own: 2\nparent: 0\n" in run.stdout
+
     def test_too_short_to_be_kept_out(self, fairway: Fairway) -> None:
         job = fairway.job("true", secrets={"TOKEN": "env:MINE"})
         run = fairway("submit", job, MINE="abc")

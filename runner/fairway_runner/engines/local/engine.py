@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -80,8 +81,8 @@ class LocalEngine:
     ) -> None:
         """Starts the run's supervisor, detached; returns when the run is under way.
 
-        The lock passes to the supervisor, as do the secrets: in its environment, and nowhere
-        else. UserError where nothing can be written, which leaves nothing behind.
+        The lock passes to the supervisor, as do the secrets: by a pipe, and nowhere else.
+        UserError where nothing can be written, which leaves nothing behind.
         """
         if not retry:
             try:
@@ -158,19 +159,28 @@ ENGINE = LocalEngine
 
 def _supervise(run: Run, lock: int, secrets: Mapping[str, str], *, retry: bool) -> None:
     words = [str(run.folder), str(lock)]
+    inherited = machine.inherited_environment()
+    # Also the variables that they were read from: nobody finds them in /proc/PID/environ, and
+    # one that Python or the loader reads (LD_PRELOAD) changes nothing in the supervisor.
+    values = set(secrets.values())
+    kept = {name: value for name, value in inherited.items() if value not in values}
+    apart = {name: value for name, value in inherited.items() if value in values}
     started, ready = os.pipe()
     try:
         with (run.folder / "supervisor.log").open("wb") as log:
-            subprocess.Popen(
+            process = subprocess.Popen(
                 # -P: a json.py in the current folder is the job's, and not Python's own.
                 [sys.executable, "-P", "-m", _SUPERVISOR, *words, str(ready)] + ["retry"] * retry,
-                env={**machine.inherited_environment(), **secrets},
-                stdin=subprocess.DEVNULL,
+                env=kept,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=(lock, ready),
                 start_new_session=True,
             )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # it may have died: see below
+            process.stdin.write(json.dumps({**apart, **secrets}).encode())
     finally:
         os.close(ready)
         os.close(lock)

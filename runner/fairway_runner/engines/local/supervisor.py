@@ -3,8 +3,9 @@
 Started by the engine as `python -m fairway_runner.engines.local.supervisor FOLDER LOCK
 STARTED [retry]`: the run's folder, a descriptor that holds the run's lock, and one on which
 to say that the run is under way; `retry` says that some of its tasks are to run again, as
-`retry.json` has it. As long as this process lives it holds the lock; a run
-that is not finished and whose lock is free has lost its supervisor.
+`retry.json` has it. Standard input has the tasks' secrets, as JSON. As long as this process
+lives it holds the lock; a run that is not finished and whose lock is free has lost its
+supervisor.
 
 Standard library only: the same files supervise runs on hosts without Fairway.
 """
@@ -294,6 +295,7 @@ def read_plan(folder: Path, *, retry: bool) -> dict[str, Any]:
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    os.environ.update(json.load(sys.stdin))  # into this process's memory alone
     supervise(folder, lock, ready, read_plan(folder, retry="retry" in sys.argv[4:]))
 
 
