@@ -154,7 +154,7 @@ def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (("--name", "A"), "--name: `A` cannot start", "2 to 12"),
+        (("--name", "A"), "--name: `A` is not a valid environment name", "2 to 12"),
         (("--location", "West Europe"), "--location: `West Europe`", "did you mean `westeurope`?"),
     ],
 )
