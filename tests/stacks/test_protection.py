@@ -133,7 +133,7 @@ class TestTeardown:
     ) -> None:
         order = re.findall(
             r"^\s*cdktf destroy h100-(\w+)",
-            (ROOT / "docs" / "teardown.md").read_text().split("## For good")[1],
+            (ROOT / "docs" / "teardown.md").read_text().split("## Everything")[1],
             re.MULTILINE,
         )
         assert order == list(reversed(ROLES))
