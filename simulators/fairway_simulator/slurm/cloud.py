@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core import slurm
 from fairway_core.slurm import install
+from fairway_runner.engines.local.ports import free_port
 from fairway_simulator.slurm.daemon import Daemon
-from fairway_simulator.slurm.ports import free_ports
 from fairway_simulator.slurm.scale_set import ID, ScaleSet
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class CloudNodes:
     def __post_init__(self) -> None:
         """Nothing runs before `start`."""
         self.scale_set = ScaleSet(self.cluster.cloud, self._boot, self._delete)
-        self._claim_port = free_ports(1)
+        self._claim_port = free_port(1)
 
     def programs(self) -> slurm.Cloud:
         """Installs what slurmctld calls; how slurm.conf names it."""

@@ -7,7 +7,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from fairway_core import slurm
-from fairway_simulator.slurm.ports import free_ports
+from fairway_runner.engines.local.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ def describe(
 ) -> slurm.SlurmCluster:
     """The description of a cluster in a folder, with so many nodes that are always there and so
     many that come and go; a requeued job waits for seconds only, and a dead node is soon missed."""
-    first = free_ports(1 + nodes + cloud)
+    first = free_port(1 + nodes + cloud)
     partitions = [_partition("sim", nodes, first + 1, 0)]
     if cloud:
         partitions.append(_partition("cloud", cloud, first + 1 + nodes, nodes))

@@ -9,8 +9,8 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_runner.engines.local.ports import free_port
 from fairway_simulator.slurm.daemon import Daemon
-from fairway_simulator.slurm.ports import free_ports
 from fairway_simulator.slurm.programs import SEARCH_PATH, find
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Login:
     def start(self) -> None:
         """Makes keys where there are none, and starts the daemon."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        self.port = self.port or free_ports(1)
+        self.port = self.port or free_port(1)
         for name in ("host", "user"):
             if not (self.folder / name).exists():
                 keygen = [find("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", self.alias]

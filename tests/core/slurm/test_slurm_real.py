@@ -27,7 +27,7 @@ from fairway_core.slurm import (
 )
 from fairway_core.slurm.programs.ledger import opened
 from fairway_core.slurm.programs.settings import load
-from fairway_simulator.slurm.ports import free_ports
+from fairway_runner.engines.local.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ class Cluster:
             (self.folder / name).mkdir()
         for node in ("n-0", "nd-0", "nd-1", "nd-2"):
             (self.folder / f"spool.{node}").mkdir()
-        self.port = free_ports(6)
+        self.port = free_port(6)
         self.claim_port = self.port + 1
         conf = self.folder / "etc" / "slurm.conf"
         lab.variables["SLURM_CONF"] = str(conf)
