@@ -22,6 +22,7 @@ from fairway_simulator.batch import BatchSimulator, orders
 from fairway_simulator.batch.agent.supervisor_client import namespaces
 from fairway_simulator.batch.azurite import AzuriteMissing
 from fairway_simulator.batch.simulator import DEFAULT_POOL
+from fairway_simulator.private_file import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,7 +146,7 @@ def _key(state: Path) -> str:
     """The account's key: another each time, unless the state is kept."""
     file = state / "account-key"
     if not file.exists():
-        _write(file, base64.b64encode(secrets.token_bytes(64)).decode())
+        write_private(file, base64.b64encode(secrets.token_bytes(64)).decode())
     return file.read_text()
 
 
@@ -153,20 +154,12 @@ def _publish(service: BatchSimulator, file: Path | None) -> None:
     variables = service.environment()
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
     if file:
-        _write(file, "".join([*lines, f"export BATCH_SIMULATOR_PID={os.getpid()}\n"]))
+        write_private(file, "".join([*lines, f"export BATCH_SIMULATOR_PID={os.getpid()}\n"]))
     sys.stdout.write("".join(lines))
     sys.stdout.flush()
     sys.stderr.write(f"ready: {service.endpoint}, pool {DEFAULT_POOL}\n")
     if not namespaces():
         sys.stderr.write("note: no right to make namespaces; all nodes share one host name\n")
-
-
-def _write(file: Path, text: str) -> None:
-    """Writes a file that only its owner reads, all at once."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(text)
-    Path(name).replace(file)
 
 
 def _say(message: str, code: int) -> int:

@@ -11,10 +11,10 @@ import os
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
+from fairway_simulator.private_file import write_private
 from fairway_simulator.slurm.cluster import SlurmCluster
 from fairway_simulator.slurm.daemon import DaemonFailed
 from fairway_simulator.slurm.programs import missing
@@ -77,7 +77,7 @@ def _publish(cluster: SlurmCluster, file: Path | None) -> None:
     variables = {**cluster.environment, "SLURM_CONF": str(cluster.conf)}
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
     if file:
-        _write(file, "".join(lines))
+        write_private(file, "".join(lines))
     sys.stdout.write("".join(lines))
     sys.stdout.flush()
     names = ", ".join(cluster.node_names())
@@ -87,14 +87,6 @@ def _publish(cluster: SlurmCluster, file: Path | None) -> None:
     sys.stderr.write(
         f"  fairway submit examples/digits/job.yaml --target {cluster.alias} --watch\n"
     )
-
-
-def _write(file: Path, text: str) -> None:
-    """Writes a file that only its owner reads, all at once."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(text)
-    Path(name).replace(file)
 
 
 def _say(text: str, code: int) -> int:
