@@ -88,12 +88,13 @@ def _act(action: str, names: list[str], target: str, done: str) -> None:
 
 
 def _engine(name: str) -> BatchEngine:
+    from fairway_runner.engines.capabilities import capabilities
     from fairway_runner.engines.engine import engine_for, unsupported
     from fairway_runner.targets.lookup import find_target
 
     target = find_target(name)
     engine = engine_for(target)
-    if target.engine != "batch":
+    if not capabilities(target.engine).schedules:
         raise unsupported(engine, "start runs by itself")
     from fairway_runner.engines.batch.engine import BatchEngine
 

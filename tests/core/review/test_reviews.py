@@ -182,7 +182,7 @@ def test_values_that_no_provider_writes(make_plan: Any, kind: str, key: str, odd
     drift = json.loads(Path(file).read_text())["resource_changes"]
     found = _review(make_plan("a", *changes, resource_drift=drift))
     json.dumps(review_facts(found), allow_nan=False)
-    markdown(found).encode()
+    assert f"azurerm_{kind}.2" in markdown(found).encode().decode()
 
 
 def test_a_partial_plan_says_so(make_plan: Any) -> None:
