@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,15 @@ class Fairway:
         shown = self("show", run, "--json")
         assert shown.returncode == 0, shown.stderr
         facts: dict[str, Any] = json.loads(shown.stdout)
+        return facts
+
+    def show_waiting(self, run: str) -> dict[str, Any]:
+        """The same of a run that is queued, once it says why: a scheduler looks in its own time."""
+        deadline = time.monotonic() + PATIENCE
+        facts = self.show(run)
+        while facts["state"] == "queued" and not facts["reason"]:
+            assert time.monotonic() < deadline, facts
+            facts = self.show(run)
         return facts
 
     def record(self, run: str) -> dict[str, Any]:

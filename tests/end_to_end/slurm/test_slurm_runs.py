@@ -139,7 +139,7 @@ class TestEnds:
             fairway.job(f"read <{gate.path}", template="plain", nodes=3), *TARGET
         )
         second = fairway.submit(fairway.job("true", template="plain"), *TARGET)
-        facts = fairway.show(second)
+        facts = fairway.show_waiting(second)
         assert (facts["state"], facts["reason"]) == ("queued", "waiting for nodes")
         assert fairway("cancel", second).returncode == 0
         assert fairway.show(second)["state"] == "cancelled"

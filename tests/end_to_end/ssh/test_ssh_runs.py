@@ -211,7 +211,7 @@ def test_a_second_run_waits_for_its_nodes(
     signs.lines(3)
     second = fairway.submit(wide, "-t", "pair")
     third = fairway.submit(narrow, "-t", "pair")
-    shown = [fairway.show(run) for run in (first, second, third)]
+    shown = [fairway.show_waiting(run) for run in (first, second, third)]
     assert [each["state"] for each in shown] == ["running", "queued", "queued"]
     assert shown[1]["reason"] == "waits for 3 nodes: 0 free of 3 that are up"
     assert shown[2]["reason"] == f"waits behind {second}"
