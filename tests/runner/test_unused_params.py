@@ -171,3 +171,16 @@ def test_every_example_sets_what_is_read(tmp_path: Path, fairway: RunFairway) ->
     for job in jobs:
         _, _, err = fairway(tmp_path, "submit", str(job), "--dry-run", "--yes")
         assert "unused-param" not in err
+
+
+def test_one_that_the_sweep_sets_as_well_is_refused(tmp_path: Path, fairway: RunFairway) -> None:
+    job = written(tmp_path, **points({"grid": {"epochs": [1, 2]}}))
+    code, _, err = fairway(tmp_path, "submit", job, "--dry-run", "-s", "params.epochs=7")
+    assert code == 2
+    first, *_, hint = err.splitlines()
+    assert first.startswith("command line:1:4: error: `-s params.epochs` has no effect")
+    assert "[overridden-param]" in first
+    assert "sweep.points" in hint
+    other = ("-s", "sweep.points=[{grid: {epochs: [7]}}]")
+    assert fairway(tmp_path, "submit", job, "--dry-run", *other)[0] == 0
+    assert fairway(tmp_path, "render", job, "-s", "params.epochs=7")[0] == 0

@@ -1,7 +1,8 @@
-"""Parameters that nothing reads: a misspelt one would run another experiment than was meant.
+"""Parameters that are set in vain: another experiment would run than was meant.
 
-Only what the command line or a sweep sets is looked at: what stands under `params:` in the job
-file is declared there, and may be a mere label.
+A misspelt one is read by nothing, and one of the command line gives way to the sweep's. Only
+what the command line or a sweep sets is looked at: what stands under `params:` in the job file
+is declared there, and may be a mere label.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fairway_runner.jobs import templating
 from fairway_runner.jobs.job_file import LITERAL_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from jinja2.sandbox import SandboxedEnvironment
@@ -93,9 +94,17 @@ class ParamUse:
         for text in _texts(data):
             self._fields.look(templating.text_environment(), text)
         self._launchers: dict[Path, _Reading] = {}
+        params = self._document.data.get("params", {})
+        self._typed = {
+            str(path[1]): params[path[1]]
+            for path in self._document.overrides
+            if path[0] == "params" and len(path) == 2 and sweep
+        }
 
     def require(self, task: JobFile, launcher: Launcher) -> None:
-        """UserError with every parameter of the task that is neither declared nor read."""
+        """UserError with every parameter of the task that is neither declared nor read, or that
+        the command line sets and the sweep sets anew."""
+        self._require_effect(task.document.data.get("params", {}))
         reading = self._launchers.get(launcher.file)
         if reading is None:
             reading = _Reading(set(self._fields.names), self._fields.everything)
@@ -106,6 +115,21 @@ class ParamUse:
         known = self._declared | reading.names
         if unused := [name for name in task.document.data.get("params", {}) if name not in known]:
             raise UserError([self._finding(name, known) for name in unused])
+
+    def _require_effect(self, params: Mapping[str, Any]) -> None:
+        findings = [
+            Finding(
+                "overridden-param",
+                f"`-s params.{name}` has no effect: the sweep sets it for each task",
+                "leave it out, or change the sweep: -s sweep.points=…",
+                f"params.{name}",
+                location=self._at(name),
+            )
+            for name, value in self._typed.items()
+            if params[name] != value
+        ]
+        if findings:
+            raise UserError(findings)
 
     def _finding(self, name: str, known: set[str]) -> Finding:
         near = nearest(name, known)
