@@ -1,4 +1,4 @@
-"""What whoever deploys must be allowed, and the roles of Azure that allow it."""
+"""The rights that a deployment needs, and the Azure roles that give them."""
 
 from __future__ import annotations
 

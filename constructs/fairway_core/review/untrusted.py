@@ -50,7 +50,7 @@ def is_deep(content: bytes) -> bool:
 
 
 def _unpaired(brackets: bytes) -> bytes:
-    """What is left of brackets after so many rounds as levels are allowed."""
+    """The brackets that are left when those of the allowed levels are taken away."""
     for _ in range(DEEPEST):
         shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
         if len(shorter) == len(brackets):

@@ -32,8 +32,8 @@ def command(
     all environments come first, and none can hide those of another.
     """
     from fairway_core.findings import UserError
-    from fairway_core.review.again import read_review
     from fairway_core.review.comment import Origin, comment
+    from fairway_core.review.saved import read_review
 
     reviews = {}
     for each in sorted(folder.glob(f"{_PREFIX}*")):

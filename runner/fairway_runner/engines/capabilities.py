@@ -50,7 +50,7 @@ ENGINES = {
 
 
 def capabilities(engine: str) -> Capabilities:
-    """What the engine of this name can do; one that is not known is elsewhere, and can nothing."""
+    """What the engine of this name can do; an unknown one is elsewhere, and supports nothing."""
     return ENGINES.get(engine, Capabilities(after=False, shell=False))
 
 

@@ -190,7 +190,7 @@ def _decoded(text: str) -> str:
 def plain_secret(text: str) -> Iterator[Fault]:
     """A key or a password in the start-up data of a VM, in a start task, or in an output.
 
-    All of these can be read by whoever may read the resource or the state.
+    Anyone who may read the resource or the state can read all of these.
 
     Wrong:
         output:

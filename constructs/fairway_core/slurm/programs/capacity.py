@@ -140,8 +140,8 @@ class Capacity:
     def make_do(self, reason: str) -> list[str] | None:
         """Gives nodes back to Slurm for which Azure has made no instance; `reason` says why.
 
-        Answers with these nodes, or with None while Azure is at work, when it is too early to
-        tell: whoever waits for that work tells it.
+        Returns these nodes, or None while Azure is still working: the program that waits for
+        that work reports it.
         """
         if self._client.size().busy:
             return None

@@ -67,7 +67,7 @@ def missing(settings: Settings, *programs: str) -> str:
 def ask_for_name(settings: Settings, me: dict[str, str], trouble: str = "") -> str | None:
     """The name that the scheduler gives this instance; None where it gives none now.
 
-    With `trouble`, why this can be no node, it gives none and tells whoever asks it.
+    `trouble` says why this instance cannot be a node: it then gets none, and the scheduler says so.
     """
     question = {"scale_set": settings.partition, "vm": me["vm"], "id": me["id"].split("/")[-1]}
     if trouble:

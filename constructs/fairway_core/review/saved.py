@@ -27,7 +27,7 @@ _STATES = ("planned", "failed", "waiting")
 def read_review(file: Path) -> Review:
     """The review in `file`, as `fairway plan --report` wrote it.
 
-    Raises UserError for what is none: whoever wrote it may have written anything.
+    Raises UserError for anything else: untrusted code may have written the file.
     """
     if file.is_symlink() or not file.is_file():
         raise _no_review(file)
