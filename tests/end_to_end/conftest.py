@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent import processes
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
-from fairway_runner.engines.local import processes
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:

@@ -424,7 +424,7 @@ def test_the_package_imports_nothing_by_itself(repository: Path) -> None:
     """A supervisor begins with it, and may have nothing but Python's own library."""
     script = (
         "import sys, fairway_runner\n"
-        "import fairway_runner.engines.local.supervisor\n"
+        "import fairway_agent.supervisor\n"
         "tops = {name.partition('.')[0] for name in sys.modules}\n"
         "print(sorted(tops - set(sys.stdlib_module_names) - {'__main__', 'fairway_runner'}))"
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Set
 import grimp
 
 PACKAGES = (
-    *("fairway_core", "fairway_constructs", "fairway_stacks", "fairway_runner"),
+    *("fairway_core", "fairway_constructs", "fairway_stacks", "fairway_agent", "fairway_runner"),
     *("fairway_cli", "fairway_hpc", "fairway_simulator"),
 )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_runner.engines.local import records
+from fairway_agent import record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 PROGRAM = """
 import errno, os, sys
 from pathlib import Path
-from fairway_runner.engines.local import records, supervisor
+from fairway_agent import record
+from fairway_agent import supervisor
 
-folder, refused, write = Path(sys.argv[1]), [], records.write_json
+folder, refused, write = Path(sys.argv[1]), [], record.write_json
 
 def write_json(path, value):
     if (folder / "full").exists():
@@ -32,7 +33,7 @@ def write_json(path, value):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     write(path, value)
 
-records.write_json = write_json
+record.write_json = write_json
 supervisor._ROOM_PAUSE = 0.01
 _, ready = os.pipe()
 lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
@@ -84,14 +85,14 @@ def test_a_run_whose_disk_is_full_for_a_while_ends_as_its_tasks_did(
 def test_what_finds_no_room_leaves_no_half_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records.write_json(tmp_path / "state.json", {"state": "running"})
+    record.write_json(tmp_path / "state.json", {"state": "running"})
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
         patch.setattr("pathlib.Path.replace", full)
-        states = records.States()
+        states = record.States()
         states.write(tmp_path / "state.json", {"state": "failed"})
         assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
     assert state(tmp_path) == {"state": "running"}

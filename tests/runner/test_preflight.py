@@ -410,7 +410,7 @@ def test_this_machine_has_its_directories_checked(tmp_path: Path, repository: Pa
     environment = {
         "PATH": os.environ["PATH"],
         "FAIRWAY_EACH_NODE": str(
-            repository / "runner/fairway_runner/engines/local/fairway-each-node"
+            repository / "runner/fairway_agent/fanout/local/fairway-each-node"
         ),
         "FAIRWAY_NODES": "1",
         "FAIRWAY_HOSTS": "localhost",

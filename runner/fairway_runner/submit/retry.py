@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
+from fairway_agent import processes, record
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.local import processes, records
 from fairway_runner.engines.local.engine import CANCEL_GRACE
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
@@ -61,7 +61,7 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
             raise _nothing(run, tasks)
         if state == "lost" and runs_here(run.record.engine):
             processes.end(processes.sessions_of(run.id), CANCEL_GRACE)
-        records.write_json(run.folder / "retry.json", _retry_plan(run, state, tasks, chosen))
+        record.write_json(run.folder / "retry.json", _retry_plan(run, state, tasks, chosen))
     except BaseException:
         os.close(lock)
         raise

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from fairway_agent.record import write_json
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.engines.local.records import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,9 +13,9 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fairway_agent.ports import free_port
 from fairway_core import slurm
 from fairway_core.slurm import install
-from fairway_runner.engines.local.ports import free_port
 from fairway_simulator.slurm.daemon import Daemon
 from fairway_simulator.slurm.scale_set import ID, ScaleSet
 

@@ -6,8 +6,8 @@ import getpass
 import ipaddress
 from typing import TYPE_CHECKING
 
+from fairway_agent.ports import free_port
 from fairway_core import slurm
-from fairway_runner.engines.local.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

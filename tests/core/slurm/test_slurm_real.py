@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.ports import free_port
 from fairway_core.slurm import (
     Cloud,
     Gpus,
@@ -27,7 +28,6 @@ from fairway_core.slurm import (
 )
 from fairway_core.slurm.programs.ledger import opened
 from fairway_core.slurm.programs.settings import load
-from fairway_runner.engines.local.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

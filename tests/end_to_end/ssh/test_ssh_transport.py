@@ -150,19 +150,19 @@ def test_a_key_that_is_not_welcome_is_not_tried_again(
 
     monkeypatch.setattr(patience.Patience, "pause", tried_again)
     with pytest.raises(UserError, match="Permission denied") as caught:
-        place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "pair"})
+        place.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
     assert "ssh-add" in caught.value.findings[0].hint
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(place: Place) -> None:
     place.shared = "/proc/fairway"
     with pytest.raises(UserError, match="nothing can be written to /proc/fairway") as caught:
-        place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "pair"})
+        place.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
     assert caught.value.findings[0].id == "unwritable-folder"
 
 
 def test_a_host_without_python_is_named(cluster: SshCluster, place: Place, tmp_path: Path) -> None:
-    place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "pair"})
+    place.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
     host = cluster.hosts["n1"]
     host.kill()
     programs = tmp_path / "programs"
@@ -171,7 +171,7 @@ def test_a_host_without_python_is_named(cluster: SshCluster, place: Place, tmp_p
     host.environment = {"PATH": str(programs)}
     host.start()
     with pytest.raises(UserError, match=r"root@n1 has no python3 of at least 3\.10") as caught:
-        place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "pair"})
+        place.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
     assert caught.value.exit_code == 4
 
 
@@ -184,7 +184,7 @@ def test_this_machine_needs_no_ssh(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not say which host"):
         connection_to("", "anybody")
     place = Place.of(host="localhost", user="", shared=str(tmp_path / "shared"))
-    found = place.call("fairway_runner.engines.ssh.node.nodes", {"cluster": "box"})
+    found = place.call("fairway_agent.ssh.nodes", {"cluster": "box"})
     assert [host["name"] for host in found["hosts"]] == [os.uname().nodename]
 
 

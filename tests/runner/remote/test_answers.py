@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.main import MARK
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.mirror import Mirror
-from fairway_runner.engines.remote.node.entry import MARK
 from fairway_runner.engines.remote.place import Place
 from fairway_runner.runs.store import RunStore
 

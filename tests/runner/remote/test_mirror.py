@@ -171,7 +171,7 @@ def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) ->
 
 
 def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path) -> None:
-    from fairway_runner.engines.remote.node.receive import adopt_code
+    from fairway_agent.shared.receive import adopt_code
 
     shared = tmp_path / "shared"
     code = shared / "code" / "0123456789abcdef"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.slurm.orders import Part
 from fairway_core.slurm.programs import eviction, slurm
 from fairway_core.slurm.programs.settings import Settings
-from fairway_runner.engines.slurm.node.orders import Part
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from fairway_agent.faults import Fault
+from fairway_agent.slurm import commands, partition
 from fairway_core.target import SlurmAccess
-from fairway_runner.engines.remote.node.faults import Fault
 from fairway_runner.engines.slurm.health import findings_of, is_unfit
-from fairway_runner.engines.slurm.node import partition, slurm
 
 ACCESS = SlurmAccess(host="nd-scheduler", user="azureuser", partition="nd", shared="/data/fairway")
 
@@ -81,14 +81,14 @@ def test_nodes_that_do_not_answer_are_not(state: str) -> None:
 def test_a_partition_offers_what_slurm_knows_of_it(
     monkeypatch: pytest.MonkeyPatch, line: str, feature: str, gpus: int
 ) -> None:
-    monkeypatch.setattr(slurm, "run", lambda *_: line + "\n")
+    monkeypatch.setattr(commands, "run", lambda *_: line + "\n")
     request = {"partition": "nd", "vm_size": "Standard_ND96isr_H100_v5", "gpus": 8, "nice": 1000}
     found = partition.resources(request)
     assert (found.feature, found.gpus) == (feature, gpus)
 
 
 def test_a_partition_that_is_not_there_names_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm, "run", lambda words: "" if "-p" in words else "nd\nhb\n")
+    monkeypatch.setattr(commands, "run", lambda words: "" if "-p" in words else "nd\nhb\n")
     request = {"partition": "nb", "vm_size": "", "gpus": 0, "nice": 0}
     with pytest.raises(Fault) as raised:
         partition.resources(request)

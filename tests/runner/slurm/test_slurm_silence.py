@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.faults import Fault
+from fairway_agent.slurm import commands, states
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.mirror import Mirror
-from fairway_runner.engines.remote.node.faults import Fault
 from fairway_runner.engines.slurm.engine import SlurmEngine
-from fairway_runner.engines.slurm.node import slurm, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ TARGET = Target.model_validate(
 )
 
 
-@pytest.mark.parametrize("fault", [slurm.NO_ANSWER, "missing-tool"])
+@pytest.mark.parametrize("fault", [commands.NO_ANSWER, "missing-tool"])
 def test_the_host_says_what_tasks_have_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -46,7 +46,7 @@ def test_the_host_says_what_tasks_have_written(
     (folder / "tasks" / "0" / "log.txt").write_text("one")
     (folder / "state.json").write_text(json.dumps({"state": "running"}))
     request: dict[str, Any] = {"runs": {"job-1": {"logs": {"0": 0}}}}
-    if fault != slurm.NO_ANSWER:
+    if fault != commands.NO_ANSWER:
         with pytest.raises(Fault):
             states.answer(tmp_path, request, io.BytesIO())
         return

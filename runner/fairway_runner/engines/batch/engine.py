@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.record import read_json, write_json
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch import names, refusals
 from fairway_runner.engines.batch.calls import ServiceError
@@ -20,7 +21,6 @@ from fairway_runner.engines.batch.storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.batch.watching import Watcher
 from fairway_runner.engines.engine import DEADLINE, nobody
-from fairway_runner.engines.local.records import read_json, write_json
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.record import alone, read_json, write_json
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.storage import OUTPUTS
-from fairway_runner.engines.local.records import alone, read_json, write_json
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:

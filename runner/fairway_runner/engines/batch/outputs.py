@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.record import read_json, write_json
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.storage import OUTPUTS
 from fairway_runner.engines.engine import nobody
-from fairway_runner.engines.local.records import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.record import read_json, write_json
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines.batch import archives, keys, names
+from fairway_runner.engines import archives
+from fairway_runner.engines.batch import keys, names
 from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch.tasks import Blobs, Wire, lines
-from fairway_runner.engines.local.records import read_json, write_json
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Submission:
         )
         blobs = Blobs(
             code=names.code_blob(snapshot.name),
-            node=names.node_blob(archives.node_programs()[0]),
+            node=names.node_blob(archives.agent()[0]),
             record=names.record_blob(run),
             key=f"{names.private_folder(run)}key",
         )
@@ -159,7 +160,7 @@ class Submission:
 
         def programs() -> None:
             if not storage.exists(CODE, blobs.node):
-                storage.upload(CODE, blobs.node, archives.node_programs()[1])
+                storage.upload(CODE, blobs.node, archives.agent()[1])
 
         def key() -> None:
             if not storage.exists(CODE, blobs.key):

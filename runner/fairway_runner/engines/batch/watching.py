@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.record import read_json, write_json
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch import names, pools, states
 from fairway_runner.engines.batch.calls import ServiceError
@@ -16,7 +17,6 @@ from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.setup import unprepared, watch_setup
 from fairway_runner.engines.batch.submission import State
-from fairway_runner.engines.local.records import read_json, write_json
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:

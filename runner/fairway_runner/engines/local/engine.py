@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.store import Run, RunStore
 
-_SUPERVISOR = "fairway_runner.engines.local.supervisor"
+_SUPERVISOR = "fairway_agent.supervisor"
 CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 _MOST_RANKS = 1024
 _PAUSE = 0.01  # seconds between two looks at a run that is about to start
@@ -108,7 +108,7 @@ class LocalEngine:
 
     def cancel(self, run: Run) -> None:
         """Tells the run's supervisor to end; what a lost run left behind is ended too."""
-        from fairway_runner.engines.local import processes
+        from fairway_agent import processes
 
         status = run.status
         while status["state"] == "queued" and "supervisor" not in status:

@@ -10,8 +10,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.shared import runs
 from fairway_core.findings import UserError
-from fairway_runner.engines.remote.node import kept
 from fairway_runner.runs.records import RunRecord, is_run_id
 from fairway_runner.runs.shapes import (
     RECORD,
@@ -72,7 +72,7 @@ def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     if not is_run_id(run_id):
         raise Unfit("it has another name than runs have")
     for name, text in mapping(files, "files").items():
-        if name not in kept.FILES or not isinstance(text, str):
+        if name not in runs.FILES or not isinstance(text, str):
             raise Unfit(f"runs have no file `{shown(name)}`")
     record = _record(run_id, _json(files, "run.json"))
     _json(files, "job.json")

@@ -6,9 +6,9 @@ import base64
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import record
+from fairway_agent.shared.states import MOST_LOG
 from fairway_core.findings import UserError
-from fairway_runner.engines.local import records
-from fairway_runner.engines.remote.node.states import MOST_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ def known_logs(run: Run, *, final: bool) -> dict[str, int]:
     for name, folder in _folders(run):
         log = folder / "log.txt"
         size = log.stat().st_size if log.exists() else 0
-        whole = records.read_json(folder / "state.json").get("log_size")
+        whole = record.read_json(folder / "state.json").get("log_size")
         if (whole is None and not final) or (whole is not None and size < whole):
             known[name] = size
     return known

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import record
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.local import records
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.answers import adopted, checked_states, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.store import RunStore
 
-_NODE = "fairway_runner.engines.remote.node"
+_SHARED = "fairway_agent.shared"
 
 _SHORTEST_PAUSE = 0.2  # seconds; many a run has almost ended when somebody waits for it
 
@@ -42,7 +42,7 @@ class Mirror:
     """The runs at a place; `states` is the module there that says where they stand."""
 
     place: Place
-    states: str = f"{_NODE}.states"
+    states: str = f"{_SHARED}.states"
 
     def publish(self, run: Run, snapshot: Path) -> PurePosixPath:
         """Brings the run's files and its code there, unless they are; the run's folder there.
@@ -51,7 +51,7 @@ class Mirror:
         """
         code = snapshot.name
         request = {"run": run.id, "code": code}
-        found = self.place.call(f"{_NODE}.receive", request, _packed(run))
+        found = self.place.call(f"{_SHARED}.receive", request, _packed(run))
         if not found["has_code"]:
             if not snapshot.is_dir():
                 message = f"the code of {run.id} is neither here nor at {self.place.shared}"
@@ -98,9 +98,9 @@ class Mirror:
     def cancel_unknown(self, run: Run) -> None:
         """Writes the end of a run that the cluster has never seen and is not to see."""
         if self.place.call(self.states, {"runs": {run.id: {}}})["runs"][run.id] is None:
-            state = records.read_json(run.folder / "state.json")
+            state = record.read_json(run.folder / "state.json")
             facts = {"state": "cancelled", "reason": None, "ended": time.time()}
-            records.write_json(run.folder / "state.json", {**state, **facts})
+            record.write_json(run.folder / "state.json", {**state, **facts})
 
     def require_latest(self, run: Run) -> None:
         """UserError where the run was retried from elsewhere, which is known here from now on."""
@@ -115,7 +115,7 @@ class Mirror:
         number = found["state"].get("submission", 0)
         if number <= last.number:
             return
-        with records.alone(run.folder / "mirror.lock"):
+        with record.alone(run.folder / "mirror.lock"):
             submissions.note(run, submission=number, complete=True)
             _write(run, found)
         hint = f"see what became of it: fairway show {run.id}"
@@ -129,13 +129,13 @@ class Mirror:
 
     def remove(self, run: Run) -> None:
         """See `Engine.remove`."""
-        self.place.call(f"{_NODE}.kept", {"remove": run.id})
+        self.place.call(f"{_SHARED}.runs", {"remove": run.id})
 
     def adopt(self, store: RunStore, target: Target) -> list[Finding]:
         """See `Engine.adopt`."""
         known = [run.id for run in store.unsorted()]
         request = {"target": target.name, "known": known}
-        answer = self.place.call(f"{_NODE}.kept", request)
+        answer = self.place.call(f"{_SHARED}.runs", request)
         findings = []
         for run_id, files, submission in listed_runs(answer, self.place.connection.name):
             try:
@@ -168,15 +168,15 @@ class Mirror:
 
 
 def _is_done(run: Run, index: int) -> bool:
-    state = records.read_json(run.task_folder(index) / "state.json").get("state")
+    state = record.read_json(run.task_folder(index) / "state.json").get("state")
     return state in FINAL_STATES
 
 
 def _say_cut_off(run: Run) -> None:
     reason = submissions.cut_off(run)
-    state = records.read_json(run.folder / "state.json")
+    state = record.read_json(run.folder / "state.json")
     if reason and state.get("reason") != reason:
-        records.write_json(run.folder / "state.json", {**state, "reason": reason})
+        record.write_json(run.folder / "state.json", {**state, "reason": reason})
 
 
 def _apply(run: Run, found: dict[str, Any] | None) -> None:
@@ -188,7 +188,7 @@ def _apply(run: Run, found: dict[str, Any] | None) -> None:
     if found["state"] is None or found["state"].get("submission", 0) < last.number:
         _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
         return
-    with records.alone(run.folder / "mirror.lock"):
+    with record.alone(run.folder / "mirror.lock"):
         if submissions.is_final(run):
             add_logs(run, found["logs"])
             return
@@ -200,11 +200,11 @@ def _write(run: Run, found: dict[str, Any]) -> None:
     for name, status in found["tasks"].items():
         folder = run.folder / ("setup" if name == "setup" else f"tasks/{name}")
         folder.mkdir(parents=True, exist_ok=True)
-        if records.read_json(folder / "state.json") != status:
-            records.write_json(folder / "state.json", status)
+        if record.read_json(folder / "state.json") != status:
+            record.write_json(folder / "state.json", status)
     add_logs(run, found["logs"])
-    if records.read_json(run.folder / "state.json") != found["state"]:
-        records.write_json(run.folder / "state.json", found["state"])
+    if record.read_json(run.folder / "state.json") != found["state"]:
+        record.write_json(run.folder / "state.json", found["state"])
 
 
 def _apply_missing(run: Run) -> None:
@@ -212,9 +212,9 @@ def _apply_missing(run: Run) -> None:
     if last is None or not last.complete:
         _say_cut_off(run)
         return
-    state = records.read_json(run.folder / "state.json")
+    state = record.read_json(run.folder / "state.json")
     facts = {"state": "lost", "reason": "its folder is gone", "ended": time.time()}
-    records.write_json(run.folder / "state.json", {**state, **facts})
+    record.write_json(run.folder / "state.json", {**state, **facts})
 
 
 def _packed(run: Run) -> bytes:

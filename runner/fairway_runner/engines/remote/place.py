@@ -1,6 +1,6 @@
 """The main host of a cluster and the folder that all its nodes see.
 
-What Fairway does there are modules of its own (`engines/*/node/`), which it brings along:
+What Fairway does there are modules of `fairway_agent`, which it brings along:
 each call is one command on the host, whatever it looks at.
 """
 
@@ -10,12 +10,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.main import MARK, OLD_PYTHON, OLDEST
 from fairway_core.findings import UserError
+from fairway_runner.engines import archives
 from fairway_runner.engines.engine import DEADLINE
 from fairway_runner.engines.remote import ssh
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Here, is_here
-from fairway_runner.engines.remote.node.entry import MARK, OLD_PYTHON, OLDEST
-from fairway_runner.engines.remote.shipping import bundle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ class Place:
         It may be asked twice where the connection breaks. UserError for what it refuses, and
         where there is no answer.
         """
-        name, files = bundle()
+        name, files = archives.agent()
         words = ["sh", "-c", _CALL, "sh", self.shared, name, module]
         data = json.dumps(request).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)

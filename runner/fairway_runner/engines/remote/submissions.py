@@ -11,8 +11,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import record
 from fairway_core.findings import UserError
-from fairway_runner.engines.local import records
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def read(run: Run) -> Submission | None:
 
 def notes(run: Run) -> dict[str, Any]:
     """All that was noted."""
-    return records.read_json(run.folder / _FILE)
+    return record.read_json(run.folder / _FILE)
 
 
 def note(run: Run, **facts: object) -> None:
     """Adds to what was noted."""
-    records.write_json(run.folder / _FILE, {**notes(run), **facts})
+    record.write_json(run.folder / _FILE, {**notes(run), **facts})
 
 
 def begin(run: Run, *, retry: bool) -> Submission:
@@ -87,24 +87,24 @@ def cut_off(run: Run) -> str:
 
 def _queue_again(run: Run, number: int) -> None:
     orders = json.loads((run.folder / "retry.json").read_text(encoding="utf-8"))
-    records.write_json(run.folder / "retry.json", {**orders, "submission": number})
+    record.write_json(run.folder / "retry.json", {**orders, "submission": number})
     again = [run.task_folder(index) for index in orders["only"]]
     if (run.folder / "finally.jsonl").exists():
         again.append(run.task_folder(run.record.tasks - 1))
     for folder in again:
-        status = records.read_json(folder / "state.json")
+        status = record.read_json(folder / "state.json")
         if status:
             kept: dict[str, Any] = {
                 name: status[name] for name in ("attempt", "started") if name in status
             }
-            records.write_json(folder / "state.json", {"state": "queued", **kept})
+            record.write_json(folder / "state.json", {"state": "queued", **kept})
     done: dict[str, int] = {each: n for each, n in orders["done"].items() if n}
     queued = run.record.tasks - sum(done.values())
     tasks = {**done, "queued": queued}
     state: dict[str, Any] = {"state": "queued", "reason": None, "started": None, "ended": None}
-    records.write_json(run.folder / "state.json", {**state, "tasks": tasks})
+    record.write_json(run.folder / "state.json", {**state, "tasks": tasks})
 
 
 def is_final(run: Run) -> bool:
     """Whether the run's last state is here."""
-    return records.read_json(run.folder / "state.json").get("state") in FINAL_STATES
+    return record.read_json(run.folder / "state.json").get("state") in FINAL_STATES

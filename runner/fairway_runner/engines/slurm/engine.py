@@ -9,14 +9,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fairway_agent.slurm.commands import DOWN, NO_ANSWER
 from fairway_core.findings import UserError
+from fairway_runner.engines import archives
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.engine import RemoteEngine
-from fairway_runner.engines.remote.shipping import bundle
 from fairway_runner.engines.slurm.health import findings_of
-from fairway_runner.engines.slurm.node.slurm import DOWN, NO_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("fairway")
 
-_NODE = "fairway_runner.engines.slurm.node"
+_NODE = "fairway_agent.slurm"
 _MOST_PRIORITY = 1000
 # Launchers that start all their processes from one command on each node.
 _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
@@ -195,7 +195,7 @@ class SlurmEngine(RemoteEngine):
         """The command line that runs one of the node side's modules on the login host, where its
         files are since it was asked anything."""
         # ssh begins at home, and so does a path that a shell would expand.
-        files = f"{self.access.shared.removeprefix('~/')}/fairway/{bundle()[0]}"
+        files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent()[0]}"
         return ["python3", "-s", files, f"{_NODE}.{module}", *words]
 
     def _require_node(self, name: str) -> str:

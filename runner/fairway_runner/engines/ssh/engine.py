@@ -32,7 +32,7 @@ class SshEngine(RemoteEngine):
     """A cluster without a scheduler; see `engines.engine.Engine` for what each method does."""
 
     pause: ClassVar[float] = 1.0
-    NODE: ClassVar[str] = "fairway_runner.engines.ssh.node"
+    NODE: ClassVar[str] = "fairway_agent.ssh"
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError for more nodes than the cluster has."""

@@ -1,0 +1,170 @@
+"""Who gets which nodes: one run at a time a node, by priority and in the order of asking.
+
+`<shared>/clusters/<cluster>/` holds `nodes/<name>`, a lock that whoever uses the node holds,
+and `queue/<priority>-<time>-<run>`, a ticket that whoever waits holds locked. `queue.lock` is
+held for the moment in which somebody looks. All are flock(2), which the kernel drops with the
+process that has them, so that nothing stays taken when a supervisor is killed; over NFS the
+client turns it into a lock on the server (4.1, or 3 with its lock service; on Lustre the mount
+option `flock`), which ends with the client's lease. Standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_agent.allocators.hosts import Host, known_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@dataclass
+class Queue:
+    """The place of one run in the queue of a cluster, and the nodes that it has.
+
+    `priority` is from −1000 to 1000, the highest first, and `began` orders runs of the same.
+    `lost` says of nodes that failed this run when that was, by the age of their announcements:
+    one is used again when it has announced itself anew. `reason` is why the run waits.
+    """
+
+    shared: Path
+    cluster: str
+    run: str
+    priority: int = 0
+    began: int = field(default_factory=time.time_ns)
+    reason: str | None = None
+    taken: dict[str, int] = field(default_factory=dict)
+    lost: dict[str, float] = field(default_factory=dict)
+    ticket: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the locks lie."""
+        return self.shared / "clusters" / self.cluster
+
+    def take(self, count: int) -> list[Host]:
+        """So many nodes, which are this run's until they are given back; none where it is to
+        wait, with the `reason`."""
+        with self._alone():
+            self._draw_ticket()
+            if ahead := self._ahead():
+                self.reason = f"waits behind {ahead}"
+                return []
+            known = known_hosts(self.shared, self.cluster)
+            usable = [host for host in known if self._is_usable(host)]
+            free: list[Host] = []
+            for host in usable:
+                if len(free) < count and self._lock_node(host):
+                    free.append(host)
+            if len(free) == count:
+                return free
+            self.give_back(free)
+            wanted = f"{count} node{'s' * (count != 1)}"
+            self.reason = f"waits for {wanted}: {len(free)} free of {len(usable)} that are up"
+            if len(usable) < count and len(known) > len(usable):
+                silent = [host.name for host in known if host not in usable]
+                self.reason += f" (silent or lost: {', '.join(silent)})"
+            return []
+
+    def give_back(self, hosts: list[Host]) -> None:
+        """These nodes are free for others."""
+        for host in hosts:
+            os.close(self.taken.pop(host.name))
+
+    def lose(self, names: list[str]) -> None:
+        """These nodes were lost by a task: they are used again when they announce themselves."""
+        now = time.time()
+        for host in known_hosts(self.shared, self.cluster):
+            if host.name in names or host.address in names:
+                self.lost[host.name] = now - host.age
+
+    def rest(self) -> None:
+        """The run wants no more nodes for now: those behind it may go on."""
+        if self.ticket is not None:
+            with suppress(FileNotFoundError):
+                self._ticket_path().unlink()
+            os.close(self.ticket)
+            self.ticket = None
+
+    def _is_usable(self, host: Host) -> bool:
+        announced = time.time() - host.age
+        # Half a second: the two ages were taken at different moments.
+        return host.is_fresh and announced > self.lost.get(host.name, 0.0) + 0.5
+
+    def _lock_node(self, host: Host) -> bool:
+        lock = _try_lock(self.folder / "nodes" / host.name)
+        if lock is None:
+            return False
+        self.taken[host.name] = lock
+        return True
+
+    def _draw_ticket(self) -> None:
+        if self.ticket is None:
+            self.ticket = _try_lock(self._ticket_path())
+
+    def _ticket_path(self) -> Path:
+        return self.folder / "queue" / f"{1000 - self.priority:04d}-{self.began:020d}-{self.run}"
+
+    def _ahead(self) -> str:
+        """The run that is to have nodes before this one; "" where there is none."""
+        own = self._ticket_path().name
+        for ticket in sorted((self.folder / "queue").iterdir()):
+            if ticket.name >= own:
+                break
+            lock = _try_lock(ticket)
+            if lock is None:
+                return ticket.name.split("-", 2)[2]
+            # Whoever held it is gone.
+            ticket.unlink(missing_ok=True)
+            os.close(lock)
+        return ""
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        for name in ("nodes", "queue"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        lock = _open(self.folder / "queue.lock")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def users(shared: Path, cluster: str) -> dict[str, str]:
+    """The run that uses each node, by the node's name; nodes that are free are left out."""
+    found = {}
+    folder = shared / "clusters" / cluster / "nodes"
+    for path in folder.iterdir() if folder.is_dir() else ():
+        lock = _try_lock(path)
+        if lock is None:
+            found[path.name] = path.read_text(encoding="utf-8").strip()
+        else:
+            os.close(lock)
+    return found
+
+
+def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:
+    """Says which run uses a node that the caller has locked."""
+    (shared / "clusters" / cluster / "nodes" / host.name).write_text(run, encoding="utf-8")
+
+
+def _try_lock(path: Path) -> int | None:
+    lock = _open(path)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _open(path: Path) -> int:
+    # For writing too: NFS refuses an exclusive lock on a file that is only read.
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -1,0 +1,1 @@
+"""Azure's services, as a node asks them by its own identity."""

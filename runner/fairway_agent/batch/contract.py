@@ -1,0 +1,102 @@
+"""The environment that a launcher relies on; its directories exist when it starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from fairway_agent.batch.places import Places
+
+
+def hosts() -> list[str]:
+    """The addresses of the task's nodes, the main one first; `localhost` where it has one.
+
+    Batch's list has no order that a document names: the main node has a variable of its own.
+    """
+    listed = os.environ.get("AZ_BATCH_HOST_LIST", "")
+    nodes = [host for host in listed.split(",") if host]
+    if len(nodes) < 2:
+        return ["localhost"]
+    main = os.environ["AZ_BATCH_MASTER_NODE"].rpartition(":")[0]
+    return [main, *(node for node in nodes if node != main)]
+
+
+def own_address(nodes: Sequence[str]) -> str:
+    """This node's own among the addresses: the one that a socket can be bound to.
+
+    FAIRWAY_NODE_ADDRESS says it where one machine has several of them.
+    """
+    told = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
+    if told in nodes:
+        return told
+    for node in nodes:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind((node, 0))
+            except OSError:
+                continue
+            return node
+    raise OSError(f"none of {', '.join(nodes)} is an address of this node")
+
+
+def directories(places: Places, spec: dict[str, Any]) -> dict[str, Path]:
+    """The directories of the contract, by variable."""
+    found = {
+        "FAIRWAY_SHARED_DIR": places.shared,
+        "FAIRWAY_SCRATCH_DIR": places.scratch,
+        "FAIRWAY_CHECKPOINT_DIR": places.checkpoint(spec),
+    }
+    for name in spec["outputs"]:
+        found[f"FAIRWAY_OUTPUT_{name.upper()}"] = places.base / "outputs" / name
+    return found
+
+
+def make_directories(places: Places, spec: dict[str, Any]) -> None:
+    """Makes them on this node."""
+    for directory in (places.base, *directories(places, spec).values()):
+        directory.mkdir(parents=True, exist_ok=True)
+
+
+def contract(places: Places, spec: dict[str, Any], attempt: int) -> dict[str, str]:
+    """The whole environment of the task's script."""
+    nodes = hosts()
+    hostfile = places.base / "hosts"
+    hostfile.write_text("".join(f"{node}\n" for node in nodes), encoding="ascii")
+    count, width = int(spec["nodes"]), int(spec["processes_per_node"])
+    return {
+        **os.environ,
+        # Or a bash that a launcher starts on a socket takes itself for sshd's, and reads bashrc.
+        "SHLVL": "2",
+        **places.plan["environment"],
+        **places.inputs(),
+        **spec["environment"],
+        "PATH": f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{places.programs}",
+        "FAIRWAY_RUN": places.run,
+        "FAIRWAY_TASK": places.task,
+        "FAIRWAY_ATTEMPT": str(attempt),
+        "FAIRWAY_NODES": str(count),
+        "FAIRWAY_PROCESSES_PER_NODE": str(width),
+        "FAIRWAY_WORLD_SIZE": str(count * width),
+        "FAIRWAY_HOSTS": ",".join(nodes),
+        "FAIRWAY_HOSTFILE": str(hostfile),
+        "FAIRWAY_MAIN_HOST": nodes[0],
+        "FAIRWAY_MAIN_PORT": str(free_port(width)),
+        "FAIRWAY_EACH_NODE": "fairway-each-node",
+        "FAIRWAY_MPI_ARGS": "",
+        **_as_root(),
+        **{name: str(path) for name, path in directories(places, spec).items()},
+    }
+
+
+def _as_root() -> dict[str, str]:
+    """What Open MPI wants to hear before it runs as root, as it does in some containers."""
+    if os.geteuid() != 0:
+        return {}
+    return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

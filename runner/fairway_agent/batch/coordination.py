@@ -1,0 +1,46 @@
+"""A node is made ready for a task on several: the coordination command, once a node."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+from fairway_agent.batch import contract
+from fairway_agent.batch.places import Places, fail
+from fairway_agent.fanout.sshd import server
+
+# Nothing that a job's own program ends with: EX_UNAVAILABLE of sysexits.h is what preflight has.
+_UNREACHABLE = 69
+
+
+def coordinate() -> int:
+    """Makes the directories, starts the server and what watches for notices; returns at once."""
+    os.dup2(1, 2)
+    places = Places()
+    code = places.setup_code()
+    if code:
+        return fail(f"the setup failed here with exit code {code}", code)
+    contract.make_directories(places, places.spec())
+    sessions = places.base / "sessions"
+    sessions.mkdir(exist_ok=True)
+    (places.base / "notice").unlink(missing_ok=True)
+    context = places.base / "context.json"
+    facts = {"environment": dict(os.environ), "code": str(places.code), "base": str(places.base)}
+    context.write_text(json.dumps(facts), encoding="utf-8")
+    try:
+        server.install_keys(places)
+        address = contract.own_address(contract.hosts())
+        server.start_server(places, address, context)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return fail(f"this node cannot be reached by the others: {error}", _UNREACHABLE)
+    if os.environ.get("AZ_BATCH_IS_CURRENT_NODE_MASTER") != "true":
+        with (places.base / "notices.log").open("ab") as log:
+            subprocess.Popen(
+                [str(places.programs / "fairway-node"), "watch"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+    return 0

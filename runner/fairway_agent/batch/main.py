@@ -1,0 +1,36 @@
+"""The commands of `fairway-node`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> int:
+    """Runs the command that the arguments name; returns the exit code."""
+    name, *rest = sys.argv[1:]
+    if name == "prepare":
+        from fairway_agent.batch.preparation import prepare
+
+        return prepare()
+    if name == "coordinate":
+        from fairway_agent.batch.coordination import coordinate
+
+        return coordinate()
+    if name == "task":
+        from fairway_agent.batch.attempt import run_task
+
+        return run_task()
+    if name == "each-node":
+        from fairway_agent.fanout.sshd.each_node import each_node
+
+        return each_node(rest)
+    if name == "serve":
+        from fairway_agent.fanout.sshd.serving import serve
+
+        return serve(rest[0])
+    if name == "watch":
+        from fairway_agent.batch.notices import watch_for_main
+
+        return watch_for_main()
+    print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
+    return 2

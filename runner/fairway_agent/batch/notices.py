@@ -1,0 +1,90 @@
+"""What Azure is about to do to a node of the task: Scheduled Events, asked for each second.
+
+Source: https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.batch import contract, metadata
+from fairway_agent.batch.places import Places, say
+from fairway_agent.fanout.sshd import server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_PAUSE = 1.0
+_TRIES = 5  # without any answer at all: this machine has no such service
+# A freeze of some seconds is borne; everything else ends what runs here.
+_ENDINGS = {"Preempt", "Terminate", "Reboot", "Redeploy"}
+
+
+class Notices(threading.Thread):
+    """Looks for notices about this node, and in `file` for those that another node left."""
+
+    def __init__(self, file: Path, act: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self._file = file
+        self._act = act
+        self._event: dict[str, Any] | None = None
+        self.stopped = threading.Event()
+
+    def run(self) -> None:
+        """Asks until a notice is there, which it acts on once."""
+        asks, failures, name = True, 0, None
+        while not self.stopped.wait(_PAUSE):
+            if self._file.exists():
+                self._act(self._file.read_text(encoding="ascii"))
+                return
+            if not asks:
+                continue
+            try:
+                name = metadata.name() if name is None else name
+                self._event = _about(name, metadata.events())
+                failures = 0
+            except OSError:
+                failures += 1
+                asks = failures < _TRIES
+                continue
+            if self._event is not None:
+                self._act(str(self._event["EventType"]))
+                return
+
+    def approve(self) -> None:
+        """Says that nothing here has to be waited for any more."""
+        if self._event is not None:
+            try:
+                metadata.approve(str(self._event["EventId"]))
+            except OSError as error:
+                say(f"the notice could not be approved: {error}")
+
+
+def _about(name: str, events: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The first event that ends this machine; those of its neighbours are here too."""
+    for event in events:
+        if event.get("EventType") in _ENDINGS and (not name or name in event.get("Resources", ())):
+            return event
+    return None
+
+
+def watch_for_main() -> int:
+    """On a node that is not the main one: tells that one of a notice."""
+    places = Places()
+    main = contract.hosts()[0]
+    told = threading.Event()
+
+    def tell(kind: str) -> None:
+        config = server.connect(places, [main])
+        server.order(config, [main], f"fairway-notice {kind}")
+        told.set()
+
+    notices = Notices(places.base / f"notice.{os.getpid()}", tell)
+    notices.start()
+    while notices.is_alive():
+        time.sleep(_PAUSE)
+    return 0

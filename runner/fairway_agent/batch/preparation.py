@@ -1,0 +1,110 @@
+"""A node is made ready for a job: what the job's preparation task does, once a node.
+
+Its archives have been unpacked by the command line before this. It never fails, because a
+node whose preparation fails gets no task and the job would wait for ever: what became of the
+setup is written down, and each task looks there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import filecmp
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent.batch.contract import make_directories
+from fairway_agent.batch.places import Places, say
+from fairway_agent.batch.vault import secret_values
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def prepare() -> int:
+    """Runs the job's setup, if it has one; returns 0."""
+    places = Places()
+    places.write_index()
+    share_inputs(places)
+    code = 0
+    if (places.record / "setup.jsonl").exists():
+        try:
+            code = _set_up(places)
+        except OSError as error:
+            say(f"the setup could not be started: {error}")
+            code = 126
+    draft = places.setup_file.with_suffix(".new")
+    draft.write_text(json.dumps({"exit_code": code}), encoding="ascii")
+    draft.replace(places.setup_file)
+    return 0
+
+
+def share_inputs(places: Places) -> None:
+    """Moves the inputs that all nodes are to see into the folder that they share; what lies
+    there already and is the same stays. One node at a time does so."""
+    root = places.shared_root
+    for each in places.plan["staged"]:
+        if each["stage"] != "shared" or root is None:
+            continue
+        source = places.job / "inputs" / each["name"]
+        target = Path(each["to"]) if "to" in each else root / "inputs" / each["container"]
+        # With a folder of its own the path in the container is left out.
+        base = source / each["path"] if "to" in each else source
+        target.mkdir(parents=True, exist_ok=True)
+        with (target / ".fairway.lock").open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            for file in sorted(path for path in source.rglob("*") if path.is_file()):
+                below = file.relative_to(base) if file != base else Path(file.name)
+                _share(file, target / below)
+        shutil.rmtree(source, ignore_errors=True)
+
+
+def _share(file: Path, target: Path) -> None:
+    if target.is_file() and filecmp.cmp(file, target, shallow=False):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name[:200]}.{os.getpid()}")
+    shutil.copyfile(file, draft)
+    draft.replace(target)
+
+
+def _set_up(places: Places) -> int:
+    spec: dict[str, Any] = places.spec()
+    secrets = secret_values(places)
+    make_directories(places, spec)
+    environment = {
+        **os.environ,
+        **places.plan["environment"],
+        **places.inputs(),
+        "FAIRWAY_RUN": places.run,
+        "FAIRWAY_TASK": "setup",
+        "FAIRWAY_NODES": "1",
+        "FAIRWAY_SHARED_DIR": str(places.shared),
+        "FAIRWAY_SCRATCH_DIR": str(places.scratch),
+        **secrets,
+    }
+    script = places.job / "setup.sh"
+    script.write_text(spec["script"], encoding="utf-8")
+    sys.stdout.flush()
+    process = subprocess.Popen(
+        ["bash", str(script)],
+        cwd=places.code,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if secrets else None,
+        stderr=subprocess.STDOUT,
+    )
+    if process.stdout is not None:
+        from fairway_agent.masking import Pump
+
+        pump = Pump(process.stdout, os.fdopen(os.dup(1), "wb"), secrets.values())
+        process.wait()
+        pump.join()
+    code = process.wait()
+    if code:
+        say(f"the setup failed with exit code {code}")
+    return 128 - code if code < 0 else code

@@ -1,0 +1,1 @@
+"""How one command runs once on every node of a task."""

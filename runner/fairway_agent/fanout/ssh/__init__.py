@@ -1,0 +1,1 @@
+"""Nodes that trust one another by OpenSSH."""

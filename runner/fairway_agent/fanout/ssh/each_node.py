@@ -1,0 +1,62 @@
+"""Runs a command once for every node of the task, all at the same time, and fails with the first
+that fails, which ends the others.
+
+Started as `each_node WORD…` on the task's main host. Each command has the task's environment
+with FAIRWAY_NODE_RANK. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+from fairway_agent import bundle
+
+_SHELL = "fairway_agent.fanout.ssh.shell"
+
+
+def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
+    """The first exit code that is not 0, once all have ended; what they print goes to the
+    descriptor `printed`, if given."""
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    for rank, host in enumerate(hosts):
+        # The first is the main host, which is this one.
+        there = [*bundle.program(_SHELL), "--exactly", host] if rank else []
+        environment = {**os.environ, "FAIRWAY_NODE_RANK": str(rank)}
+        process = subprocess.Popen([*there, *argv], env=environment, stdout=printed, stderr=printed)
+        running[process.pid] = process
+    failed = 0
+    cut = signal.signal(signal.SIGTERM, lambda *_: _end(running))
+    while running:
+        pid, status = os.wait()
+        code = os.waitstatus_to_exitcode(status)
+        if pid not in running:
+            continue
+        running.pop(pid).returncode = code
+        if code and not failed:
+            failed = 128 - code if code < 0 else code
+            _end(running)
+    signal.signal(signal.SIGTERM, cut)
+    return failed
+
+
+def _end(running: dict[int, subprocess.Popen[bytes]]) -> None:
+    for pid in list(running):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    try:
+        sys.exit(run(sys.argv[1:], os.environ["FAIRWAY_HOSTS"].split(",")))
+    except OSError as error:
+        sys.stderr.write(f"fairway-each-node: {error.filename}: {error.strerror}\n")
+        sys.exit(127)
+
+
+if __name__ == "__main__":
+    main()

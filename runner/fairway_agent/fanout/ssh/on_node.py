@@ -1,0 +1,119 @@
+"""Runs a command for another node of the cluster, as `channel` describes, to its end.
+
+Whatever the command starts carries a mark, by which it is found again even where a daemon
+has left the command's session. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import sys
+import time
+
+from fairway_agent import processes
+from fairway_agent.fanout.ssh import channel
+
+_MARK = "_FAIRWAY_CHANNEL"
+_GRACE = 5.0  # seconds for the command where the other side is gone
+_STRAY_GRACE = 2.0  # and for what it leaves running when it has ended
+_UNFOUND = 127
+
+
+class Served:
+    """A command of another node."""
+
+    def __init__(self, command: channel.Command) -> None:
+        self.mark = f"{_MARK}={secrets.token_hex(8)}"
+        name, value = self.mark.split("=")
+        self.process = subprocess.Popen(
+            command.argv,
+            cwd=command.cwd,
+            env={**command.environment, name: value},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.told: float | None = None
+
+    def grace(self) -> float:
+        """The seconds that it still has where the other side is gone: where that had told it to
+        end, its time began then."""
+        return _GRACE if self.told is None else max(0.0, self.told + _GRACE - time.monotonic())
+
+    def sessions(self) -> set[int]:
+        """Where its processes are."""
+        return {self.process.pid} | processes.sessions_with(self.mark.__eq__)
+
+    def end(self, grace: float) -> None:
+        """Ends all of it."""
+        processes.end_all(self.sessions, grace)
+
+    def obey(self, line: bytes) -> None:
+        """Does what the other side says."""
+        word, _, name = line.decode().strip().partition(" ")
+        if word == "signal":
+            self.told = time.monotonic() if self.told is None else self.told
+            processes.tell(self.sessions(), signal.Signals[name])
+
+
+def serve(served: Served) -> int:
+    """Until the command has ended, or the other side is gone; its exit code."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    heard, part = time.monotonic(), b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(reading, selectors.EVENT_READ)
+        selector.register(0, selectors.EVENT_READ)
+        while (code := served.process.poll()) is None:
+            ready = [key.fd for key, _ in selector.select(channel.SILENCE / 3)]
+            if reading in ready:
+                os.read(reading, 1024)
+            if 0 in ready:
+                data = os.read(0, 65536)
+                heard = time.monotonic()
+                if not data:
+                    served.end(served.grace())
+                    return channel.LOST
+                *lines, part = (part + data).split(b"\n")
+                for line in lines:
+                    served.obey(line)
+            elif time.monotonic() - heard > channel.SILENCE:
+                served.end(served.grace())
+                return channel.LOST
+    served.end(_STRAY_GRACE)
+    code = 128 - code if code < 0 else code
+    return channel.NOT_LOST if code == channel.LOST else code
+
+
+def _first_line() -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            sys.exit(channel.LOST)
+        line += byte
+    return line
+
+
+def main() -> None:
+    """The program; its standard input is the channel."""
+    for name in ("TERM", "INT", "HUP"):
+        # Those are for the command, and come through the channel. Not SIG_IGN, which it would
+        # inherit.
+        signal.signal(getattr(signal, f"SIG{name}"), lambda *_: None)
+    command = channel.Command.parse(_first_line())
+    try:
+        served = Served(command)
+    except OSError as error:
+        sys.stderr.write(f"fairway: {error.filename or command.argv[0]}: {error.strerror}\n")
+        sys.exit(_UNFOUND)
+    sys.exit(serve(served))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Runs a command on another node of the cluster, and ends it there when it is ended here.
+
+Started as `shell [--exactly] HOST WORD…`: as rsh is, with words that the other side's shell
+reads, or with `--exactly` as the words stand. The command gets this one's environment and
+current folder, and what it prints and its exit code come back; the folder is one that both
+nodes see. Signals are passed on to the programs there. Standard library only.
+
+MPI's launchers start their daemons by it: where a node is lost and its launcher does not
+notice, all of the attempt on this host is ended, so that a run never hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import bundle, processes, scratch
+from fairway_agent.fanout.ssh import channel
+from fairway_agent.ssh.task import LOST, REACHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ON_NODE = "fairway_agent.fanout.ssh.on_node"
+_PATIENCE = 10.0  # seconds for a launcher to end by itself when a node is lost
+
+# Of the launcher here alone: it gives its daemons there what they need in their command line.
+_OWN = ("PMIX_", "PMI_", "OMPI_COMM_WORLD_", "PRTE_MCA_ess", "SSH_")
+
+_SSH = (
+    *("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"),
+    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
+)
+
+_SILENT: dict[str, Any] = {
+    "stdin": subprocess.DEVNULL,
+    "stdout": subprocess.DEVNULL,
+    "stderr": subprocess.DEVNULL,
+}
+
+_PASSED_ON = ("TERM", "INT", "HUP", "USR1", "USR2")
+
+
+def start(host: str, argv: list[str], environment: dict[str, str]) -> Shell:
+    """Starts a command on a host."""
+    return Shell(host, channel.Command(argv, str(Path.cwd()), environment))
+
+
+class Shell:
+    """A command that runs on another host."""
+
+    def __init__(self, host: str, command: channel.Command) -> None:
+        self.host = host
+        program = shlex.join(bundle.program(_ON_NODE))
+        self.process = subprocess.Popen(
+            [*_SSH, "--", host, f"exec {program}"], stdin=subprocess.PIPE
+        )
+        self._say(command.line())
+
+    def tell(self, number: int) -> None:
+        """Passes a signal on."""
+        self._say(f"signal {signal.Signals(number).name}\n".encode())
+
+    def beat(self) -> None:
+        """Says that this side lives."""
+        self._say(b"beat\n")
+
+    def _say(self, line: bytes) -> None:
+        assert self.process.stdin is not None, "it was started with a pipe"
+        with suppress(BrokenPipeError):  # its end is seen elsewhere
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+
+
+def wait(shell: Shell) -> int:
+    """Until the command has ended, with beats; signals that arrive are passed on."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in _signals():
+        signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    with selectors.DefaultSelector() as selector:
+        selector.register(reading, selectors.EVENT_READ)
+        while (code := shell.process.poll()) is None:
+            if not selector.select(channel.BEAT):
+                shell.beat()
+                continue
+            for number in os.read(reading, 1024):
+                if number in _signals():
+                    shell.tell(number)
+    return 128 - code if code < 0 else code
+
+
+def lose(host: str) -> None:
+    """Says that a node could not be reached, to people and to the supervisor."""
+    sys.stderr.write(f"fairway: node {host} cannot be reached any more\n")
+    if folder := _task_folder():
+        with (folder / LOST).open("a", encoding="utf-8") as file:
+            file.write(f"{host}\n")
+
+
+def lost_silently(folder: Path) -> list[str]:
+    """The nodes to which a launcher's connection did not end by itself, and that do not answer.
+
+    A launcher that loses a daemon may kill the connection before that can say anything, and
+    exit with 0 all the same, as Open MPI 5's mpirun does.
+    """
+    return unreachable([path.name for path in folder.glob(f"{REACHED}/*")])
+
+
+def unreachable(hosts: Iterable[str]) -> list[str]:
+    """Those of the hosts that take no connection now; each is asked, all at once."""
+    words = (*_SSH, "--")
+    probes = [(host, subprocess.Popen([*words, host, "true"], **_SILENT)) for host in hosts]
+    return [host for host, probe in probes if probe.wait() == channel.LOST]
+
+
+def _task_folder() -> Path | None:
+    name = os.environ.get("FAIRWAY_TASK_FOLDER")
+    return Path(name) if name else None
+
+
+def _signals() -> set[int]:
+    return {getattr(signal, f"SIG{name}") for name in _PASSED_ON}
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    words = sys.argv[1:]
+    exactly = words[0] == "--exactly"
+    while words[0].startswith("-"):  # rsh's own, which MPI's launchers may give
+        words.pop(0)
+    host, *argv = words
+    if exactly:
+        code = wait(start(host, argv, dict(os.environ)))
+        if code == channel.LOST:
+            lose(host)
+        sys.exit(code)
+    sys.exit(_as_rsh(host, argv))
+
+
+def _as_rsh(host: str, words: list[str]) -> int:
+    """Runs what a launcher starts on a node; its exit code."""
+    environment = {n: v for n, v in os.environ.items() if not n.startswith(_OWN)}
+    folder = _task_folder()
+    reached = folder / REACHED / host if folder else None
+    if reached:
+        reached.parent.mkdir(exist_ok=True)
+        reached.touch()
+    code = wait(start(host, ["bash", "-c", " ".join(words)], environment))
+    if code == channel.LOST:
+        # The mark stays: a launcher may kill this before anything is said.
+        lose(host)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        time.sleep(_PATIENCE)
+        mark = f"{scratch.LEASE}={os.environ.get(scratch.LEASE)}"
+        processes.kill(processes.sessions_with(mark.__eq__) | {os.getsid(0)})
+    elif reached:
+        reached.unlink(missing_ok=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

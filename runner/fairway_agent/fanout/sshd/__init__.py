@@ -1,0 +1,1 @@
+"""Nodes of a pool, by servers of the task's own."""

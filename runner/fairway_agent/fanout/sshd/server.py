@@ -1,0 +1,175 @@
+"""How the nodes of one task reach each other: an sshd of the task's own on each of them.
+
+It needs no privilege and no open port outside the pool's subnet, and lives as long as the
+task. All nodes have the run's key pair, which is the servers' host key too, so that both
+sides know each other without asking.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import time
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent.batch.places import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_agent.batch.places import Places
+
+# Below what Linux takes for outgoing connections, and without Batch's own port.
+_FIRST_PORT, _PORTS, _STEP, _CANDIDATES = 20_000, 10_000, 97, 16
+_PATIENCE = 60.0  # seconds until a node of the task must be reachable
+_ALIAS = "fairway"  # what every host is called in known_hosts
+
+_SERVER = """\
+Port {port}
+ListenAddress {address}
+HostKey {folder}/key
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+AllowTcpForwarding no
+AllowAgentForwarding no
+X11Forwarding no
+PrintMotd no
+MaxStartups 1000
+MaxSessions 100
+LogLevel ERROR
+ForceCommand {serve}
+"""
+
+_CLIENT = """\
+Host *
+    User {user}
+    IdentityFile {folder}/key
+    IdentitiesOnly yes
+    UserKnownHostsFile {folder}/known_hosts
+    GlobalKnownHostsFile /dev/null
+    HostKeyAlias {alias}
+    StrictHostKeyChecking yes
+    BatchMode yes
+    ConnectTimeout 10
+    ServerAliveInterval 15
+    ServerAliveCountMax 4
+    LogLevel ERROR
+"""
+
+
+def ports(places: Places) -> list[int]:
+    """Where the task's servers listen: each on the first of these that is free."""
+    start = zlib.crc32(f"{places.run}/{places.task}".encode())
+    return [_FIRST_PORT + (start + i * _STEP) % _PORTS for i in range(_CANDIDATES)]
+
+
+def folder_of(places: Places) -> Path:
+    """Where the keys and configurations lie on a node."""
+    return places.base / "ssh"
+
+
+def install_keys(places: Places) -> None:
+    """Puts the run's keys where server and client look for them, readable to this user only."""
+    folder = folder_of(places)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    source = Path(os.environ["AZ_BATCH_TASK_SHARED_DIR"], "fairway_key")
+    key = folder / "key"
+    key.unlink(missing_ok=True)
+    key.touch(mode=0o600)
+    key.write_bytes(source.read_bytes())
+    words = ["ssh-keygen", "-y", "-f", str(key)]
+    public = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    (folder / "authorized_keys").write_text(f"{public}\n", encoding="ascii")
+    (folder / "known_hosts").write_text(f"{_ALIAS} {public}\n", encoding="ascii")
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        message = f"the image has no user with the id {os.getuid()}, and ssh wants one"
+        raise OSError(f"{message}: add it in the image") from None
+    text = _CLIENT.format(user=user, folder=folder, alias=_ALIAS)
+    (folder / "config").write_text(text, encoding="utf-8")
+
+
+def start_server(places: Places, address: str, context: Path) -> int:
+    """Starts this node's server in the background; returns its port. OSError where it fails."""
+    program = shutil.which("sshd", path=f"/usr/sbin:{os.environ.get('PATH', '')}")
+    if program is None:
+        raise OSError("sshd is not on this node, or not in this image: install openssh-server")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # root's sshd wants it
+    folder, errors = folder_of(places), ""
+    serve = f"{places.programs}/fairway-node serve {context}"
+    for port in ports(places):
+        file = folder / "sshd_config"
+        text = _SERVER.format(port=port, address=address, folder=folder, serve=serve)
+        file.write_text(text, encoding="utf-8")
+        words = [program, "-f", str(file), "-E", str(folder / "sshd.log")]
+        # It goes into the background only when it listens.
+        done = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        if done.returncode == 0:
+            return port
+        errors = (folder / "sshd.log").read_text(errors="replace") + done.stderr.decode()
+    raise OSError(f"sshd does not start: {errors.strip()[-500:]}")
+
+
+def connect(places: Places, hosts: Sequence[str]) -> Path:
+    """Finds the port of each host's server; returns the configuration for ssh that has them.
+
+    OSError where one cannot be reached.
+    """
+    folder = folder_of(places)
+    with ThreadPoolExecutor(min(32, len(hosts))) as pool:
+        found = list(pool.map(lambda host: _port_of(places, host), hosts))
+    text = "".join(
+        f"Host {host}\n    Port {port}\n" for host, port in zip(hosts, found, strict=True)
+    )
+    config = folder / f"config.{os.getpid()}"
+    config.write_text(text + (folder / "config").read_text(encoding="utf-8"), encoding="utf-8")
+    return config
+
+
+def _port_of(places: Places, host: str) -> int:
+    end = time.monotonic() + _PATIENCE
+    errors = ""
+    while True:
+        for port in ports(places):
+            words = ["ssh", "-F", str(folder_of(places) / "config"), "-p", str(port), host, "true"]
+            done = subprocess.run(
+                words, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            )
+            if done.returncode == 0:
+                return port
+            errors = done.stderr.strip() or errors
+        if time.monotonic() > end:
+            raise OSError(f"the node {host} cannot be reached: {errors}")
+        time.sleep(0.5)
+
+
+def order(config: Path, hosts: Sequence[str], command: str) -> dict[str, bytes]:
+    """Runs one of `serve`'s own commands on the hosts at once; what each printed."""
+
+    def ask(host: str) -> bytes:
+        words = ["ssh", "-F", str(config), host, command]
+        try:
+            done = subprocess.run(
+                words, check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=30
+            )
+        except subprocess.TimeoutExpired:
+            say(f"{host} does not answer")
+            return b""
+        return done.stdout
+
+    if not hosts:
+        return {}
+    with ThreadPoolExecutor(min(32, len(hosts))) as pool:
+        return dict(zip(hosts, pool.map(ask, hosts), strict=True))

@@ -1,0 +1,60 @@
+"""What Python runs of the bundle: an answer to a request, or one of its modules as a program.
+
+python3 BUNDLE call MODULE SHARED    answers the request on standard input by `MODULE.answer`
+python3 BUNDLE MODULE ARGUMENT…      is `python3 -m MODULE ARGUMENT…`
+
+A request is one line of JSON, and what follows it the payload. The answer is the last line,
+after a mark: a login shell may print more. Standard library only; this file is parsed by
+Pythons that are too old for the others.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+MARK = "fairway-answer:"
+OLD_PYTHON = 67
+OLDEST = (3, 10)
+
+
+def answer(module: str, shared: str) -> None:
+    """Reads the request, and prints what the module answers or why it cannot."""
+    from importlib import import_module
+    from pathlib import Path
+
+    from fairway_agent.faults import Fault
+
+    payload = sys.stdin.buffer
+    request = json.loads(payload.readline())
+    value: dict[str, object]
+    try:
+        value = {
+            "answer": import_module(module).answer(Path(shared).expanduser(), request, payload)
+        }
+    except Fault as fault:
+        value = {"fault": fault.record}
+    except OSError as error:
+        where = error.filename or shared
+        message = f"{where}: {error.strerror or error}"
+        value = {"fault": {"id": "host-failed", "message": message, "hint": "", "exit_code": 5}}
+    sys.stdout.write(f"\n{MARK}{json.dumps(value)}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    if sys.version_info < OLDEST:
+        sys.stderr.write(f"Python {sys.version.split()[0]} is too old\n")
+        sys.exit(OLD_PYTHON)
+    if sys.argv[1] == "call":
+        answer(sys.argv[2], sys.argv[3])
+        return
+    import runpy
+
+    sys.argv = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

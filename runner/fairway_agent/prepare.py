@@ -1,0 +1,84 @@
+"""What a node needs before a task starts on it: a folder, staged inputs, the job's setup.
+
+Started as `prepare RUN_FOLDER` on each node of a task. What is there already is left as it
+is: inputs that are the same, and a setup that has succeeded here for this run. Standard
+library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import record, scratch, staging
+from fairway_agent.faults import Fault
+from fairway_agent.shared import plans
+from fairway_agent.ssh.task import SETUP_FAILED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FAULT = 74  # the code of a node that could not be prepared; "I/O error" in sysexits.h
+
+
+def failed_setup(task: Path) -> bool:
+    """Whether it was the job's setup that failed on a node of the task."""
+    return (task / SETUP_FAILED).exists()
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    prepare(Path(sys.argv[1]), lambda: scratch.prepare(os.environ))
+
+
+def prepare(run: Path, make_scratch: Callable[[], None]) -> None:
+    """Makes the node ready, its folder for the task first; ends the program where it cannot,
+    or with the setup's code."""
+    plan = plans.read(run)
+    try:
+        make_scratch()
+        _stage(plan, run)
+    except Fault as fault:
+        _fail(str(fault))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}")
+    if (run / "setup.jsonl").exists():
+        sys.exit(_set_up(plan, run))
+
+
+def _fail(why: str) -> None:
+    sys.stderr.write(f"fairway: {os.uname().nodename} cannot be prepared: {why}\n")
+    sys.exit(_FAULT)
+
+
+def _stage(plan: dict[str, Any], run: Path) -> None:
+    """Copies inputs: to this node, and to the shared folder if it is the task's first."""
+    for entry in plan["staged"]:
+        if entry["stage"] == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
+            staging.stage(entry, scratch.input_folder(run.parents[1], entry))
+
+
+def _set_up(plan: dict[str, Any], run: Path) -> int:
+    """Runs the job's setup unless it has succeeded here; its exit code."""
+    done = scratch.root() / "set-up" / run.name
+    if done.exists():
+        return 0
+    spec = json.loads((run / "setup.jsonl").read_text(encoding="utf-8"))
+    script = Path(os.environ["FAIRWAY_SCRATCH_DIR"], "setup.sh")
+    script.write_text(spec["script"], encoding="utf-8")
+    code = subprocess.call(["bash", str(script)], cwd=plan["directory"])
+    if code:
+        task = Path(os.environ["FAIRWAY_TASK_FOLDER"])
+        record.write_json(task / SETUP_FAILED, {"node": os.uname().nodename, "exit_code": code})
+    else:
+        done.parent.mkdir(exist_ok=True)
+        done.touch()
+    return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    main()

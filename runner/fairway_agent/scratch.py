@@ -1,0 +1,68 @@
+"""The local disk of a node: where tasks and staged inputs lie on it. Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import processes
+from fairway_agent.allocators.hosts import own_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_agent.allocators.hosts import Host
+
+# Of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
+LEASE = "_FAIRWAY_LEASE"
+
+_NVME = Path("/mnt/resource_nvme")
+_GRACE = 5.0  # seconds for what another run has left on the node
+
+
+def root() -> Path:
+    """The node's local NVMe disks where it has any, else its folder for temporary files."""
+    base = _NVME if os.access(_NVME, os.W_OK) else Path("/var/tmp")  # noqa: S108 - a folder for each user
+    return base / f"fairway-{os.getuid()}"
+
+
+def lease(run: Path, task: str, attempt: int, nodes: Sequence[Host]) -> str:
+    """Which attempt it is, and its nodes' names: the main host may start what runs elsewhere."""
+    return f"{run}#{task}#{attempt}#{','.join(host.name for host in nodes)}"
+
+
+def input_folder(shared: Path, entry: Mapping[str, Any]) -> Path:
+    """Where a staged input lies: where the job says, or the same folder for the same blobs."""
+    if "to" in entry:
+        return Path(entry["to"])
+    key = f"{entry.get('account', '')}\0{entry['container']}\0{entry['path']}"
+    name = hashlib.sha256(key.encode()).hexdigest()[:16]
+    return (shared if entry["stage"] == "shared" else root()) / "inputs" / name
+
+
+def prepare(environment: Mapping[str, str]) -> None:
+    """Makes the attempt's own folder, and ends and removes what others have left behind.
+
+    The caller's run has this node for itself: whatever else carries a lease is a leftover of
+    a run whose supervisor was killed.
+    """
+    own = f"{LEASE}={environment[LEASE]}"
+    name = own_name()
+
+    def is_left(variable: str) -> bool:
+        nodes = variable.rpartition("#")[2].split(",")
+        return variable.startswith(f"{LEASE}=") and variable != own and name in nodes
+
+    processes.end(processes.sessions_with(is_left) - {os.getsid(0)}, _GRACE)
+    folder = Path(environment["FAIRWAY_SCRATCH_DIR"])
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for other in folder.parent.iterdir():
+        if other != folder:
+            with suppress(OSError):
+                shutil.rmtree(other)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()

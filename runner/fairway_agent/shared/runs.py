@@ -1,0 +1,65 @@
+"""Runs that lie on the shared folder: which there are, and how one goes. Standard library only."""
+
+from __future__ import annotations
+
+import shutil
+from typing import IO, TYPE_CHECKING, Any
+
+from fairway_agent.shared.receive import forget_code
+from fairway_agent.shared.states import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# What a person elsewhere needs of a run; the rest is brought when it is asked for.
+FILES: tuple[str, ...] = (
+    "run.json",
+    "job.json",
+    "job.yaml",
+    "target.json",
+    "plan.json",
+    "provenance.json",
+)
+FILES += ("setup.jsonl", "tasks.jsonl", "finally.jsonl", "code.diff")
+
+
+def answer(
+    shared: Path,
+    request: dict[str, Any],
+    payload: IO[bytes],  # noqa: ARG001
+) -> dict[str, Any]:
+    """Removes the run `remove`, or lists the runs of `target` that are not among the `known`:
+    by id the texts of their files, by name, and which submission of them was the last."""
+    if "remove" in request:
+        folder = shared / "runs" / request["remove"]
+        gone = folder.with_name(f".{folder.name}.removed")
+        if folder.is_dir():
+            provenance = read(folder / "provenance.json") or {}
+            forget_code(shared, str(provenance.get("code", ""))[:16], folder.name)
+            shutil.rmtree(gone, ignore_errors=True)
+            folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        return {}
+    known = set(request["known"])
+    found, submissions = {}, {}
+    runs = shared / "runs"
+    for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
+        if folder.name.startswith(".") or folder.name in known:
+            continue
+        if _facts(folder / "run.json").get("target") == request["target"]:
+            submissions[folder.name] = _facts(folder / "state.json").get("submission", 0)
+            found[folder.name] = {
+                name: (folder / name).read_text(encoding="utf-8", errors="replace")
+                for name in FILES
+                if (folder / name).is_file()
+            }
+    return {"runs": found, "submissions": submissions}
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """A file's mapping; nothing where there is none that can be read."""
+    try:
+        value: object = read(path)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

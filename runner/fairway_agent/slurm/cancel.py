@@ -1,0 +1,51 @@
+"""Ends a run early: what waits at once, what runs with its signal and grace.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import IO, TYPE_CHECKING, Any
+
+from fairway_agent.slurm import commands, orders
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def answer(
+    shared: Path,
+    request: dict[str, Any],
+    payload: IO[bytes],  # noqa: ARG001
+) -> dict[str, Any]:
+    """Ends `run`, the submission numbered `submission`; with `kill` at once. What was being
+    submitted by somebody else is taken back too."""
+    folder = shared / "runs" / str(request["run"])
+    if not folder.is_dir():
+        return {}
+    with orders.alone(folder, "submit.lock"):
+        orders.cancel(folder, int(request["submission"]))
+        known = orders.read(folder)
+        jobs = [part.job for part in known.parts if part.job] if known else []
+        mark = f"fairway {folder.name} "
+        listed = commands.jobs_named([folder.name])
+        found = [each for each in listed if each.comment.startswith(mark)]
+    for job in dict.fromkeys([*jobs, *(each.job for each in found)]):
+        with contextlib.suppress(commands.Refused):  # it has ended
+            _end(job, kill=bool(request.get("kill")))
+    # Nothing of these runs yet that could be told.
+    starting = [each.id for each in found if each.state == "CONFIGURING"]
+    if starting:
+        with contextlib.suppress(commands.Refused):
+            commands.run(["scancel", *starting])
+    return {}
+
+
+def _end(job: str, *, kill: bool) -> None:
+    if kill:
+        commands.run(["scancel", job])
+        return
+    commands.run(["scancel", "--state=PENDING", job])
+    # To the batch script alone: it tells the program, and waits for as long as its grace.
+    commands.run(["scancel", "--batch", "--signal=TERM", job])

@@ -1,0 +1,107 @@
+"""The container of a task: by Pyxis, a plugin of Slurm's, or by Apptainer. Standard library only.
+
+A task of one node runs in it as a whole. On several nodes the launcher's script stays outside,
+and what it starts once a node is in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import record
+from fairway_agent.faults import Fault
+from fairway_agent.slurm import commands
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+# What programs/fairway-each-node adds to srun, and fairway-on-node puts before the command.
+STEP_OPTIONS, PREFIX = "step-options", "container"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a container is entered: `step` are options of srun, `prefix` words before the command."""
+
+    step: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+
+    def alone(self, command: Sequence[str]) -> list[str]:
+        """The command line of a task of one node."""
+        if not self.step:
+            return [*self.prefix, *command]
+        srun = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--mpi=none", "--input=none")
+        return [*srun, "--quiet", *self.step, *command]
+
+    def write(self, folder: Path) -> None:
+        """Leaves it where the programs of a task of several nodes look."""
+        for name, words in ((STEP_OPTIONS, self.step), (PREFIX, self.prefix)):
+            (folder / name).write_bytes(b"".join(word.encode() + b"\0" for word in words))
+
+
+def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
+    """How the container of a run's job is entered on this node; None where the job has none.
+
+    `directory` is where its commands start, `folders` are what they see of the node. Fault
+    where this node cannot run it.
+    """
+    container = record.read_json(run / "job.json").get("container")
+    if not container:
+        return None
+    _require_memory(container)
+    mounts = [*record.read_json(run / "target.json").get("mounts", {}).values(), *folders]
+    seen = [path for path in dict.fromkeys(mounts) if Path(path).is_dir()]
+    image, options = str(container["image"]), list(container["options"])
+    if _has_pyxis():
+        bound = ",".join(f"{path}:{path}" for path in seen)
+        words = [f"--container-image={_for_enroot(image)}", f"--container-mounts={bound}"]
+        return Entry(step=(*words, f"--container-workdir={directory}", *options))
+    program = shutil.which("apptainer") or shutil.which("singularity")
+    if program is None:
+        here = os.environ.get("SLURMD_NODENAME", "this node")
+        message = f"{here} runs no containers: it has neither Slurm's Pyxis nor Apptainer"
+        raise Fault("no-containers", message, "install one of them in the nodes' image", 4)
+    gpus = ["--nv"] if Path("/dev/nvidia0").exists() else []
+    words = [program, "exec", *gpus, "--bind", ",".join(seen), "--pwd", directory, *options]
+    return Entry(prefix=(*words, f"docker://{image}"))
+
+
+@cache
+def _has_pyxis() -> bool:
+    """Whether srun knows containers: the plugin adds the option to its help."""
+    try:
+        return "--container-image" in commands.run(["srun", "--help"])
+    except commands.Refused:
+        return False
+
+
+def _for_enroot(image: str) -> str:
+    """The image as Enroot writes it, with `#` behind the registry.
+
+    >>> _for_enroot("contoso.azurecr.io/train:1")
+    'contoso.azurecr.io#train:1'
+    >>> _for_enroot("ubuntu:24.04")
+    'ubuntu:24.04'
+    """
+    registry, slash, rest = image.partition("/")
+    return f"{registry}#{rest}" if slash and re.search("[.:]", registry) else image
+
+
+def _require_memory(container: dict[str, Any]) -> None:
+    """The container has the node's own /dev/shm: it must be as large as the job wants."""
+    wanted = container.get("shm_size")
+    if not wanted:
+        return
+    size = int(wanted[:-1]) * _UNITS[wanted[-1]]
+    have = shutil.disk_usage("/dev/shm").total  # noqa: S108 - the node's shared memory
+    if have < size:
+        message = f"the node has {have >> 20} MiB of shared memory, and the job wants {wanted}"
+        raise Fault("no-memory", message, "take a larger VM size, or set a smaller shm_size", 2)

@@ -1,0 +1,163 @@
+"""What a job of Slurm's runs on its first node: one task of a run, in as many attempts as it has.
+
+Started by the batch script as `job RUN_FOLDER STAGE SUBMISSION PART [TASK]`; an element of
+an array is the task of its own number. Slurm's signals say how it is to end: USR1 that its
+time is up, USR2 that its nodes are about to go and the task is to start again elsewhere, TERM
+that Slurm ends or requeues it. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import record, wakeups
+from fairway_agent.faults import Fault
+from fairway_agent.shared import plans
+from fairway_agent.slurm import commands, orders
+from fairway_agent.slurm.task import SlurmTask, job_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_CANCELLED = 130
+_TERMINATED = 143
+_FAULT = 74  # the code of a task that could not be started; "I/O error" in sysexits.h
+_REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a job that it requeues
+_ENDS = {signal.SIGTERM: "ended", signal.SIGUSR1: "time", signal.SIGUSR2: "hand-over"}
+
+
+@dataclass
+class Job:
+    """One task's attempts; `asked` is how Slurm, or a person by it, wants it to end."""
+
+    task: SlurmTask
+    wakeup: socket.socket
+    asked: str = ""
+
+    def run(self) -> int:
+        """Runs it to its end; the exit code that Slurm sees."""
+        run = self.task.run_folder
+        if orders.cancelled(run) >= self.task.submission or _setup_failed(run):
+            self.task.record("cancelled", ended=time.time())
+            return _CANCELLED
+        while True:
+            try:
+                code = self._attempt()
+            except (OSError, Fault, commands.Refused) as error:
+                reason = f"it could not be started: {error}"
+                return self._finish("failed", _FAULT, reason=reason)
+            if self.asked == "hand-over":
+                return self._hand_over(code)
+            if self.asked == "ended":
+                return self._stopped(code)
+            if code == 0:
+                return self._finish("succeeded", 0)
+            self.task.failures += 1
+            if self.asked or self.task.setup_failed() or not self.task.has_retry():
+                return self._finish("failed", code)
+            self.task.record("queued", last_exit_code=code)
+
+    def _attempt(self) -> int:
+        self.task.start()
+        stopping = ""
+        while True:
+            if self.asked and self.asked != stopping:
+                stopping = self.asked
+                self.task.stop(timed_out=stopping == "time")
+            self.task.keep_deadline()
+            code = self.task.ended()
+            if code is not None:
+                return code
+            wakeups.wait(self.wakeup, self.task.deadline())
+
+    def _stopped(self, code: int) -> int:
+        """Slurm ends the job: because somebody cancelled it, or to start it again elsewhere. Which
+        of the two it says when this has ended; see `settle`."""
+        if orders.cancelled(self.task.run_folder) >= self.task.submission:
+            return self._finish("cancelled", _CANCELLED)
+        facts = {"ended": time.time(), "exit_code": code, "reason": "ended by Slurm"}
+        self.task.record("running", stopped=True, **facts)
+        return _TERMINATED
+
+    def _hand_over(self, code: int) -> int:
+        """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
+        self.task.record("queued", last_exit_code=code, reason="its nodes were taken away")
+        try:
+            commands.run(["scontrol", "requeue", job_id()])
+        except commands.Refused as refused:
+            reason = f"its nodes were taken away, and Slurm does not requeue it: {refused}"
+            return self._finish("failed", code or _TERMINATED, reason=reason)
+        time.sleep(_REQUEUE_PATIENCE)  # Slurm ends this, and everything else of the job
+        return _TERMINATED
+
+    def _finish(self, state: str, code: int, **facts: object) -> int:
+        self.task.more = {**facts}
+        self.task.finish(state, code)
+        return code
+
+
+def _setup_failed(run: Path) -> bool:
+    return record.read_json(run / "setup" / "state.json").get("state") == "failed"
+
+
+def _read_secrets(run: Path, plan: Mapping[str, Any]) -> None:
+    if plan["secrets"]:
+        from fairway_agent.azure import keyvault  # its imports take longer than the rest
+
+        # Into this process's memory, and from there into that of the task.
+        os.environ.update(keyvault.secrets_of(run))
+
+
+def _leave_trace(run: Path, part: str) -> None:
+    """Says that this part of the submission is under way, for when Slurm has forgotten it."""
+    trace = run / "jobs" / part
+    if not trace.exists():
+        trace.parent.mkdir(exist_ok=True)
+        draft = trace.with_name(f".{trace.name}.{job_id()}")
+        own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
+        draft.write_text(own, encoding="ascii")
+        draft.replace(trace)
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    run, stage, submission = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    index = int(sys.argv[5] if len(sys.argv) > 5 else os.environ["SLURM_ARRAY_TASK_ID"])
+    wakeup, bell = socket.socketpair()
+    bell.setblocking(False)
+    signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    plan = plans.read(run)
+    spec = orders.spec_of(run, stage, index)
+    folder = run / "tasks" / str(index)
+    folder.mkdir(parents=True, exist_ok=True)
+    task = SlurmTask(plan, spec, run, folder, submission=submission)
+    task.resume_count()
+    job = Job(task, wakeup)
+    for number, how in _ENDS.items():
+        signal.signal(number, _asker(job, how))
+    _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}")
+    try:
+        _read_secrets(run, plan)
+    except Fault as fault:
+        task.record("failed", ended=time.time(), exit_code=_FAULT, reason=str(fault))
+        sys.exit(_FAULT)
+    sys.exit(job.run())
+
+
+def _asker(job: Job, how: str) -> Callable[..., None]:
+    def ask(*_: object) -> None:
+        job.asked = how
+
+    return ask
+
+
+if __name__ == "__main__":
+    main()

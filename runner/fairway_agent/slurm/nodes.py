@@ -1,0 +1,104 @@
+"""The nodes of a partition and how they are, and what is done with one. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from typing import IO, TYPE_CHECKING, Any
+
+from fairway_agent.faults import Fault
+from fairway_agent.slurm import commands
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FIELDS = "%N|%T|%o|%c|%m|%f|%G|%E"
+_JOBS = "%j|%N|%k"
+
+_ACTIONS = {
+    "drain": ("state=drain", "reason={reason}"),
+    "resume": ("state=resume",),
+}
+
+
+def answer(
+    shared: Path,
+    request: dict[str, Any],
+    payload: IO[bytes],  # noqa: ARG001
+) -> dict[str, Any]:
+    """`nodes` of `partition`, each with what runs there; with `action` that is done to `node`
+    first, and with `health` it says what the shared folder and Slurm are like."""
+    name = str(request["partition"])
+    if "action" in request:
+        _act(str(request["action"]), str(request["node"]))
+    found = {"nodes": _nodes(name)}
+    if request.get("health"):
+        found |= _health(shared, name)
+    return found
+
+
+def _nodes(partition: str) -> list[dict[str, str]]:
+    listed = commands.run(["sinfo", "-h", "-N", "-p", partition, "-o", _FIELDS])
+    runs = _runs(partition)
+    keys = ("name", "state", "address", "cores", "memory", "features", "gres", "reason")
+    found = []
+    for line in listed.splitlines():
+        node = dict(zip(keys, line.split("|", len(keys) - 1), strict=True))
+        node["run"] = ", ".join(runs.get(node["name"], ()))
+        node["reason"] = "" if node["reason"] == "none" else node["reason"]
+        found.append(node)
+    return found
+
+
+def _runs(partition: str) -> dict[str, list[str]]:
+    """The runs, or the names of others' jobs, on each node."""
+    found: dict[str, list[str]] = {}
+    listed = commands.run(["squeue", "-h", "-t", "R,CF,CG", "-p", partition, "-o", _JOBS])
+    for line in listed.splitlines():
+        name, nodes, _ = line.split("|", 2)
+        for node in commands.run(["scontrol", "show", "hostnames", nodes]).split() if nodes else ():
+            found.setdefault(node, []).append(name)
+    return found
+
+
+def _act(action: str, node: str) -> None:
+    """Drains, resumes or reboots; Fault where Slurm does not let this user, or has no such node."""
+    user = os.environ.get("USER", "somebody")
+    if action == "reboot":
+        words = ["scontrol", "reboot", "ASAP", "nextstate=RESUME", f"reason=rebooted by {user}"]
+        words.append(node)
+    else:
+        changes = [each.format(reason=f"drained by {user}") for each in _ACTIONS[action]]
+        words = ["scontrol", "update", f"nodename={node}", *changes]
+    try:
+        commands.run(words)
+    except commands.Refused as refused:
+        said = re.sub(r"^\S+: error: ", "", str(refused).strip().splitlines()[-1])
+        hint = "it is for Slurm's operators: try it with sudo on the scheduler"
+        if "permission" not in said.lower() and "denied" not in said.lower():
+            hint = ""
+        raise Fault("refused-action", f"Slurm does not {action} {node}: {said}", hint, 5) from None
+
+
+def _health(shared: Path, partition: str) -> dict[str, Any]:
+    """Whether the partition is up, jobs that Slurm holds, and the shared folder."""
+    listed = commands.run(["sinfo", "-h", "-p", partition, "-o", "%a"]).split()
+    held = commands.run(["squeue", "-h", "-p", partition, "-t", "PD", "-o", "%i|%j|%r"])
+    probe = shared / f".probe.{os.getpid()}"
+    fault = ""
+    try:
+        shared.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        fault = error.strerror or str(error)
+    return {
+        "available": listed[0] if listed else "missing",
+        "held": [line.split("|", 2) for line in held.splitlines() if "eld" in line.split("|")[2]],
+        "fault": fault,
+        "free": shutil.disk_usage(shared if not fault else "/").free,
+        "time": time.time(),
+        "version": commands.run(["sinfo", "--version"]).split()[-1],
+    }

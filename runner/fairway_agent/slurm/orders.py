@@ -1,0 +1,128 @@
+"""What was asked of Slurm for a run: the file `slurm.json` in its folder. Standard library only.
+
+A submission has parts, each a job or an array of Slurm's: the tasks of one shape, and the
+task of `finally:`. A part's mark stands in its comment, by which it is found again whatever
+befell the program that submitted it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_FILE = "slurm.json"
+_OFFSET = struct.Struct(">Q")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tasks of one `stage` (`tasks` or `finally`) that Slurm has as one job.
+
+    `indices` are the tasks' numbers; `job` is "" until it is submitted. As an array each task's
+    number is its element's.
+    """
+
+    stage: str
+    number: int
+    indices: list[int]
+    nodes: int
+    width: int
+    job: str = ""
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it has elements."""
+        return len(self.indices) > 1
+
+    def element(self, index: int) -> tuple[str, int]:
+        """The job and the element of a task."""
+        return self.job, index if self.is_array else -1
+
+    def comment(self, run: str, submission: int) -> str:
+        """What marks the job as this part."""
+        return f"fairway {run} {self.stage} {self.number} {submission}"
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The last submission: its number, its parts, and whether Slurm has them all."""
+
+    submission: int
+    parts: list[Part]
+    complete: bool
+
+    def write(self, folder: Path) -> None:
+        """Replaces the file."""
+        record.write_json(folder / _FILE, asdict(self))
+
+
+def read(folder: Path) -> Orders | None:
+    """The last submission of a run; None before the first."""
+    value = record.read_json(folder / _FILE)
+    if not value:
+        return None
+    parts = [Part(**each) for each in value["parts"]]
+    return Orders(int(value["submission"]), parts, bool(value["complete"]))
+
+
+@contextmanager
+def alone(folder: Path, name: str) -> Iterator[None]:
+    """Nobody else does the same for this run meanwhile."""
+    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def cancelled(folder: Path) -> int:
+    """The submission that was cancelled last; -1 where none was."""
+    return int(record.read_json(folder / "cancelled.json").get("submission", -1))
+
+
+def cancel(folder: Path, submission: int) -> None:
+    """Notes that this submission is to end."""
+    record.write_json(folder / "cancelled.json", {"submission": submission})
+
+
+def write_index(folder: Path) -> Sequence[dict[str, Any]]:
+    """Notes where each task's line begins, so that a task need not read all of them.
+
+    Returns the lines without their scripts.
+    """
+    found, offsets, position = [], [], 0
+    with (folder / "tasks.jsonl").open("rb") as lines:
+        for line in lines:
+            offsets.append(_OFFSET.pack(position))
+            position += len(line)
+            spec = json.loads(line)
+            found.append({key: value for key, value in spec.items() if key != "script"})
+    draft = folder / f".offsets.{os.getpid()}"
+    draft.write_bytes(b"".join(offsets))
+    draft.replace(folder / "tasks.offsets")
+    return found
+
+
+def spec_of(folder: Path, stage: str, index: int) -> dict[str, Any]:
+    """A task's own line of the plan."""
+    start = 0
+    if stage == "tasks":
+        with (folder / "tasks.offsets").open("rb") as offsets:
+            offsets.seek(index * _OFFSET.size)
+            [start] = _OFFSET.unpack(offsets.read(_OFFSET.size))
+    with (folder / f"{stage}.jsonl").open("rb") as lines:
+        lines.seek(start)
+        spec: dict[str, Any] = json.loads(lines.readline())
+    return spec

@@ -1,0 +1,171 @@
+"""Writes where runs stand into their folders: nobody watches a run but Slurm.
+
+A task writes its own states while it runs. What it cannot write, because it has not begun,
+because its node died, or because Slurm ended it, is found here whenever somebody asks. What
+is final once stays so. Standard library only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import record
+from fairway_agent.shared import plans
+from fairway_agent.slurm import accounting, commands, orders
+from fairway_agent.slurm.task_state import FINAL, Verdict, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fairway_agent.slurm.commands import Element
+    from fairway_agent.slurm.orders import Orders, Part
+
+_FILE = "settled.json"  # the tasks whose last state is known
+
+
+def settle_all(folders: Sequence[Path]) -> None:
+    """Brings the states of all these runs up to date, with one look at Slurm."""
+    going = [folder for folder in folders if _goes_on(folder)]
+    if not going:
+        return
+    listed = commands.jobs_named(folder.name for folder in going)
+    jobs = {(element.job, element.index): element for element in listed}
+    for folder in going:
+        with orders.alone(folder, "settle.lock"):
+            known = orders.read(folder)
+            if known is not None and known.complete and _goes_on(folder):
+                _Settling(folder, known, jobs).run()
+
+
+def _goes_on(folder: Path) -> bool:
+    return record.read_json(folder / "state.json").get("state") in ("queued", "running")
+
+
+class _Settling:
+    """One run, and what Slurm says of its jobs."""
+
+    def __init__(
+        self, folder: Path, known: Orders, jobs: Mapping[tuple[str, int], Element]
+    ) -> None:
+        self.folder = folder
+        self.orders = known
+        self.jobs = jobs
+        self.now = time.time()
+        self.cancelled = orders.cancelled(folder) >= known.submission
+        settled = record.read_json(folder / _FILE)
+        mine = settled.get("submission") == known.submission
+        self.settled: dict[str, str] = dict(settled["tasks"]) if mine else {}
+        self.begun = {each.name for each in _entries(folder / "tasks")}
+        self.waits = self.rests = ""
+        self.starts: list[float] = []
+        self.ends: list[float] = []
+
+    def run(self) -> None:
+        """Writes the states of tasks that have changed, and then that of the run."""
+        counts = Counter(self.settled.values())
+        before = len(self.settled)
+        for part, index in self._open():
+            verdict = self._verdict(part, index)
+            counts[verdict.state] += 1
+            self.waits = self.waits or verdict.waits
+            self.rests = self.rests or verdict.rests
+            self._note_times(verdict.status)
+            if verdict.is_final:
+                self.settled[str(index)] = verdict.state
+        if len(self.settled) > before:
+            facts = {"submission": self.orders.submission, "tasks": self.settled}
+            record.write_json(self.folder / _FILE, facts)
+        self._record(counts)
+
+    def _open(self) -> Iterator[tuple[Part, int]]:
+        for part in self.orders.parts:
+            for index in part.indices:
+                if str(index) not in self.settled:
+                    yield part, index
+
+    def _verdict(self, part: Part, index: int) -> Verdict:
+        path = self.folder / "tasks" / str(index) / "state.json"
+        has_begun = str(index) in self.begun
+        status = record.read_json(path) if has_begun else {}
+        job, element = part.element(index)
+        found = self.jobs.get((job, element))
+        if found is None and status.get("state") not in FINAL and not self.cancelled:
+            found = accounting.look_up(job, element)
+        verdict = judge(status, found, cancelled=self.cancelled, now=self.now)
+        # Of very many that never began, the run's end says all.
+        is_news = verdict.is_final and not (self.cancelled and not has_begun)
+        if verdict.status != status and (has_begun or is_news):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            record.write_json(path, verdict.status)
+        return verdict
+
+    def _note_times(self, status: Mapping[str, Any]) -> None:
+        for key, times in (("started", self.starts), ("ended", self.ends)):
+            if status.get(key):
+                times.append(status[key])
+
+    def _record(self, counts: Counter[str]) -> None:
+        state = record.read_json(self.folder / "state.json")
+        retry = plans.read(self.folder, retry=self.orders.submission > 0)
+        counts.update(retry.get("done", {}))
+        setup = record.read_json(self.folder / "setup" / "state.json")
+        name = _name(counts, setup_failed=setup.get("state") == "failed")
+        reason = self._reason(name, setup, retry)
+        first = None if name == "queued" else min(self.starts, default=self.now)
+        started = state.get("started") or first
+        ended = max(self.ends, default=self.now)
+        new: dict[str, Any] = {
+            "state": name,
+            "reason": reason or None,
+            "started": started,
+            "ended": max(ended, started or ended) if name in FINAL else None,
+            "tasks": {each: count for each, count in counts.items() if count},
+            "submission": self.orders.submission,
+        }
+        if new != state:
+            record.write_json(self.folder / "state.json", new)
+
+    def _reason(self, name: str, setup: dict[str, Any], plan: dict[str, Any]) -> str:
+        """What a person is told of the run beyond its state."""
+        if setup.get("state") == "failed":
+            return f"the setup failed with exit code {setup.get('exit_code')}"
+        if name == "queued":
+            return self.waits
+        if name == "running":
+            return self.rests
+        if name == "cancelled" and not self.cancelled and plan["after"]:
+            failed = _unsuccessful(plan["after"])
+            return f"not started: {', '.join(failed)}" if failed else ""
+        return ""
+
+
+def _unsuccessful(after: Sequence[str]) -> list[str]:
+    """What became of the runs in these folders that did not succeed, as `run-id failed`."""
+    found = []
+    settle_all([Path(each) for each in after])
+    for folder in map(Path, after):
+        state = record.read_json(folder / "state.json").get("state", "was removed")
+        if state != "succeeded":
+            found.append(f"{folder.name} {state}")
+    return found
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return [each for each in folder.iterdir() if each.name.isdecimal()]
+    except FileNotFoundError:
+        return []
+
+
+def _name(counts: Counter[str], *, setup_failed: bool) -> str:
+    """The run's state, from how many of its tasks are in which."""
+    going = counts["queued"] + counts["running"]
+    if going:
+        return "queued" if going == counts["queued"] == counts.total() else "running"
+    for state in ("failed", "lost", "cancelled"):
+        if counts[state] or (state == "failed" and setup_failed):
+            return state
+    return "succeeded"

@@ -1,0 +1,124 @@
+"""How a part of a run is described to sbatch. Standard library only."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from fairway_agent.slurm.orders import Part
+
+# Seconds beyond a task's own time: what is left of the limit when Slurm tells it (which may be
+# a minute early), and what its preparation takes at most where it has something to prepare.
+_NOTICE = 60
+_SLACK = 300
+_PREPARATION = 3600
+
+# What sbatch takes: 65,535 seconds before the limit (its manual, --signal), and a limit in
+# seconds that an int holds. The task itself keeps the times that it was given.
+_EARLIEST_NOTICE = 65_535
+_LONGEST_LIMIT = 10 * 365 * 24 * 60  # minutes
+
+_SCRIPT = """\
+#!/bin/bash
+python={python}
+[[ -x $python ]] || python=python3
+exec "$python" -s {bundle} fairway_agent.slurm.job {words}
+"""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the partition of a run offers, and the run wants: one of `features` of every node
+    (or ""), so many GPUs of each (0 where Slurm knows of none), and its niceness."""
+
+    partition: str
+    feature: str
+    gpus: int
+    cpus: int
+    nice: int
+
+
+def script(folder: Path, part: Part, submission: int) -> str:
+    """The batch script: all that it does is in Fairway's own files on the shared folder."""
+    words = [str(folder), part.stage, str(submission), str(part.number)]
+    if not part.is_array:
+        words.append(str(part.indices[0]))
+    return _SCRIPT.format(
+        python=shlex.quote(sys.executable or "python3"),
+        bundle=shlex.quote(str(bundle.here())),
+        words=shlex.join(words),
+    )
+
+
+def arguments(
+    folder: Path,
+    part: Part,
+    submission: int,
+    plan: dict[str, Any],
+    resources: Resources,
+    dependency: str,
+) -> list[str]:
+    """The words of the command line."""
+    words = [
+        "sbatch",
+        "--parsable",
+        f"--job-name={plan['run']}",
+        f"--comment={part.comment(plan['run'], submission)}",
+        f"--partition={resources.partition}",
+        f"--nodes={part.nodes}",
+        f"--ntasks-per-node={part.width}",
+        # Whole nodes, all there before the script starts; a node that is lost costs an attempt.
+        *("--exclusive", "--mem=0", "--wait-all-nodes=1", "--requeue"),
+        f"--signal=B:USR1@{min(math.ceil(plan['grace']) + _NOTICE, _EARLIEST_NOTICE)}",
+        f"--nice={resources.nice}",
+        f"--chdir={folder}",
+        f"--output={folder}/slurm.txt",
+        "--open-mode=append",
+    ]
+    if part.width > resources.cpus:
+        words.append("--overcommit")
+    if part.is_array:
+        limit = f"%{plan['max_parallel']}" if plan["max_parallel"] else ""
+        words.append(f"--array={','.join(_ranges(part.indices))}{limit}")
+    if plan["timeout"] is not None:
+        words.append(f"--time={_minutes(plan)}")
+    if resources.feature:
+        words.append(f"--constraint={resources.feature}")
+    if resources.gpus:
+        words.append(f"--gres=gpu:{resources.gpus}")
+    if dependency:
+        words += [f"--dependency={dependency}", "--kill-on-invalid-dep=yes"]
+    return words
+
+
+def _minutes(plan: dict[str, Any]) -> int:
+    """Enough for every attempt that the job itself may want; each keeps its own time."""
+    attempts = float((plan["retries"] + 1) * (plan["timeout"] + plan["grace"]))
+    prepared = bool(plan["staged"]) or plan["has_setup"]
+    limit = math.ceil((attempts + _NOTICE + _SLACK + _PREPARATION * prepared) / 60)
+    return min(limit, _LONGEST_LIMIT)
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """Ascending numbers as Slurm writes them.
+
+    >>> list(_ranges([0, 1, 2, 5, 7, 8]))
+    ['0-2', '5', '7-8']
+    """
+    first = last = numbers[0]
+    for number in [*numbers[1:], None]:
+        if number == last + 1:
+            last += 1
+            continue
+        yield str(first) if first == last else f"{first}-{last}"
+        if number is not None:
+            first = last = number

@@ -1,0 +1,162 @@
+"""Hands a run to Slurm, once for each submission. Standard library only.
+
+What Slurm has is noted part by part. Where that was cut off, the job of a part is found by
+the mark in its comment, or by the trace that it leaves in the run's folder when it starts.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Any
+
+from fairway_agent import record
+from fairway_agent.faults import Fault
+from fairway_agent.shared import plans
+from fairway_agent.shared.receive import copy_code
+from fairway_agent.slurm import commands, orders, partition, predecessors, sbatch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_agent.slurm.orders import Orders, Part
+
+_REFUSED = {
+    "Requested node configuration is not available": "does the partition have such nodes?",
+    "More processors requested than permitted": "does the partition have that many such nodes?",
+    "Node count specification invalid": "does the partition have that many nodes?",
+    "Invalid job array specification": "the scheduler's arrays are shorter: see MaxArraySize in "
+    "slurm.conf, or give the sweep fewer points",
+    "Requested time limit is invalid": "the partition ends jobs earlier: set a shorter timeout, "
+    "or fewer retries",
+    "Invalid account": "set SBATCH_ACCOUNT in your profile on the login host",
+    "Invalid qos": "set SBATCH_QOS in your profile on the login host",
+}
+
+
+def answer(
+    shared: Path,
+    request: dict[str, Any],
+    payload: IO[bytes],  # noqa: ARG001
+) -> dict[str, Any]:
+    """Submits `run` for the time numbered `submission`, unless that is done; the ids of its jobs.
+
+    Fault where Slurm refuses it: then nothing of it is left there.
+    """
+    folder = shared / "runs" / str(request["run"])
+    number = int(request["submission"])
+    with orders.alone(folder, "submit.lock"):
+        known = orders.read(folder)
+        if known is None or known.submission < number:
+            known = _prepare(shared, folder, request)
+        if known.submission == number and not known.complete:
+            known = _submit(folder, known, request)
+    return {"jobs": [part.job for part in known.parts]}
+
+
+def _prepare(shared: Path, folder: Path, request: dict[str, Any]) -> Orders:
+    """Makes the run's folder ready for this submission, and notes what is to be submitted."""
+    number = int(request["submission"])
+    if not (folder / "code").is_dir():
+        copy_code(shared, str(request["code"]), folder)
+    plan = plans.read(folder, retry=number > 0)
+    lines = orders.write_index(folder)
+    wanted = plan.get("only", range(len(lines)))
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for index in wanted:
+        shape = int(lines[index]["nodes"]), int(lines[index]["processes_per_node"])
+        shapes.setdefault(shape, []).append(index)
+    parts = [
+        orders.Part("tasks", place, indices, *shape)
+        for place, (shape, indices) in enumerate(shapes.items())
+    ]
+    if (folder / "finally.jsonl").exists():
+        parts.append(orders.Part("finally", len(parts), [len(lines)], 1, 1))
+    _queue(folder, parts, plan, number)
+    new = orders.Orders(number, parts, complete=False)
+    new.write(folder)
+    return new
+
+
+def _queue(folder: Path, parts: list[Part], plan: dict[str, Any], number: int) -> None:
+    """Says of the run, and of tasks that run again, that they are to come."""
+    if number:
+        for part in parts:
+            for index in part.indices:
+                path = folder / "tasks" / str(index) / "state.json"
+                if status := record.read_json(path):
+                    kept = {key: status[key] for key in status if key in ("attempt", "started")}
+                    record.write_json(path, {"state": "queued", **kept})
+        failed = record.read_json(folder / "setup" / "state.json").get("state") == "failed"
+        if failed:
+            (folder / "setup" / "state.json").unlink()
+    counts = {state: count for state, count in plan.get("done", {}).items() if count}
+    counts["queued"] = sum(len(part.indices) for part in parts)
+    state = {"state": "queued", "reason": None, "started": None, "ended": None}
+    record.write_json(folder / "state.json", {**state, "tasks": counts, "submission": number})
+
+
+def _submit(folder: Path, wanted: Orders, request: dict[str, Any]) -> Orders:
+    plan = plans.read(folder, retry=wanted.submission > 0)
+    plan["has_setup"] = (folder / "setup.jsonl").exists()
+    resources = partition.resources(request)
+    before = predecessors.dependency(folder.parent, plan["after"])
+    try:
+        for place, part in enumerate(wanted.parts):
+            if not part.job:
+                dependency = _dependency(wanted, part, plan, before)
+                words = sbatch.arguments(
+                    folder, part, wanted.submission, plan, resources, dependency
+                )
+                job = _found(folder, part, wanted.submission)
+                if not job:
+                    script = folder / f"batch-{part.number}.sh"
+                    script.write_text(sbatch.script(folder, part, wanted.submission))
+                    job = commands.run([*words, str(script)]).strip().partition(";")[0]
+                wanted.parts[place] = replace(part, job=job)
+                wanted.write(folder)
+    except commands.Refused as refused:
+        _withdraw(folder, wanted)
+        raise _refusal(str(refused)) from None
+    done = replace(wanted, complete=True)
+    done.write(folder)
+    return done
+
+
+def _dependency(wanted: Orders, part: Part, plan: dict[str, Any], before: str) -> str:
+    """What a part waits for: the runs that this one comes after, other tasks of it, or nothing."""
+    own = [each.job for each in wanted.parts if each.stage == "tasks" and each.job]
+    if part.stage == "finally" and own:
+        return f"afterany:{':'.join(own)}"
+    if plan["max_parallel"] and own:
+        # Each array keeps the limit for itself alone, so that one comes after the other.
+        return f"afterany:{own[-1]}"
+    return before
+
+
+def _found(folder: Path, part: Part, submission: int) -> str:
+    """The job that an earlier try has submitted for this part; "" where there is none."""
+    comment = part.comment(folder.name, submission)
+    for element in commands.jobs_named([folder.name]):
+        if element.comment == comment:
+            return element.job
+    trace = folder / "jobs" / f"{part.stage}-{part.number}-{submission}"
+    return trace.read_text(encoding="ascii").strip() if trace.exists() else ""
+
+
+def _withdraw(folder: Path, wanted: Orders) -> None:
+    """Takes back what Slurm has accepted of a run of which it has refused another part."""
+    jobs = [part.job for part in wanted.parts if part.job]
+    if jobs:
+        commands.run(["scancel", *jobs])
+    (folder / "slurm.json").unlink()
+    if wanted.submission == 0:
+        shutil.rmtree(folder)
+
+
+def _refusal(said: str) -> Fault:
+    text = re.sub(r"^sbatch: (error: )?", "", said, flags=re.MULTILINE).strip()
+    last = text.splitlines()[-1] if text else "it gave no reason"
+    hints = (hint for key, hint in _REFUSED.items() if key in text)
+    return Fault("refused-job", f"Slurm refuses the job: {last}", next(hints, ""), 2)

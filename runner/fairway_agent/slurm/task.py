@@ -1,0 +1,240 @@
+"""A task in an allocation of Slurm's: its nodes, and the contract there. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import bundle, record, scratch
+from fairway_agent.slurm import commands, container
+from fairway_agent.slurm.tell import tell
+from fairway_agent.ssh.task import SETUP_FAILED
+from fairway_agent.task import Task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SLURM = "fairway_agent.slurm"
+
+# One process a node, beside whatever else the job runs there.
+STEP = ("srun", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--input=none", "--quiet")
+
+
+@dataclass
+class SlurmTask(Task):
+    """A task whose nodes Slurm has chosen; the first of them, on which this runs, is its main
+    host. `submission` is that of the run, and `failures` counts the attempts that failed in it:
+    one that a node's end or Slurm cut short is none."""
+
+    submission: int = 0
+    failures: int = 0
+    told: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    more: dict[str, object] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Starts the next attempt on its nodes."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / SETUP_FAILED).unlink(missing_ok=True)
+        super().start()
+
+    @cached_property
+    def nodes(self) -> list[str]:
+        """Their names, the main host's first."""
+        compact = os.environ["SLURM_JOB_NODELIST"]
+        if "[" not in compact and "," not in compact:
+            return [compact]
+        return commands.run(["scontrol", "show", "hostnames", compact]).split()
+
+    @cached_property
+    def entry(self) -> container.Entry | None:
+        """How its container is entered, if it has one."""
+        folders = (str(self.run_folder.parents[1]), str(scratch.root()))
+        return container.entry_of(self.run_folder, str(self.plan["directory"]), folders)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether its nodes need nothing more before the script than folders."""
+        return not self.plan["staged"] and not (self.run_folder / "setup.jsonl").exists()
+
+    def resume_count(self) -> None:
+        """Counts on from the attempts of earlier jobs of this run."""
+        super().resume_count()
+        last = record.read_json(self.folder / "state.json")
+        if last.get("submission") == self.submission:
+            self.failures = int(last.get("failures", 0))
+
+    def has_retry(self) -> bool:
+        """Whether it may be begun again after a failure."""
+        return self.failures <= int(self.plan["retries"])
+
+    def setup_failed(self) -> bool:
+        """Whether the job's setup failed on one of its nodes in this attempt."""
+        return (self.folder / SETUP_FAILED).exists()
+
+    def stop(self, *, timed_out: bool = False) -> None:
+        """Asks the task's program to end, on every node; it is killed when its grace is over."""
+        if self.kill_at is not None:
+            return
+        self.timed_out = timed_out
+        self.kill_at = time.monotonic() + self.plan["grace"]
+        name = self.plan["signal"]
+        tell(self.plan["run"], self.name, signal.Signals[f"SIG{name}"])
+        if others := self.nodes[1:]:
+            words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
+            words += bundle.program(f"{_SLURM}.tell")
+            step = [*words, self.plan["run"], self.name, name]
+            self.told.append(subprocess.Popen(step, env=_for_step(), stderr=subprocess.DEVNULL))
+
+    def facts(self) -> dict[str, object]:
+        """Why it ended, where that is known."""
+        return self.more
+
+    def ended(self) -> int | None:
+        """The exit code if the task has ended, with nothing of it left on any node."""
+        code = super().ended()
+        if code is not None:
+            for step in self.told:
+                step.wait()
+            self.told.clear()
+            if code and len(self.nodes) > 1:
+                self._end_steps()
+        return code
+
+    def finish(self, state: str, code: int) -> None:
+        """Records the end, keeps the outputs, and leaves nothing on the nodes."""
+        super().finish(state, code)
+        folder = str(self._scratch())
+        shutil.rmtree(folder, ignore_errors=True)
+        if others := self.nodes[1:]:
+            words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
+            subprocess.call(
+                [*words, "rm", "-rf", "--", folder], env=_for_step(), stderr=subprocess.DEVNULL
+            )
+
+    def record(self, state: str, **facts: object) -> None:
+        """Replaces the task's state, which says where it runs and as which of Slurm's jobs."""
+        own: dict[str, object] = {
+            "node": ",".join(self.nodes),
+            "job": job_id(),
+            "submission": self.submission,
+            "failures": self.failures,
+            "requeues": int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        }
+        super().record(state, **{**own, **facts})
+
+    def _end_steps(self) -> None:
+        """Ends what a launcher that was killed has left on other nodes: the next attempt must not
+        meet it."""
+        with suppress(commands.Refused):
+            listed = commands.run(
+                ["squeue", "-h", "-s", "-j", os.environ["SLURM_JOB_ID"], "-o", "%i"]
+            )
+            left = [step for step in listed.split() if step.rpartition(".")[2].isdecimal()]
+            if left:
+                commands.run(["scancel", "--signal=KILL", *left])
+
+    def _command(self, script: Path) -> list[str]:
+        command = super()._command(script)
+        if self.entry is not None and len(self.nodes) == 1:
+            command = self.entry.alone(command)
+        elif self.entry is not None:
+            self.entry.write(self.folder)
+        if self.is_prepared:
+            self._make_scratch()
+            return command
+        return [*bundle.program(f"{_SLURM}.attempt"), str(self.run_folder), *command]
+
+    def _make_scratch(self) -> None:
+        """Makes the task's own folder on every node; what others left there goes."""
+        folder = self._scratch()
+        prepare_scratch(folder)
+        if others := self.nodes[1:]:
+            words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
+            make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
+            subprocess.call(
+                [*words, "sh", "-c", make, "sh", str(folder)],
+                env=_for_step(),
+                stdin=subprocess.DEVNULL,
+            )
+
+    def _scratch(self) -> Path:
+        return scratch.root() / "tasks" / f"{self.plan['run']}-{self.name}"
+
+    def _hosts(self) -> list[str]:
+        return self.nodes
+
+    def _checkpoint_directory(self) -> Path:
+        own = super()._checkpoint_directory()
+        return self.run_folder.parents[1] / "checkpoints" / own  # which an absolute path is itself
+
+    def _contract(self) -> dict[str, str]:
+        programs = bundle.package() / "fanout" / "srun"
+        base = super()._contract()
+        # Made for the folder of all; this one is on each node's own disk.
+        shutil.rmtree(base["FAIRWAY_SCRATCH_DIR"], ignore_errors=True)
+        inputs = {
+            f"FAIRWAY_INPUT_{entry['name'].upper()}": str(self._input(entry))
+            for entry in self.plan["staged"]
+        }
+        return {
+            **base,
+            **inputs,
+            "FAIRWAY_SCRATCH_DIR": str(self._scratch()),
+            "FAIRWAY_TASK_FOLDER": str(self.folder),
+            "FAIRWAY_EACH_NODE": self._each_node(programs),
+            "FAIRWAY_MPI_ARGS": "",
+            **launchers(str(programs / "fairway-srun")),
+        }
+
+    def _each_node(self, programs: Path) -> str:
+        """Within a container there is no srun, and no other node."""
+        if self.entry is not None and len(self.nodes) == 1:
+            return "env FAIRWAY_NODE_RANK=0"
+        return str(programs / "fairway-each-node")
+
+    def _input(self, entry: dict[str, Any]) -> Path:
+        return scratch.input_folder(self.run_folder.parents[1], entry)
+
+
+def launchers(agent: str) -> dict[str, str]:
+    """How MPI reaches the other nodes where it does not know Slurm by itself: Open MPI 4 and 5,
+    and what is built on Hydra (MPICH, MVAPICH, Intel MPI). No node needs to trust another."""
+    return {
+        "OMPI_MCA_plm_rsh_agent": agent,
+        "PRTE_MCA_plm_ssh_agent": agent,
+        "HYDRA_LAUNCHER": "ssh",
+        "HYDRA_LAUNCHER_EXEC": agent,
+        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
+    }
+
+
+def prepare_scratch(folder: Path) -> None:
+    """Makes a task's own folder; what lies beside it is left over, for a task has whole nodes."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for other in folder.parent.iterdir():
+        shutil.rmtree(other, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+
+
+def job_id() -> str:
+    """As Slurm's commands take it: `12`, or `12_3` for an element of an array."""
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    if array:
+        return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+    return os.environ["SLURM_JOB_ID"]
+
+
+# What the job was asked for, and would be asked of each step of its own again.
+_OF_JOB = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+
+
+def _for_step() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _OF_JOB}

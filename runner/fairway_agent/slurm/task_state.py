@@ -1,0 +1,152 @@
+"""What became of one task, from what it wrote itself and what Slurm says. Standard library only."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.slurm import commands
+from fairway_agent.task import TIMED_OUT
+
+if TYPE_CHECKING:
+    from fairway_agent.slurm.commands import Element
+
+FINAL = ("succeeded", "failed", "cancelled", "lost")
+
+# Seconds after a job's end in which its last words may still be on their way to this host: for
+# so long an NFS client may believe what it has seen of a folder before.
+_LAST_WORDS = 60.0
+
+# What a task that waits keeps of its earlier attempts.
+_KEPT = ("attempt", "started", "failures", "requeues", "submission")
+
+_CANCELLED, _SERVICE, _KILLED = 130, 5, 137
+
+# Of Slurm's reasons for which a job waits, those that it does not word for everyone.
+_REASONS = {
+    "Resources": "waiting for nodes",
+    "Priority": "other jobs come first",
+    "Dependency": "waiting for other jobs",
+    "JobArrayTaskLimit": "as many tasks run as `max_parallel` says",
+    "BeginTime": "it starts again in a moment",
+    "None": "",
+    "JobHeldUser": "held: scontrol release {job}",
+    "JobHeldAdmin": "held by an administrator",
+    "launch_failed_requeued_held": "held: it could not be started on its node; once that is"
+    " fixed: scontrol release {job}",
+    "PartitionDown": "the partition is down",
+    "PartitionInactive": "the partition is inactive",
+    "DependencyNeverSatisfied": "a job that it comes after did not succeed",
+}
+
+# How an operator lets those go on that have their nodes and do nothing.
+_RESTING = {"SUSPENDED": "scontrol resume {0.id}", "STOPPED": "scancel --signal=CONT {0.id}"}
+
+_ENDS: dict[str, tuple[str, int, str]] = {
+    "CANCELLED": ("cancelled", _CANCELLED, "cancelled in Slurm"),
+    "TIMEOUT": ("failed", TIMED_OUT, "its time limit in Slurm was over"),
+    "DEADLINE": ("failed", TIMED_OUT, "its deadline in Slurm was over"),
+    "NODE_FAIL": ("failed", _SERVICE, "node {nodes} failed"),
+    "BOOT_FAIL": ("failed", _SERVICE, "node {nodes} did not start"),
+    "OUT_OF_MEMORY": ("failed", _KILLED, "out of memory"),
+    "PREEMPTED": ("failed", _SERVICE, "preempted, and not started again"),
+    "REVOKED": ("failed", _SERVICE, "revoked by Slurm"),
+    "FAILED": ("failed", _SERVICE, "its job failed before it could say why: see slurm.txt"),
+    "COMPLETED": ("failed", _SERVICE, "its job ended without a word: see slurm.txt"),
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A task's state now: `status` as its file is to have it; `waits` says why it is queued, and
+    `rests` why it does nothing though it runs."""
+
+    status: dict[str, Any]
+    waits: str = ""
+    rests: str = ""
+
+    @property
+    def state(self) -> str:
+        """The state's name."""
+        return str(self.status["state"])
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing follows."""
+        return self.state in FINAL
+
+
+def judge(
+    status: dict[str, Any], element: Element | None, *, cancelled: bool, now: float
+) -> Verdict:
+    """`status` is what the task wrote last, or empty; `element` its job as Slurm sees it, None
+    where it knows of none; `cancelled` says that somebody has ended the whole run."""
+    known = status or {"state": "queued"}
+    if known["state"] in FINAL:
+        if element and element.state == "OUT_OF_MEMORY" and not known.get("reason"):
+            known = {**known, "reason": "out of memory"}
+        return Verdict(known)
+    if element is None:
+        if cancelled:
+            return Verdict(_ended(known, "cancelled", _CANCELLED, "", now))
+        return Verdict(_ended(known, "lost", _SERVICE, "Slurm does not know its job", now))
+    if element.state in commands.ENDED:
+        return _judge_ended(known, element, cancelled=cancelled, now=now)
+    if element.state in commands.WAITING:
+        return _waiting(known, explain(element), "it starts again")
+    if element.state == "CONFIGURING":
+        return _waiting(known, "its nodes are starting", "")
+    if element.state in _RESTING:
+        # Not in the task's own file: it writes that itself as soon as it goes on.
+        return Verdict(
+            known, rests=f"suspended in Slurm: {_RESTING[element.state].format(element)}"
+        )
+    return Verdict(known)
+
+
+def _waiting(known: dict[str, Any], why: str, otherwise: str) -> Verdict:
+    """A task that is to begin; one that has begun before keeps how often, and says why it waits."""
+    kept = {name: known[name] for name in _KEPT if name in known}
+    if kept:
+        kept["reason"] = why or otherwise
+    return Verdict({"state": "queued", **kept}, why)
+
+
+def _judge_ended(
+    known: dict[str, Any], element: Element, *, cancelled: bool, now: float
+) -> Verdict:
+    if element.state in ("COMPLETED", "FAILED") and now - seconds(element.ended) < _LAST_WORDS:
+        return Verdict(known)
+    state, code, reason = _ENDS[element.state]
+    if element.state == "CANCELLED" and cancelled:
+        reason = ""
+    elif element.reason == "DependencyNeverSatisfied":
+        reason = _REASONS[element.reason]
+    reason = reason.format(nodes=element.nodes or known.get("node", ""))
+    return Verdict(_ended(known, state, code, reason, seconds(element.ended) or now))
+
+
+def _ended(
+    known: dict[str, Any], state: str, code: int, reason: str, ended: float
+) -> dict[str, Any]:
+    # Slurm's times are whole seconds: one that ended at once would have done so before it began.
+    ended = max(ended, known.get("started") or 0.0)
+    facts = {"ended": known.get("ended") or ended, "exit_code": code}
+    facts["timed_out"] = code == TIMED_OUT
+    kept = {key: value for key, value in known.items() if key not in ("reason", "stopped")}
+    return {**kept, "state": state, **facts, **({"reason": reason} if reason else {})}
+
+
+def explain(element: Element) -> str:
+    """Why a job waits, for a person."""
+    known = _REASONS.get(element.reason)
+    return element.reason if known is None else known.format(job=element.id)
+
+
+def seconds(text: str) -> float:
+    """Slurm's own form of a time, in seconds since 1970; 0 where it has none."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,1 @@
+"""Runs on a plain cluster, whose nodes are reached by ssh."""

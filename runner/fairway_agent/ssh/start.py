@@ -1,0 +1,127 @@
+"""Starts the supervisor of a run, once for each submission, and ends it. Standard library only.
+
+A run's `lock` is held by its supervisor for as long as it lives, and before that by whoever
+starts it. The supervisor's first state says which submission it runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any
+
+from fairway_agent import bundle, processes, record
+from fairway_agent.faults import Fault
+from fairway_agent.shared.receive import copy_code
+from fairway_agent.ssh import supervise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_GRACE = 10.0  # seconds for what a lost run has left on the main host
+_PAUSE = 0.02  # seconds until a supervisor that is about to say who it is has done so
+
+# What ssh says of the connection by which the run was started, and what is the run's alone.
+_OUTER = ("SSH_", "FAIRWAY_RUN", "FAIRWAY_TASK", "SLURM_")
+
+
+def answer(
+    shared: Path,
+    request: dict[str, Any],
+    payload: IO[bytes],  # noqa: ARG001
+) -> dict[str, Any]:
+    """Does what is asked with `run`: with `cancel` its end, else the start of its submission."""
+    folder = shared / "runs" / str(request["run"])
+    number = int(request["submission"])
+    if request.get("cancel"):
+        _cancel(folder, number)
+        return {}
+    while True:
+        with _free_lock(folder) as lock:
+            if _submitted(folder) >= number:
+                return {"started": False}
+            if lock is not None:
+                if not (folder / "code").is_dir():
+                    copy_code(shared, str(request["code"]), folder)
+                _supervise(folder, lock, retry=number > 0)
+                return {"started": True}
+        # Somebody is starting it: the same submission, whose connection broke. Or the
+        # supervisor of the last one has not quite ended.
+        time.sleep(_PAUSE)
+
+
+def is_watched(folder: Path) -> bool:
+    """Whether somebody holds the run's lock."""
+    with _free_lock(folder) as lock:
+        return lock is None
+
+
+def _submitted(folder: Path) -> int:
+    return int(record.read_json(folder / "state.json").get("submission", -1))
+
+
+def _supervise(folder: Path, lock: int, *, retry: bool) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OUTER)}
+    started, ready = os.pipe()
+    words = [str(folder), str(lock), str(ready)] + ["retry"] * retry
+    try:
+        with (folder / "supervisor.log").open("wb") as log:
+            subprocess.Popen(
+                [*bundle.program(supervise.__name__), *words],
+                cwd=folder,
+                env=kept,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock, ready),
+                start_new_session=True,
+            )
+    finally:
+        os.close(ready)
+    with os.fdopen(started, "rb") as said:
+        if not said.read():
+            text = (folder / "supervisor.log").read_text(errors="replace").strip()
+            last = text.splitlines()[-1] if text else "it gave no reason"
+            raise Fault("not-started", f"the run's supervisor did not start: {last}")
+
+
+def _cancel(folder: Path, number: int) -> None:
+    """Tells the supervisor to end; of a run that was never started or is lost, writes the end."""
+    if not folder.is_dir():
+        return
+    with _free_lock(folder) as lock:
+        status = record.read_json(folder / "state.json")
+        if lock is not None and status.get("state") in (None, "queued", "running"):
+            processes.end(processes.sessions_of(folder.name), _GRACE)
+            facts = {"state": "cancelled", "submission": number, "ended": time.time()}
+            record.write_json(folder / "state.json", {**status, **facts})
+        if lock is not None:
+            return
+    while "supervisor" not in status and is_watched(folder):
+        time.sleep(_PAUSE)
+        status = record.read_json(folder / "state.json")
+    if status.get("state") in ("queued", "running") and is_watched(folder):
+        with suppress(ProcessLookupError):  # unless it ended by itself just now
+            os.kill(status["supervisor"], signal.SIGTERM)
+
+
+@contextmanager
+def _free_lock(folder: Path) -> Iterator[int | None]:
+    """The run's lock, held; None where somebody else has it."""
+    # For writing too: NFS refuses an exclusive lock on a file that is only read.
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        yield None
+        return
+    try:
+        yield lock
+    finally:
+        os.close(lock)

@@ -1,0 +1,38 @@
+"""The supervisor of a run on a cluster: the local one, with nodes in place of cores.
+
+Started on the main host as `supervise FOLDER LOCK READY [retry]`; see
+`fairway_agent.supervisor`. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from fairway_agent.allocators.leases import Nodes
+from fairway_agent.allocators.queue import Queue
+from fairway_agent.azure import keyvault
+from fairway_agent.faults import Fault
+from fairway_agent.shared import plans
+from fairway_agent.ssh.task import HostTask
+from fairway_agent.supervisor import supervise
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    plan = plans.read(folder, retry="retry" in sys.argv[4:])
+    if plan["secrets"]:
+        try:
+            # Into this process's memory, and from there into that of the tasks.
+            os.environ.update(keyvault.secrets_of(folder))
+        except Fault as fault:
+            sys.exit(str(fault))
+    queue = Queue(folder.parents[1], plans.cluster(folder), folder.name, plans.priority(folder))
+    room = Nodes(queue)
+    supervise(folder, lock, ready, plan, room=room, task_type=HostTask)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Copies blobs to a folder of this node, by its identity: in parallel, and checked.
+
+What lies in the folder already, as the storage has it, stays; what the storage has no more
+is removed. Each file appears as a whole, when its length and, where the storage knows it,
+its MD5 are right. Standard library only.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import http.client
+import os
+import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from fairway_agent import record
+from fairway_agent.azure import identity
+from fairway_agent.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_VERSION = "2021-12-02"  # of the storage's interface
+_THREADS = 16
+_TRIES = 4
+_CHUNK = 1 << 20
+_INDEX = ".fairway.json"  # the version of each file that lies in the folder
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A blob: its name, where it goes below the folder, its size, its version, its MD5 if known."""
+
+    name: str
+    path: str
+    size: int
+    etag: str
+    md5: str
+
+
+def stage(entry: Mapping[str, Any], folder: Path) -> int:
+    """Brings the blobs of `account`, `container` and `path` into the folder; how many were
+    copied. Fault where that is not possible."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    lock = os.open(folder.with_name(f".{folder.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _update(entry, folder)
+    finally:
+        os.close(lock)
+
+
+def _update(entry: Mapping[str, Any], folder: Path) -> int:
+    blobs = list(_list(entry))
+    if not blobs:
+        message = f"there is nothing at {entry['container']}:{entry['path']} to be staged"
+        raise Fault("no-input", message, "", 2)
+    index = record.read_json(folder / _INDEX)
+    for path in set(index) - {blob.path for blob in blobs}:
+        (folder / path).unlink(missing_ok=True)
+    missing = [b for b in blobs if index.get(b.path) != b.etag or not (folder / b.path).is_file()]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(lambda blob: _copy(entry, blob, folder), missing))
+    record.write_json(folder / _INDEX, {blob.path: blob.etag for blob in blobs})
+    return len(missing)
+
+
+def _list(entry: Mapping[str, Any]) -> Iterator[Blob]:
+    """The blobs at a path: one, or all in the folder of that name."""
+    path, marker = str(entry["path"]), ""
+    while True:
+        query = {"restype": "container", "comp": "list", "prefix": path, "marker": marker}
+        url = f"{entry['account']}/{entry['container']}?{urllib.parse.urlencode(query)}"
+        what = f"the container {entry['container']}"
+        with identity.get(url, _headers(), what) as answer:
+            tree = ElementTree.fromstring(answer.read())  # noqa: S314 - the storage's own
+        for element in tree.iter("Blob"):
+            name = element.findtext("Name", "")
+            if (below := _below(name, path)) is not None:
+                yield _blob(element, name, below)
+        marker = tree.findtext("NextMarker") or ""
+        if not marker:
+            return
+
+
+def _blob(element: ElementTree.Element, name: str, path: str) -> Blob:
+    def text(key: str) -> str:
+        return element.findtext(f"Properties/{key}") or ""
+
+    return Blob(name, path, int(text("Content-Length") or 0), text("Etag"), text("Content-MD5"))
+
+
+def _below(name: str, path: str) -> str | None:
+    """Where a blob goes; None for one that is not meant, or that only marks a folder."""
+    base = path.rstrip("/")
+    if name == base and not path.endswith("/"):
+        return name.rpartition("/")[2]
+    if base and not name.startswith(f"{base}/"):
+        return None
+    below = name[len(base) :].lstrip("/")
+    if not below or below.endswith("/"):
+        return None
+    if ".." in below.split("/"):
+        raise Fault("bad-input", f"the blob {name} cannot be a file here", "", 2)
+    return below
+
+
+def _headers() -> dict[str, str]:
+    bearer = f"Bearer {identity.token(identity.STORAGE)}"
+    return {"Authorization": bearer, "x-ms-version": _VERSION}
+
+
+def _copy(entry: Mapping[str, Any], blob: Blob, folder: Path) -> None:
+    target = folder / blob.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.part")
+    part.unlink(missing_ok=True)
+    url = f"{entry['account']}/{entry['container']}/{urllib.parse.quote(blob.name)}"
+    why = ""
+    for _ in range(_TRIES):
+        why = _go_on(url, blob, part)
+        if not why:
+            part.replace(target)
+            return
+    part.unlink(missing_ok=True)
+    raise Fault("no-input", f"the blob {blob.name} cannot be copied: {why}")
+
+
+def _go_on(url: str, blob: Blob, part: Path) -> str:
+    """Copies what is missing of a file; why it is not right, or "" where it is."""
+    have = part.stat().st_size if part.exists() else 0
+    # Not another version than was listed: If-Match.
+    headers = {**_headers(), "If-Match": f'"{blob.etag.strip(chr(34))}"'}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    if have < blob.size or not have:
+        try:
+            with identity.get(url, headers, f"the blob {blob.name}") as answer:
+                _save(answer, part)
+        except (OSError, http.client.HTTPException) as error:
+            return str(error) or type(error).__name__
+    if part.stat().st_size != blob.size:
+        return f"{part.stat().st_size} of {blob.size} bytes came"
+    if blob.md5 and _md5(part) != blob.md5:
+        part.unlink()
+        return "its MD5 is not what the storage says"
+    return ""
+
+
+def _save(answer: http.client.HTTPResponse, part: Path) -> None:
+    with part.open("ab" if answer.status == http.client.PARTIAL_CONTENT else "wb") as file:
+        while data := answer.read(_CHUNK):
+            file.write(data)
+
+
+def _md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while data := file.read(_CHUNK):
+            digest.update(data)
+    return base64.b64encode(digest.digest()).decode("ascii")

@@ -1,0 +1,303 @@
+"""Runs the tasks of one run to their end, detached from the terminal that started it.
+
+Started by the engine as `python -m fairway_agent.supervisor FOLDER LOCK
+STARTED [retry]`: the run's folder, a descriptor that holds the run's lock, and one on which
+to say that the run is under way; `retry` says that some of its tasks are to run again, as
+`retry.json` has it. Standard input has the tasks' secrets, as JSON. As long as this process
+lives it holds the lock; a run that is not finished and whose lock is free has lost its
+supervisor.
+
+Standard library only: the same files supervise runs on hosts without Fairway.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import predecessors, processes, record, wakeups
+from fairway_agent.allocators.cores import Cores
+from fairway_agent.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_agent.allocators.cores import Room
+
+_STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
+_ROOM_PAUSE = 1.0  # seconds between two attempts to write to a disk that is full
+_ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have room again
+_WAS_FULL = "the disk was full for a while, and states were written late"
+_GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
+
+
+@dataclass
+class Supervisor:
+    """Starts tasks in their order, as many at a time as the room and the plan allow, and
+    records what became of each.
+
+    `blocked` says that the next task waits for nodes that others use.
+    """
+
+    folder: Path
+    plan: dict[str, Any]
+    guard: processes.Guard
+    wakeup: socket.socket
+    bell: socket.socket
+    room: Room = field(default_factory=Cores)
+    task_type: type[Task] = Task
+    running: list[Task] = field(default_factory=list)
+    waiting: deque[Task] = field(default_factory=deque)
+    counts: Counter[str] = field(default_factory=Counter)
+    started: float | None = None
+    cancelled: bool = False
+    setup_failed: bool = False
+    reason: str | None = None
+    blocked: bool = False
+    recorded: dict[str, Any] = field(default_factory=dict)
+    states: record.States = field(default_factory=record.States)
+
+    def run(self, ready: int) -> None:
+        """Runs everything to its end; returns when the run's last state is written."""
+        self.counts.update(self.plan.get("done", {}))
+        self.counts["queued"] = self.plan["tasks"] - self.counts.total()
+        self._queue_again()
+        self._record("queued" if self.plan["after"] or self.room.allots else "running")
+        if self.states.late:  # nothing has begun, and nobody would see that it does
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
+        os.write(ready, b"ready")
+        os.close(ready)
+        self._await_predecessors()
+        if not self.cancelled and not self.reason:
+            self.started = None if self.room.allots else time.time()
+            if not self.plan.get("is_set_up") and not self.room.allots:
+                self._stage(self._tasks_of("setup"), counted=False)
+        if not self.cancelled and not self.reason:
+            self._stage(self._tasks_of("tasks"))
+            self._stage(self._tasks_of("finally"))
+        self.counts["cancelled"] += self.counts.pop("queued", 0)
+        self._record(self._outcome())
+        self._await_room()
+
+    def _await_room(self) -> None:
+        """Until all states are written."""
+        end = time.monotonic() + _ROOM_WAIT
+        while self.states.late and time.monotonic() < end:
+            wakeups.wait(self.wakeup, time.monotonic() + _ROOM_PAUSE)
+            self.states.write_late()
+
+    def cancel(self) -> None:
+        """Asks for an early end; called from a signal handler."""
+        self.cancelled = True
+
+    def _queue_again(self) -> None:
+        """Says of the tasks of a retry that they are to come, and not what became of them."""
+        if "only" in self.plan:
+            for stage in ("tasks", "finally"):
+                for task in self._tasks_of(stage):
+                    task.record("queued")
+
+    def _await_predecessors(self) -> None:
+        if not self.plan["after"]:
+            return
+        ended = predecessors.watch(self.plan["after"], self.bell)
+        while not ended.is_set() and not self.cancelled:
+            wakeups.wait(self.wakeup, None)
+        failed = [] if self.cancelled else predecessors.unsuccessful(self.plan["after"])
+        if failed:
+            self.reason = f"not started: {', '.join(failed)}"
+
+    def _tasks_of(self, stage: str) -> Iterator[Task]:
+        """The tasks of a stage, read when they are wanted: there may be very many."""
+        only = set(self.plan["only"]) if stage == "tasks" and "only" in self.plan else None
+        path = self.folder / f"{stage}.jsonl"
+        if not path.exists():
+            return
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                spec = json.loads(line)
+                if only is not None and spec["index"] not in only:
+                    continue
+                folder = Path("setup") if stage == "setup" else Path("tasks", str(spec["index"]))
+                task = self.task_type(
+                    self.plan, spec, self.folder, self.folder / folder, states=self.states
+                )
+                if "only" in self.plan:
+                    task.resume_count()
+                yield task
+
+    def _stage(self, tasks: Iterator[Task], *, counted: bool = True) -> None:
+        """Runs all tasks of a stage to their end; `counted` says that they are the job's own."""
+        coming = next(tasks, None)
+        while coming or self.waiting or self.running:
+            self.blocked = False
+            while not self._is_ending() and (self.waiting or coming):
+                task = self.waiting[0] if self.waiting else coming
+                assert task is not None
+                if not self._take_room(task):
+                    break
+                if self.waiting:
+                    self.waiting.popleft()
+                else:
+                    coming = next(tasks, None)
+                self._start(task, counted=counted)
+            if not self.blocked:
+                self.room.rest()
+            if self._is_ending():
+                coming = None
+                self._cancel(counted=counted)
+            if self.running or self.blocked:
+                self._record("running" if self.started else "queued")
+                wakeups.wait(self.wakeup, self._next_deadline())
+                self._look_after_running(counted=counted)
+        processes.end_orphans([self.guard.pid], _STRAY_GRACE)
+
+    def _is_ending(self) -> bool:
+        """Whether no task is to be started any more."""
+        return self.cancelled or (self.room.allots and self.setup_failed)
+
+    def _take_room(self, task: Task) -> bool:
+        limit = self.plan["max_parallel"]
+        if self.running and limit is not None and len(self.running) >= limit:
+            return False
+        taken = self.room.take(task, self.running)
+        self.blocked = self.room.allots and not taken
+        return taken
+
+    def _start(self, task: Task, *, counted: bool) -> None:
+        try:
+            task.start()
+        except OSError as error:
+            # The disk is full, or somebody removed the run's folder: the others may go on.
+            self._move(counted, "queued", "failed")
+            self.reason = f"task {task.name} could not be started: {error}"
+            self.room.give_back(task)
+            return
+        self.started = self.started or time.time()
+        self.guard.watch(task.session)
+        self.running.append(task)
+        self._move(counted, "queued", "running")
+
+    def _look_after_running(self, *, counted: bool) -> None:
+        for task in list(self.running):
+            task.keep_deadline()
+            code = task.ended()
+            if code is None:
+                continue
+            self.guard.forget(task.session)
+            self.running.remove(task)
+            processes.reap([self.guard.pid, *(each.session for each in self.running)])
+            self.room.give_back(task)
+            if code and self.room.allots and task.setup_failed():
+                self.setup_failed = True
+                self.reason = f"the setup failed with exit code {code}"
+            elif code and not task.cancelled and task.has_retry():
+                self.waiting.append(task)
+                self._move(counted, "running", "queued")
+                task.record("queued", last_exit_code=code, **task.facts())
+                continue
+            state = "cancelled" if task.cancelled else "failed" if code else "succeeded"
+            task.finish(state, code)
+            self._move(counted, "running", state)
+            if not counted and code:
+                self.setup_failed = True
+                self.reason = f"the setup failed with exit code {code}"
+
+    def _cancel(self, *, counted: bool) -> None:
+        """Tells what runs to end; what waits for another attempt has none."""
+        while self.waiting:
+            self.waiting.popleft().record("cancelled", ended=time.time())
+            self._move(counted, "queued", "cancelled")
+        for task in self.running if self.cancelled else ():
+            if task.process is not None and task.process.poll() is None:
+                task.cancelled = True
+                task.stop()
+
+    def _move(self, counted: bool, before: str, after: str) -> None:
+        if counted:
+            self.counts[before] -= 1
+            self.counts[after] += 1
+
+    def _next_deadline(self) -> float | None:
+        due = [each for task in self.running if (each := task.deadline()) is not None]
+        if self.blocked:
+            due.append(time.monotonic() + self.room.pause)
+        if self.states.late:
+            due.append(time.monotonic() + _ROOM_PAUSE)
+        return min(due, default=None)
+
+    def _outcome(self) -> str:
+        if self.cancelled and not self.counts["failed"]:
+            # It may have ended by itself before it was told to.
+            return "cancelled" if self.counts["cancelled"] else "succeeded"
+        if self.counts["failed"] or self.setup_failed:
+            return "failed"
+        return "cancelled" if self.counts["cancelled"] else "succeeded"
+
+    def _record(self, state: str) -> None:
+        self.states.write_late()
+        if self.states.late:
+            self.reason = self.reason or _WAS_FULL
+        ended = None if state in ("queued", "running") else time.time()
+        value = {
+            "state": state,
+            "reason": self.room.reason if self.blocked and state == "queued" else self.reason,
+            "started": self.started,
+            "ended": ended,
+            "supervisor": os.getpid(),
+            "submission": self.plan.get("submission", 0),
+            "tasks": {name: count for name, count in self.counts.items() if count > 0},
+        }
+        if value != self.recorded:
+            self.states.write(self.folder / "state.json", value)
+            self.recorded = value
+        if self.states.late:
+            # The value is among what is late, or will be followed by another.
+            self.reason = value["reason"] = value["reason"] or _WAS_FULL
+
+
+def supervise(folder: Path, lock: int, ready: int, plan: dict[str, Any], **ways: Any) -> None:
+    """Runs a run's tasks as the `plan` says; `ways` are fields of `Supervisor`."""
+    # Neither descriptor may reach a task: it would keep the run looking alive.
+    os.set_inheritable(lock, False)
+    os.set_inheritable(ready, False)
+    mark = f"{ways.get('task_type', Task).MARK}={folder}#"
+    guard = processes.Guard((lock, ready), _GUARD_GRACE, lambda text: text.startswith(mark))
+    processes.adopt_orphans()
+    wakeup, bell = socket.socketpair()
+    bell.setblocking(False)
+    supervisor = Supervisor(folder, plan, guard, wakeup, bell, **ways)
+    signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda *_: supervisor.cancel())
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # not SIG_IGN, which the tasks would inherit
+    supervisor.run(ready)
+
+
+def read_plan(folder: Path, *, retry: bool) -> dict[str, Any]:
+    """What the run's files say is to be done."""
+    plan: dict[str, Any] = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    if retry:
+        plan |= json.loads((folder / "retry.json").read_text(encoding="utf-8"))
+    return plan
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    os.environ.update(json.load(sys.stdin))  # into this process's memory alone
+    supervise(folder, lock, ready, read_plan(folder, retry="retry" in sys.argv[4:]))
+
+
+if __name__ == "__main__":
+    main()

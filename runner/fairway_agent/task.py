@@ -1,0 +1,235 @@
+"""One task of a run: its folders, the contract that its script relies on, its attempts.
+
+Standard library only, as all that a supervisor imports.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fairway_agent import outputs, processes, record
+from fairway_agent.masking import Pump
+from fairway_agent.ports import free_port
+
+# In its first two levels a bash that reads from a socket, as a launcher may give it, takes
+# itself for one that sshd has started, and reads bashrc.
+NESTED = {"SHLVL": "2"}
+_STRAY_GRACE = 2.0  # seconds for what a finished task left running
+TIMED_OUT = 124
+
+
+@dataclass
+class Task:
+    """A task and where it stands.
+
+    `plan` is the run's, `spec` the task's own line in it; `folder` is where its files lie.
+    `attempt` is the last that was begun, and -1 before; `first` is the first of this
+    supervisor, after which there may be as many more as the plan has retries.
+    `cancelled` says that it was told to end: whatever code it ends with, it is not done.
+    `states` are its supervisor's, where it has one that writes late what finds no room.
+    """
+
+    # Not FAIRWAY_…, which launchers pass on to other nodes.
+    MARK: ClassVar = "_FAIRWAY_MARK"
+
+    plan: dict[str, Any]
+    spec: dict[str, Any]
+    run_folder: Path
+    folder: Path
+    attempt: int = -1
+    first: int = 0
+    started: float = 0.0
+    process: subprocess.Popen[bytes] | None = None
+    pump: Pump | None = None
+    kill_at: float | None = None
+    timed_out: bool = False
+    cancelled: bool = False
+    states: record.States | None = None
+
+    @property
+    def name(self) -> str:
+        """The task's number, from 0, or `setup`."""
+        return str(self.spec["index"])
+
+    @property
+    def ranks(self) -> int:
+        """How many processes it starts."""
+        return int(self.spec["nodes"]) * int(self.spec["processes_per_node"])
+
+    @property
+    def session(self) -> int:
+        """The session in which its processes are."""
+        assert self.process is not None, "a session exists once the task has started"
+        return self.process.pid
+
+    def mark(self) -> str:
+        """What all its processes have in their environment: the value of `MARK`, which begins
+        with the run's folder."""
+        return f"{self.run_folder}#{self.name}"
+
+    def sessions(self) -> set[int]:
+        """All sessions in which its processes are: a daemon has one of its own."""
+        mark = f"{self.MARK}={self.mark()}"
+        return {self.session} | processes.sessions_with(mark.__eq__)
+
+    def start(self) -> None:
+        """Starts the next attempt."""
+        self.attempt += 1
+        environment = self._contract()
+        script = self.folder / "launch.sh"
+        script.write_text(self.spec["script"], encoding="utf-8")
+        self.process = self._launch(script, environment)
+        self.started = time.time()
+        self.kill_at, self.timed_out = None, False
+        self.record("running", session=self.session)
+
+    def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        secrets = [os.environ.get(name, "") for name in self.plan["secrets"]]
+        log = (self.folder / "log.txt").open("ab")
+        try:
+            process = subprocess.Popen(
+                self._command(script),
+                cwd=self.plan["directory"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if secrets else log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except BaseException:
+            log.close()
+            raise
+        if process.stdout is None:
+            log.close()
+        else:
+            self.pump = Pump(process.stdout, log, secrets)
+        return process
+
+    def _command(self, script: Path) -> list[str]:
+        """The command line that runs the script."""
+        return ["bash", str(script)]
+
+    def setup_failed(self) -> bool:
+        """Whether it ended because the job's setup failed on one of its nodes."""
+        return False
+
+    def facts(self) -> dict[str, object]:
+        """More to be recorded of how an attempt ended."""
+        return {}
+
+    def resume_count(self) -> None:
+        """Counts on from the attempts of an earlier supervisor."""
+        self.attempt = int(record.read_json(self.folder / "state.json").get("attempt", -1))
+        self.first = self.attempt + 1
+
+    def has_retry(self) -> bool:
+        """Whether it may be begun again after a failure."""
+        return self.attempt - self.first < int(self.plan["retries"])
+
+    def stop(self, *, timed_out: bool = False) -> None:
+        """Asks the task's program to end; it is killed when its grace is over."""
+        if self.kill_at is not None:
+            return
+        self.timed_out = timed_out
+        self.kill_at = time.monotonic() + self.plan["grace"]
+        number = signal.Signals[f"SIG{self.plan['signal']}"]
+        processes.tell(self.sessions(), number)
+
+    def deadline(self) -> float | None:
+        """When something is to be done about it next, on the monotonic clock."""
+        if self.kill_at is not None:
+            return self.kill_at
+        if self.plan["timeout"] is None:
+            return None
+        return time.monotonic() + self.started + float(self.plan["timeout"]) - time.time()
+
+    def keep_deadline(self) -> None:
+        """Does what is due: ends a task that is over its time, kills one over its grace."""
+        deadline = self.deadline()
+        if deadline is None or time.monotonic() < deadline:
+            return
+        if self.kill_at is None:
+            self.stop(timed_out=True)
+        else:
+            processes.kill(self.sessions())
+
+    def ended(self) -> int | None:
+        """The exit code if the task's script has ended, with nothing of it left running."""
+        assert self.process is not None
+        code = self.process.poll()
+        if code is None:
+            return None
+        # What a task leaves running would hold its cores long after it is forgotten.
+        processes.end_all(self.sessions, _STRAY_GRACE)
+        if self.pump is not None:
+            self.pump.join()
+        if self.timed_out:
+            return TIMED_OUT
+        return 128 - code if code < 0 else code
+
+    def finish(self, state: str, code: int) -> None:
+        """Records the end and keeps the outputs that are to be kept."""
+        outputs.collect(
+            self.folder / "work",
+            self.folder / "outputs",
+            self.spec["outputs"],
+            succeeded=state == "succeeded",
+        )
+        shutil.rmtree(self.folder / "scratch", ignore_errors=True)
+        facts = {"exit_code": code, "timed_out": self.timed_out, **self.facts()}
+        self.record(state, ended=time.time(), **facts)
+
+    def record(self, state: str, **facts: object) -> None:
+        """Replaces the task's state."""
+        value = {"state": state, "attempt": self.attempt, "started": self.started or None, **facts}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write = self.states.write if self.states else record.write_json
+        write(self.folder / "state.json", value)
+
+    def _hosts(self) -> list[str]:
+        """Its nodes, the one of the main process first; here all of them are this machine."""
+        return ["localhost"] * int(self.spec["nodes"])
+
+    def _checkpoint_directory(self) -> Path:
+        return Path(self.spec["checkpoint"] or self.run_folder / "checkpoints" / self.name)
+
+    def _contract(self) -> dict[str, str]:
+        """The environment that a launcher relies on; its directories exist when it starts."""
+        nodes, width = int(self.spec["nodes"]), int(self.spec["processes_per_node"])
+        directories = {
+            "FAIRWAY_SHARED_DIR": self.run_folder / "shared",
+            "FAIRWAY_SCRATCH_DIR": self.folder / "scratch",
+            "FAIRWAY_CHECKPOINT_DIR": self._checkpoint_directory(),
+        }
+        for name in self.spec["outputs"]:
+            directories[f"FAIRWAY_OUTPUT_{name.upper()}"] = self.folder / "work" / name
+        for directory in (self.folder, *directories.values()):
+            directory.mkdir(parents=True, exist_ok=True)
+        hosts = self._hosts()
+        hostfile = self.folder / "hosts"
+        hostfile.write_text("".join(f"{host}\n" for host in hosts), encoding="ascii")
+        return {
+            **os.environ,
+            **NESTED,
+            **self.plan["environment"],
+            **self.spec["environment"],
+            "FAIRWAY_RUN": self.plan["run"],
+            "FAIRWAY_TASK": self.name,
+            "FAIRWAY_ATTEMPT": str(self.attempt),
+            "FAIRWAY_NODES": str(nodes),
+            "FAIRWAY_PROCESSES_PER_NODE": str(width),
+            "FAIRWAY_WORLD_SIZE": str(nodes * width),
+            "FAIRWAY_HOSTS": ",".join(hosts),
+            "FAIRWAY_HOSTFILE": str(hostfile),
+            "FAIRWAY_MAIN_HOST": hosts[0],
+            "FAIRWAY_MAIN_PORT": str(free_port(nodes * width)),
+            **{name: str(directory) for name, directory in directories.items()},
+            self.MARK: self.mark(),
+        }

@@ -1,0 +1,133 @@
+"""What runs on a node, without a node: secrets, attempts, ports, addresses."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.batch import attempts, contract, metadata, vault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Azure(ThreadingHTTPServer):
+    """The metadata service and a vault on loopback; `asked` is what they were asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.failures = 0
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Answers(BaseHTTPRequestHandler):
+    server: Azure
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers.get("Authorization", "")))
+        if self.server.failures:
+            self.server.failures -= 1
+            self.send_error(503)
+            return
+        answer: dict[str, Any] = {}
+        if self.path.startswith("/metadata/identity/") and self.headers["Metadata"] == "true":
+            answer = {"access_token": "a-token"}
+        elif self.path.startswith("/secrets/hub") and self.headers["Authorization"]:
+            answer = {"value": 'hunter2 "quoted"'}
+        else:
+            self.send_error(404)
+            return
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+
+@pytest.fixture
+def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Azure]:
+    with Azure() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("FAIRWAY_METADATA_URL", server.url)
+        monkeypatch.setattr("time.sleep", lambda _: None)
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def places(azure: Azure, **secrets: str) -> Any:
+    target = {"vault_url": azure.url, "batch": {"identity": "/identities/pool"}}
+    return SimpleNamespace(secrets=secrets, target=target)
+
+
+class TestSecrets:
+    """A node reads them itself, by its identity."""
+
+    def test_they_come_from_the_vault(self, azure: Azure) -> None:
+        found = vault.secret_values(places(azure, TOKEN="keyvault:hub"))
+        assert found == {"TOKEN": 'hunter2 "quoted"'}
+        assert "msi_res_id=%2Fidentities%2Fpool" in azure.asked[0][0]
+        assert azure.asked[1] == ("/secrets/hub?api-version=7.4", "Bearer a-token")
+
+    def test_a_service_that_fails_is_asked_again(self, azure: Azure) -> None:
+        azure.failures = 2
+        assert vault.secret_values(places(azure, TOKEN="keyvault:hub"))
+
+    def test_one_that_is_not_there_is_named_and_nothing_else(self, azure: Azure) -> None:
+        with pytest.raises(OSError, match="/secrets/other cannot be read: HTTP Error 404"):
+            vault.secret_values(places(azure, TOKEN="keyvault:other"))
+
+    def test_a_job_without_asks_nobody(self, azure: Azure) -> None:
+        assert vault.secret_values(places(azure)) == {}
+        assert azure.asked == []
+
+    def test_a_machine_without_a_name_is_no_fault(self, azure: Azure) -> None:
+        assert metadata.name() == ""
+        assert len(azure.asked) == 1
+
+
+class TestAttempts:
+    """They are counted in a file."""
+
+    def test_they_count_on(self, tmp_path: Path) -> None:
+        assert [attempts.count(tmp_path / "attempts", "0", 0) for _ in range(3)] == [0, 1, 2]
+        assert attempts.count(tmp_path / "attempts", "1", 0) == 0
+        assert attempts.count(tmp_path / "attempts", "0", 7) == 7
+        assert attempts.count(tmp_path / "attempts", "0", 7) == 8
+
+
+class TestAddresses:
+    """Which of the task's nodes this is."""
+
+    def test_the_one_that_it_was_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "127.0.1.2")
+        assert contract.own_address(["127.0.1.1", "127.0.1.2"]) == "127.0.1.2"
+
+    def test_or_the_one_that_can_be_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("FAIRWAY_NODE_ADDRESS", raising=False)
+        # 203.0.113.0/24 is for documentation: no machine has such an address.
+        assert contract.own_address(["203.0.113.1", "127.0.1.2"]) == "127.0.1.2"
+        with pytest.raises(OSError, match="none of"):
+            contract.own_address(["203.0.113.1"])
+
+    def test_one_node_is_localhost(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
+        assert contract.hosts() == ["localhost"]
+
+    def test_the_main_one_comes_first_wherever_the_list_has_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")
+        monkeypatch.setenv("AZ_BATCH_MASTER_NODE", "10.0.0.5:6000")
+        assert contract.hosts() == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]

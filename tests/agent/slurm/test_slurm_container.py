@@ -1,0 +1,86 @@
+"""How a container is entered, by what a node has for it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.faults import Fault
+from fairway_agent.slurm import commands, container
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IMAGE = "contoso.azurecr.io/train:1"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder, whose job has a container."""
+    write(tmp_path, image=IMAGE, options=["--no-home"])
+    (tmp_path / "target.json").write_text(json.dumps({"mounts": {"data": str(tmp_path)}}))
+    return tmp_path
+
+
+def write(folder: Path, **facts: Any) -> None:
+    job = {"container": {"shm_size": None, "options": [], **facts}}
+    (folder / "job.json").write_text(json.dumps(job))
+
+
+@pytest.fixture(params=[True, False])
+def has_pyxis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether srun's help knows the plugin's options."""
+    text = "--container-image=[USER@][REGISTRY#]IMAGE" if request.param else "--nodes=N"
+    monkeypatch.setattr(commands, "run", lambda *_: text)
+    container._has_pyxis.cache_clear()
+    return bool(request.param)
+
+
+def test_pyxis_goes_before_apptainer(
+    run: Path, has_pyxis: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
+    entry = container.entry_of(run, "/data/code", [str(run)])
+    assert entry is not None
+    if has_pyxis:
+        assert entry.prefix == ()
+        assert entry.step == (
+            "--container-image=contoso.azurecr.io#train:1",
+            f"--container-mounts={run}:{run}",
+            "--container-workdir=/data/code",
+            "--no-home",
+        )
+        assert entry.alone(["bash", "x.sh"])[0] == "srun"
+    else:
+        assert entry.step == ()
+        assert entry.prefix[:2] == ("/usr/bin/apptainer", "exec")
+        assert entry.prefix[-2:] == ("--no-home", f"docker://{IMAGE}")
+        assert entry.alone(["bash", "x.sh"])[-2:] == ["bash", "x.sh"]
+
+
+@pytest.mark.parametrize("has_pyxis", [False], indirect=True)
+@pytest.mark.usefixtures("has_pyxis")
+def test_a_node_without_either_says_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container.shutil, "which", lambda _: None)
+    with pytest.raises(Fault, match="neither Slurm's Pyxis nor Apptainer"):
+        container.entry_of(run, "/data/code", [])
+
+
+def test_shared_memory_is_the_nodes_own(run: Path) -> None:
+    write(run, image=IMAGE, shm_size="999999g")
+    with pytest.raises(Fault, match="the job wants 999999g"):
+        container.entry_of(run, "/data/code", [])
+
+
+def test_a_job_without_a_container_has_no_entry(tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text(json.dumps({"container": None}))
+    assert container.entry_of(tmp_path, "/data/code", []) is None
+
+
+def test_words_reach_the_programs_as_they_are(tmp_path: Path) -> None:
+    entry = container.Entry(prefix=("a b", "c\nd", "$(e)"))
+    entry.write(tmp_path)
+    assert (tmp_path / container.PREFIX).read_bytes() == b"a b\0c\nd\0$(e)\0"
+    assert (tmp_path / container.STEP_OPTIONS).read_bytes() == b""

@@ -1,0 +1,92 @@
+"""How a part of a run is described to sbatch."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway_agent.slurm import sbatch
+from fairway_agent.slurm.orders import Part
+from fairway_agent.slurm.sbatch import Resources
+
+FOLDER = Path("/data/fairway/runs/job-abc")
+PLAN: dict[str, Any] = {
+    "run": "job-abc",
+    "grace": 25.0,
+    "max_parallel": None,
+    "timeout": None,
+    "retries": 0,
+    "staged": [],
+    "has_setup": False,
+}
+PLAIN = Resources(partition="nd", feature="", gpus=0, cpus=96, nice=1000)
+
+
+def words(part: Part, plan: dict[str, Any] | None = None, **more: Any) -> list[str]:
+    resources = more.pop("resources", PLAIN)
+    dependency = more.pop("dependency", "")
+    return sbatch.arguments(FOLDER, part, 2, {**PLAN, **(plan or {})}, resources, dependency)
+
+
+def test_a_task_is_a_job_of_whole_nodes() -> None:
+    found = words(Part("tasks", 0, [0], 4, 8))
+    for word in ("--nodes=4", "--ntasks-per-node=8", "--exclusive", "--requeue", "--nice=1000"):
+        assert word in found
+    assert "--comment=fairway job-abc tasks 0 2" in found
+    assert "--signal=B:USR1@85" in found
+    assert not [word for word in found if word.startswith(("--array", "--time", "--gres"))]
+
+
+def test_a_sweep_is_an_array_with_its_limit() -> None:
+    part = Part("tasks", 0, [0, 1, 2, 5, 7, 8], 1, 1)
+    assert "--array=0-2,5,7-8" in words(part)
+    assert "--array=0-2,5,7-8%4" in words(part, {"max_parallel": 4})
+
+
+def test_gpus_features_and_dependencies() -> None:
+    resources = Resources("nd", "Standard_ND96isr_H100_v5", 8, 96, 500)
+    found = words(Part("tasks", 0, [0], 1, 8), resources=resources, dependency="afterok:7")
+    assert "--constraint=Standard_ND96isr_H100_v5" in found
+    assert "--gres=gpu:8" in found
+    assert found[-2:] == ["--dependency=afterok:7", "--kill-on-invalid-dep=yes"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "minutes"),
+    [
+        ({"timeout": 60.0}, 8),
+        ({"timeout": 43_200.0, "retries": 2}, 2168),
+        ({"timeout": 60.0, "has_setup": True}, 68),
+    ],
+)
+def test_slurms_limit_leaves_room_for_the_tasks_own(plan: dict[str, Any], minutes: int) -> None:
+    assert f"--time={minutes}" in words(Part("tasks", 0, [0], 1, 1), plan)
+
+
+def test_limits_stay_within_what_sbatch_takes() -> None:
+    century = 36_500 * 86_400.0
+    found = words(Part("tasks", 0, [0], 1, 1), {"timeout": century, "grace": century, "retries": 9})
+    assert "--signal=B:USR1@65535" in found  # the most, by its manual
+    [limit] = [int(word[7:]) for word in found if word.startswith("--time=")]
+    assert limit * 60 < 2**31
+
+
+def test_more_ranks_than_cores_are_asked_for_as_such() -> None:
+    few = Resources("nd", "", 0, 4, 1000)
+    assert "--overcommit" in words(Part("tasks", 0, [0], 1, 8), resources=few)
+    assert "--overcommit" not in words(Part("tasks", 0, [0], 1, 4), resources=few)
+
+
+def test_the_script_is_bash_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "it's $(touch owned) here"
+    folder.mkdir()
+    text = sbatch.script(folder, Part("tasks", 0, [4], 1, 1), 0)
+    script = tmp_path / "script.sh"
+    # What it would start says what it was given.
+    script.write_text(text.replace('exec "$python" -s', "printf '%s\\n'"))
+    done = subprocess.run(["bash", script], cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[2:] == [str(folder), "tasks", "0", "0", "4"]
+    assert list(folder.iterdir()) == []

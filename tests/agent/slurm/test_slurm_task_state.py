@@ -1,0 +1,146 @@
+"""What becomes of a task, from its own word and Slurm's."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from fairway_agent.slurm import commands
+from fairway_agent.slurm.commands import Element
+from fairway_agent.slurm.task_state import explain, judge, seconds
+
+NOW = 1_700_000_000.0
+
+
+def element(state: str, reason: str = "None", **more: Any) -> Element:
+    facts = {"job": "12", "index": 3, "nodes": "nd-1", "ended": "Unknown", "comment": ""}
+    return Element(**{**facts, **more}, state=state, reason=reason)
+
+
+def verdict(
+    status: dict[str, Any], found: Element | None, *, cancelled: bool = False
+) -> dict[str, Any]:
+    return judge(status, found, cancelled=cancelled, now=NOW).status
+
+
+RUNNING = {"state": "running", "attempt": 1, "started": NOW - 60, "node": "nd-1"}
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
+@pytest.mark.parametrize("found", [None, element("CANCELLED"), element("NODE_FAIL")])
+def test_a_tasks_last_word_stands(state: str, found: Element | None) -> None:
+    status = {"state": state, "exit_code": 3}
+    assert verdict(status, found, cancelled=True) == status
+
+
+def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
+    status = {"state": "failed", "exit_code": 137}
+    assert verdict(status, element("OUT_OF_MEMORY"))["reason"] == "out of memory"
+
+
+@pytest.mark.parametrize(
+    ("state", "expected", "code", "reason"),
+    [
+        ("NODE_FAIL", "failed", 5, "node nd-1 failed"),
+        ("BOOT_FAIL", "failed", 5, "node nd-1 did not start"),
+        ("TIMEOUT", "failed", 124, "its time limit in Slurm was over"),
+        ("OUT_OF_MEMORY", "failed", 137, "out of memory"),
+        ("CANCELLED", "cancelled", 130, "cancelled in Slurm"),
+    ],
+)
+def test_what_slurm_ended_is_said(state: str, expected: str, code: int, reason: str) -> None:
+    found = verdict(RUNNING, element(state, ended="2023-11-16T20:00:00"))
+    assert (found["state"], found["exit_code"], found["reason"]) == (expected, code, reason)
+    assert found["timed_out"] is (code == 124)
+    assert found["attempt"] == 1
+    assert found["ended"] == seconds("2023-11-16T20:00:00")
+
+
+def test_nothing_ends_before_it_began() -> None:
+    """Slurm's times are whole seconds."""
+    began = seconds("2023-11-16T20:00:00") + 0.3
+    status = {**RUNNING, "started": began}
+    assert verdict(status, element("CANCELLED", ended="2023-11-16T20:00:00"))["ended"] == began
+
+
+@pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
+def test_a_suspended_task_is_said_to_rest(state: str) -> None:
+    found = judge(RUNNING, element(state), cancelled=False, now=NOW)
+    assert found.status == RUNNING, "its own file is its own"
+    assert found.rests.startswith("suspended in Slurm: sc")
+    assert found.rests.endswith("12_3")
+
+
+def test_a_cancelled_run_needs_no_reason() -> None:
+    assert "reason" not in verdict(RUNNING, element("CANCELLED"), cancelled=True)
+    assert verdict({}, None, cancelled=True)["state"] == "cancelled"
+
+
+def test_what_nobody_knows_is_lost() -> None:
+    found = verdict(RUNNING, None)
+    assert (found["state"], found["exit_code"]) == ("lost", 5)
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
+def test_last_words_may_be_on_their_way(state: str) -> None:
+    """A file server shows another host's files late; a job without a word failed at last."""
+    just_now = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - 5))
+    before = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - 300))
+    assert verdict(RUNNING, element(state, ended=just_now))["state"] == "running"
+    found = verdict(RUNNING, element(state, ended=before))
+    assert (found["state"], found["exit_code"]) == ("failed", 5)
+    assert "slurm.txt" in found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "said"),
+    [
+        ("PENDING", "Resources", "waiting for nodes"),
+        ("PENDING", "BeginTime", "it starts again in a moment"),
+        ("CONFIGURING", "None", "its nodes are starting"),
+        ("PENDING", "QOSMaxJobsPerUserLimit", "QOSMaxJobsPerUserLimit"),
+    ],
+)
+def test_one_that_starts_again_says_why_it_waits(state: str, reason: str, said: str) -> None:
+    found = verdict(RUNNING, element(state, reason))
+    assert (found["state"], found["reason"], found["attempt"]) == ("queued", said, 1)
+    assert "node" not in found
+
+
+def test_one_that_never_began_has_nothing_to_be_written() -> None:
+    judged = judge({}, element("PENDING", "Resources"), cancelled=False, now=NOW)
+    assert (judged.status, judged.waits) == ({"state": "queued"}, "waiting for nodes")
+
+
+def test_a_held_job_names_the_command_that_releases_it() -> None:
+    held = element("PENDING", "launch_failed_requeued_held")
+    assert explain(held).endswith("scontrol release 12_3")
+
+
+@pytest.mark.parametrize("text", ["Unknown", "N/A", "", "tomorrow"])
+def test_times_that_slurm_does_not_know(text: str) -> None:
+    assert seconds(text) == 0.0
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "ReqNodeNotAvail, UnavailableNodes:nd-1",
+        "Nodes required for job are DOWN, DRAINED or reserved",
+        "PartitionDown",
+    ],
+)
+def test_a_job_whose_nodes_rest_says_why_they_do(
+    monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    why = "Azure: nodes missing: 3, since 14:02 UTC, next try 14:14 UTC: {AllocationFailed}"
+    said = {
+        "squeue": f"12|N/A|PENDING|{reason}||N/A|nd|fairway\n13|N/A|PENDING|{reason}||N/A|cpu|\n",
+        "sinfo": f"nd|bad GPU\nnd|{why}\ncpu|drained by ann\n",
+    }
+    monkeypatch.setattr(commands, "run", lambda words: said[words[0]])
+    nd, cpu = commands.jobs_named(["run"])
+    assert (explain(nd), nd.comment) == (why, "fairway")
+    assert cpu.reason == reason

@@ -1,0 +1,133 @@
+"""Secrets in what a task prints: none gets through, and nothing else is held back."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairway_agent.masking import MASK, Mask, Pump
+from fairway_core.findings import Location, UserError
+from fairway_runner.submit.secret_values import secret_values
+
+
+def masked(secrets: list[str], *pieces: bytes) -> bytes:
+    mask = Mask(secrets)
+    return b"".join([*map(mask.feed, pieces), mask.flush()])
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_wherever_the_stream_is_cut(size: int) -> None:
+    text = b"a hunter2 b hunterhunter2 hunter2hunter2 hunter"
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    expected = text.replace(b"hunter2", MASK)
+    assert masked(["hunter2"], *pieces) == expected
+
+
+def test_nothing_but_the_beginning_of_a_secret_is_held_back() -> None:
+    mask = Mask(["hunter2"])
+    assert mask.feed(b"progress 10%") == b"progress 10%"
+    assert mask.feed(b"... hunt") == b"... "
+    assert mask.feed(b"ing\n") == b"hunting\n"
+    assert mask.flush() == b""
+
+
+def test_secrets_within_and_over_one_another() -> None:
+    assert masked(["abcd", "abcdef"], b"1abc", b"def2abcd3") == b"1***2***3"
+    assert masked(["abcd", "cdef"], b"1abc", b"d", b"ef2") == b"1***2"
+    assert masked(["aaaa"], b"aa", b"aaa", b"aab") == b"***b"
+
+
+def test_lines_of_a_secret_and_other_line_ends() -> None:
+    secret = "first line\nsecond line\n}\n"
+    assert masked([secret], secret.encode()) == b"***"
+    assert masked([secret], b"first line\r\nsecond line\r\n}") == b"***\r\n***\r\n}"
+
+
+def test_a_stream_that_is_one_secret_after_the_other_goes_on() -> None:
+    mask = Mask(["aaaa"])
+    out = b"".join(mask.feed(b"a" * 65536) for _ in range(16))
+    assert len(mask._held) < 2**19
+    assert b"a" not in out
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_secret_is_left_in_random_text(seed: int) -> None:
+    draw = random.Random(seed)
+    secrets = ["".join(draw.choices("ab", k=draw.randint(4, 6))) for _ in range(3)]
+    text = "".join(draw.choices("abc", k=500)).encode()
+    cuts = sorted(draw.sample(range(len(text)), 40))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    out = masked(secrets, *pieces)
+    assert out == masked(secrets, text)
+    assert not any(secret.encode() in out for secret in secrets)
+    assert out.replace(MASK, b"").count(b"c") == text.count(b"c")
+
+
+def test_the_pump_ends_with_the_pipe(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    pump = Pump(os.fdopen(reading, "rb"), (tmp_path / "log").open("ab"), ["hunter2"])
+    os.write(writing, b"it is hun")
+    os.write(writing, b"ter2\nhun")
+    os.close(writing)
+    pump.join()
+    assert (tmp_path / "log").read_bytes() == b"it is ***\nhun"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_does_not_stop_the_task() -> None:
+    reading, writing = os.pipe()
+    with Path("/dev/full").open("wb", buffering=0) as log:
+        pump = Pump(os.fdopen(reading, "rb"), log, ["hunter2"])
+        # Far more than a pipe holds: all of it is taken only if somebody goes on reading.
+        taken = sum(os.write(writing, b"x" * 65536) for _ in range(64))
+        os.close(writing)
+        pump.join()
+    assert taken == 64 * 65536
+
+
+def test_secrets_that_cannot_be_are_refused_where_they_stand() -> None:
+    place = Location("job.yaml", 3, 4, "  A: env:X")
+    with pytest.raises(UserError) as raised:
+        secret_values(
+            {"A": "env:X", "B": "env:Y", "C": "env:Z"},
+            {"Y": " abc\n", "Z": "long enough"},
+            lambda _: place,
+        )
+    missing, short = raised.value.findings
+    assert (missing.id, missing.path, missing.location) == ("no-secret", "secrets.A", place)
+    assert (short.id, short.path) == ("short-secret", "secrets.B")
+    assert "abc" not in short.message + short.hint
+    assert secret_values({"C": "env:Z"}, {"Z": "long enough"}) == {"C": "long enough"}
+
+
+def test_a_long_secret_does_not_slow_the_log_down() -> None:
+    """Counted in calls, as seconds are the machine's: one for each byte held a task up."""
+    mask = Mask([secrets.token_hex(30_000)])
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "c_call"
+
+    chunk = b"loss=0.25 step=7\n" * 4_000
+    sys.setprofile(count)
+    try:
+        shown = b"".join([mask.feed(chunk), mask.feed(chunk), mask.flush()])
+    finally:
+        sys.setprofile(None)
+    assert shown == chunk * 2
+    assert calls < 1_000
+
+
+def test_the_beginning_of_a_secret_is_held_back_wherever_it_is_cut() -> None:
+    secret = "0123456789abcdef0123456789abcdef-the-rest"
+    text = f"x{secret[:20]}{secret}y{secret}".encode()
+    for size in range(1, len(text)):
+        mask = Mask([secret])
+        parts = [mask.feed(text[at : at + size]) for at in range(0, len(text), size)]
+        assert b"".join([*parts, mask.flush()]) == f"x{secret[:20]}***y***".encode()

@@ -1,0 +1,197 @@
+"""A command that one node runs for another, and the channel between the two."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent.fanout.ssh import channel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# It looks often how long it has heard nothing, on a clock that only the tests move.
+_SILENCE = 0.3
+_PROGRAM = f"""
+import pathlib, sys, types
+from fairway_agent.fanout.ssh import channel
+from fairway_agent.fanout.ssh import on_node
+channel.SILENCE = {_SILENCE}
+clock = pathlib.Path(sys.argv[1])
+on_node._GRACE = float(sys.argv[2])
+on_node.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
+on_node.main()
+"""
+
+
+class Node:
+    """The other side of a channel."""
+
+    def __init__(self, argv: list[str], folder: Path, grace: float = 5.0) -> None:
+        self._clock = folder / "clock"
+        self.set_clock(0)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, str(self._clock), str(grace)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.strays: list[int] = []
+        self.say(channel.Command(argv, str(folder), dict(os.environ)).line())
+
+    def say(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+
+    def hear(self) -> str:
+        """The next line that the command prints."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().decode().strip()
+
+    def set_clock(self, seconds: float) -> None:
+        """What time it is for the node."""
+        draft = self._clock.with_suffix(".new")
+        draft.write_text(str(seconds))
+        draft.replace(self._clock)
+
+    def fall_silent(self) -> None:
+        """Lets time pass there until that has had its effect."""
+        for step in range(1, 3000):
+            self.set_clock(1.1 * _SILENCE * step)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.1)
+                return
+        raise AssertionError("it waits for ever")
+
+    def hang_up(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.stdin = None
+
+
+@pytest.fixture
+def started() -> Iterator[list[Node]]:
+    """What a test has started."""
+    nodes: list[Node] = []
+    yield nodes
+    for node in nodes:
+        node.process.kill()
+        for stray in node.strays:
+            with suppress(ProcessLookupError):
+                os.kill(stray, signal.SIGKILL)
+        node.process.communicate()
+
+
+def run(started: list[Node], folder: Path, script: str) -> Node:
+    node = Node(["bash", "-c", script], folder)
+    started.append(node)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 7", 7), ("exit 255", 254), ("kill -9 $$", 137)]
+)
+def test_the_exit_code_is_the_commands(
+    started: list[Node], tmp_path: Path, script: str, code: int
+) -> None:
+    """But for 255, which says that a connection failed."""
+    assert run(started, tmp_path, script).process.wait(300) == code
+
+
+def test_a_program_that_is_not_there_is_named(started: list[Node], tmp_path: Path) -> None:
+    node = Node(["no-such-program"], tmp_path)
+    started.append(node)
+    _, errors = node.process.communicate(timeout=300)
+    assert (node.process.returncode, errors) == (
+        127,
+        b"fairway: no-such-program: No such file or directory\n",
+    )
+
+
+def test_signals_reach_the_program_and_not_the_shell_around_it(
+    started: list[Node], tmp_path: Path
+) -> None:
+    program = "import signal; signal.signal(signal.SIGUSR1, lambda *_: (print('told'), exit(5)));"
+    program += "print('up', flush=True); signal.pause()"
+    node = run(started, tmp_path, f'{sys.executable} -c "{program}"; exit $?')
+    assert node.hear() == "up"
+    node.say(b"signal SIGUSR1\n")
+    assert node.hear() == "told"
+    assert node.process.wait(300) == 5
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one that has ended may still have an entry."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("how", ["hangs up", "is silent"])
+def test_a_side_that_is_gone_ends_the_command(
+    started: list[Node], tmp_path: Path, how: str
+) -> None:
+    """All of it, also what has left its session."""
+    node = run(started, tmp_path, "setsid sleep 600 & echo $!; sleep 600")
+    stray = int(node.hear())
+    node.strays.append(stray)
+    if how == "hangs up":
+        node.hang_up()
+    else:
+        node.fall_silent()
+    assert node.process.wait(300) == channel.LOST
+    assert not is_alive(stray)
+
+
+def test_a_command_that_was_told_has_its_grace_once(started: list[Node], tmp_path: Path) -> None:
+    """What the job's own grace has left of it: the run is not said to have ended before."""
+    program = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True));"
+    program += "print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
+    node = Node([sys.executable, "-c", program], tmp_path, grace=100_000.0)
+    started.append(node)
+    assert node.hear() == "up"
+    node.say(b"signal SIGTERM\n")
+    assert node.hear() == "told"
+    node.set_clock(100_001)
+    node.hang_up()
+    assert node.process.wait(300) == channel.LOST
+
+
+def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> None:
+    """For longer than a silence may last."""
+    program = "import signal; signal.signal(signal.SIGUSR1, lambda *_: print('told', flush=True));"
+    program += "print('up', flush=True); [signal.pause() for _ in range(12)]; print('done')"
+    node = run(started, tmp_path, f'exec {sys.executable} -c "{program}"')
+    assert node.hear() == "up"
+    for beat in range(12):
+        node.set_clock(0.9 * _SILENCE * (beat + 1))
+        node.say(b"beat\nsignal SIGUSR1\n")
+        assert node.hear() == "told"  # so it has heard the beat, at that time
+    assert node.hear() == "done"
+    assert node.process.wait(300) == 0
+
+
+def test_the_command_is_not_ended_by_signals_to_its_keeper(
+    started: list[Node], tmp_path: Path
+) -> None:
+    """Only through the channel; and it has their default actions."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    node = run(started, tmp_path, f"grep SigIgn /proc/self/status; read -r _ <{gate}")
+    ignored = int(node.hear().split()[1], 16)
+    node.process.send_signal(signal.SIGTERM)
+    with gate.open("w") as opened:
+        opened.write("go\n")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        assert not ignored >> (number - 1) & 1
+    assert node.process.wait(300) == 0

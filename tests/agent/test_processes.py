@@ -1,0 +1,117 @@
+"""How the processes of a task are found and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UP = "import signal, sys; {how}; print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
+POLITE = UP.format(how="signal.signal(15, lambda *_: sys.exit(3))")
+DEAF = UP.format(how="signal.signal(15, signal.SIG_IGN)")
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes to be ended with the test."""
+    programs: list[subprocess.Popen[str]] = []
+    yield programs
+    for program in programs:
+        with program:
+            processes.kill({program.pid})
+
+
+def start(
+    started: list[subprocess.Popen[str]], *command: str, **environment: str
+) -> subprocess.Popen[str]:
+    """A program in a session of its own, which has said that it is up."""
+    program = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+    started.append(program)
+    assert program.stdout is not None
+    assert program.stdout.readline() == "up\n"
+    return program
+
+
+def test_a_polite_program_ends_by_itself(started: list[subprocess.Popen[str]]) -> None:
+    program = start(started, sys.executable, "-c", POLITE)
+    assert processes.members({program.pid}) == {program.pid}
+    processes.end({program.pid}, grace=60)
+    assert program.wait() == 3
+    assert not processes.members({program.pid})
+
+
+def test_what_another_user_owns_by_now_is_left_alone(
+    started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task's `sudo` has children that its user may not end: nothing waits for them for ever."""
+    program = start(started, sys.executable, "-c", POLITE)
+    kill = os.kill
+
+    def refuse(pid: int, number: int) -> None:
+        if pid == program.pid:
+            raise PermissionError
+        kill(pid, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", refuse)
+        patch.setattr(os, "geteuid", lambda: 1000)
+        assert processes.members({program.pid}) == set()
+        processes.end({program.pid}, grace=60)
+        processes.kill({program.pid})
+    assert program.poll() is None
+
+
+def test_a_deaf_program_is_killed(started: list[subprocess.Popen[str]]) -> None:
+    program = start(started, sys.executable, "-c", DEAF)
+    processes.end({program.pid}, grace=0)
+    assert program.wait() == -signal.SIGKILL
+
+
+def test_a_waiting_shell_outlives_what_it_waits_for(started: list[subprocess.Popen[str]]) -> None:
+    program = start(started, "bash", "-c", '"$0" -c "$1"; echo "code $?"', sys.executable, POLITE)
+    assert len(processes.members({program.pid})) == 2
+    processes.end({program.pid}, grace=60)
+    assert program.communicate()[0] == "code 3\n"
+
+
+def test_a_shell_with_a_trap_is_told(started: list[subprocess.Popen[str]]) -> None:
+    script = "trap 'echo told; exit 0' TERM; sleep 600 & echo up; while :; do wait; done"
+    program = start(started, "bash", "-c", script)
+    processes.end({program.pid}, grace=60)
+    assert "told" in program.communicate()[0]
+    assert program.returncode == 0
+
+
+def test_a_shell_alone_is_told_too(started: list[subprocess.Popen[str]]) -> None:
+    program = start(started, "bash", "-c", "echo up; while :; do :; done")
+    processes.end({program.pid}, grace=60)
+    assert program.wait() == -signal.SIGTERM
+
+
+def test_sessions_are_found_by_their_run(started: list[subprocess.Popen[str]]) -> None:
+    mine = start(started, sys.executable, "-c", POLITE, FAIRWAY_RUN="job-222222")
+    start(started, sys.executable, "-c", POLITE, FAIRWAY_RUN="job-2222222")
+    assert processes.sessions_of("job-222222") == {mine.pid}
+
+
+def test_names_with_spaces_and_brackets_are_no_trouble(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    rename = "open('/proc/self/comm', 'w').write(') Z 1 2 (x'); " + POLITE
+    program = start(started, sys.executable, "-c", rename)
+    assert processes.members({program.pid}) == {program.pid}

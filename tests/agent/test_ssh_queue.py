@@ -1,0 +1,164 @@
+"""Who gets which nodes of a plain cluster, with runs that come, go and die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent.allocators import hosts
+from fairway_agent.allocators.leases import Nodes
+from fairway_agent.allocators.queue import Queue, users
+from fairway_agent.fanout.ssh import shell
+from fairway_agent.ssh.task import HostTask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A shared folder in which three nodes have announced themselves."""
+    folder = tmp_path / "clusters" / "pair" / "hosts"
+    folder.mkdir(parents=True)
+    for name in ("node-2", "node-10", "node-1"):
+        (folder / name).write_text(f"10.0.0.{name[5:]}\n")
+    return tmp_path
+
+
+def names(taken: list[hosts.Host]) -> list[str]:
+    return [host.name for host in taken]
+
+
+def test_nodes_are_known_by_what_they_wrote(shared: Path) -> None:
+    known = hosts.known_hosts(shared, "pair")
+    assert [(host.name, host.address) for host in known] == [
+        ("node-1", "10.0.0.1"),
+        ("node-2", "10.0.0.2"),
+        ("node-10", "10.0.0.10"),
+    ]
+    assert all(host.is_fresh for host in known)
+
+
+def test_silence_is_told_by_the_clock_of_the_file_system(shared: Path) -> None:
+    old = time.time() - hosts.FRESH - 1
+    os.utime(shared / "clusters" / "pair" / "hosts" / "node-2", (old, old))
+    (shared / "clusters" / "pair" / "hosts" / "node-3").touch()  # as it is being written
+    fresh = {host.name: host.is_fresh for host in hosts.known_hosts(shared, "pair")}
+    assert fresh == {"node-1": True, "node-2": False, "node-10": True}
+    queue = Queue(shared, "pair", "a")
+    assert queue.take(3) == []
+    assert queue.reason == "waits for 3 nodes: 2 free of 2 that are up (silent or lost: node-2)"
+
+
+def test_a_machine_that_nobody_announced_is_alone(tmp_path: Path) -> None:
+    (host,) = hosts.known_hosts(tmp_path, "box")
+    assert (host.name, host.address, host.is_own) == (os.uname().nodename, "localhost", True)
+    queue = Queue(tmp_path, "box", "a")
+    assert names(queue.take(1)) == [host.name]
+    assert users(tmp_path, "box").keys() == {host.name}
+
+
+def test_nodes_are_handed_out_in_the_order_of_the_runs(shared: Path) -> None:
+    """A run behind one that waits for more nodes gets none, however few it wants."""
+    first, second, third = (Queue(shared, "pair", name) for name in "abc")
+    held = first.take(2)
+    assert names(held) == ["node-1", "node-2"]
+    first.rest()
+    assert second.take(2) == []
+    assert second.reason == "waits for 2 nodes: 1 free of 3 that are up"
+    assert third.take(1) == []
+    assert third.reason == "waits behind b"
+    first.give_back(held)
+    assert names(second.take(2)) == ["node-1", "node-2"]
+    assert third.take(1) == [], "b may want more"
+    second.rest()
+    assert names(third.take(1)) == ["node-10"]
+
+
+def test_a_higher_priority_goes_before_an_earlier_run(shared: Path) -> None:
+    first, low = Queue(shared, "pair", "first"), Queue(shared, "pair", "low", -1000)
+    normal, high = Queue(shared, "pair", "normal"), Queue(shared, "pair", "high", 1000)
+    held = first.take(3)
+    first.rest()
+    assert [queue.take(1) for queue in (low, normal, high)] == [[], [], []]
+    first.give_back(held)
+    assert (low.take(1), low.reason) == ([], "waits behind high")
+    assert names(high.take(1)) == ["node-1"]
+    high.rest()
+    assert (low.take(1), low.reason) == ([], "waits behind normal")
+    assert names(normal.take(1)) == ["node-2"]
+    normal.rest()
+    assert names(low.take(1)) == ["node-10"]
+
+
+def test_a_run_that_asks_again_keeps_its_place(shared: Path) -> None:
+    first, second = Queue(shared, "pair", "a"), Queue(shared, "pair", "b")
+    held = first.take(3)
+    first.rest()
+    assert second.take(1) == []
+    assert first.take(1) == []
+    first.give_back(held)
+    assert second.take(1) == []
+    assert names(first.take(1)) == ["node-1"]
+
+
+def test_what_a_killed_process_held_is_free(shared: Path) -> None:
+    """Its ticket and its nodes, with no word from it."""
+    program = f"""
+from pathlib import Path
+from fairway_agent.allocators.queue import Queue
+taker, waiter = (Queue(Path({str(shared)!r}), "pair", name) for name in ("taker", "waiter"))
+taker.take(3), taker.rest(), waiter.take(1)
+print("held", flush=True)
+import signal; signal.pause()
+"""
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        mine = Queue(shared, "pair", "mine")
+        waits = mine.take(1), mine.reason
+        process.send_signal(signal.SIGKILL)
+    assert (said, waits) == ("held\n", ([], "waits behind waiter"))
+    assert names(mine.take(3)) == ["node-1", "node-2", "node-10"]
+
+
+def test_a_lost_node_is_used_when_it_is_back(shared: Path) -> None:
+    queue = Queue(shared, "pair", "a")
+    queue.lose(["10.0.0.2"])
+    assert names(queue.take(2)) == ["node-1", "node-10"]
+    assert queue.take(1) == []
+    later = time.time() + 2
+    os.utime(shared / "clusters" / "pair" / "hosts" / "node-2", (later, later))
+    queue.lost["node-2"] -= 2  # two seconds went by
+    assert names(queue.take(1)) == ["node-2"]
+
+
+def test_a_node_that_takes_no_connection_is_left_out(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has died since it announced itself: the task waits, and has not begun an attempt."""
+    asked: list[list[str]] = []
+
+    def unreachable(addresses: Iterable[str]) -> list[str]:
+        asked.append(list(addresses))
+        return [address for address in asked[-1] if address == "10.0.0.2"]
+
+    monkeypatch.setattr(shell, "unreachable", unreachable)
+    room = Nodes(Queue(shared, "pair", "a"))
+    task = HostTask({}, {"index": 0, "nodes": 2}, shared, shared / "tasks" / "0")
+    assert not room.take(task, [])
+    assert room.reason == "waits for other nodes than node-2: no connection"
+    assert users(shared, "pair") == {}, "others may have the nodes meanwhile"
+    assert room.take(task, [])
+    assert names(task.nodes) == ["node-1", "node-10"]
+    room.give_back(task)
+    assert room.take(task, [])
+    assert asked == [["10.0.0.1", "10.0.0.2"], ["10.0.0.1", "10.0.0.10"], []]

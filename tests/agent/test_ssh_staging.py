@@ -1,0 +1,119 @@
+"""Inputs and secrets that nodes fetch by their own identity, from a loopback stand-in."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import staging
+from fairway_agent.azure import identity, keyvault
+from fairway_agent.faults import Fault
+from fairway_simulator.ssh.services import CONTAINER, Services, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
+    """Storage, vault and metadata service of a node, on loopback."""
+    with running(Services()) as services:
+        monkeypatch.setenv("FAIRWAY_METADATA_URL", services.url)
+        monkeypatch.setattr(identity, "_FIRST_PAUSE", 0.001)
+        identity.token.cache_clear()
+        yield services
+
+
+def entry(cloud: Services, path: str) -> dict[str, Any]:
+    """A staged input, as the plan has it."""
+    return {"account": cloud.url, "container": CONTAINER, "path": path, "stage": "scratch"}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".fairway.json"
+    }
+
+
+def test_a_folder_comes_as_it_is(cloud: Services, tmp_path: Path) -> None:
+    """All pages of it, without the neighbour whose name begins alike."""
+    kept = {f"words/{n}/part ü{n}": bytes([n]) * n * 1000 for n in range(5)}
+    cloud.blobs = {**kept, "words2/x": b"no", "words/empty": b"", "words/marker/": b""}
+    assert staging.stage(entry(cloud, "words/"), tmp_path / "in") == 6
+    found = files(tmp_path / "in")
+    assert found == {n.removeprefix("words/"): d for n, d in (kept | {"words/empty": b""}).items()}
+
+
+def test_one_blob_comes_under_its_name(cloud: Services, tmp_path: Path) -> None:
+    cloud.blobs = {"a/b/one.bin": b"1", "a/b/one.bin2": b"2"}
+    staging.stage(entry(cloud, "a/b/one.bin"), tmp_path / "in")
+    assert files(tmp_path / "in") == {"one.bin": b"1"}
+
+
+def test_only_what_changed_is_copied_again(cloud: Services, tmp_path: Path) -> None:
+    cloud.blobs = {"d/a": b"a", "d/b": b"b", "d/c": b"c"}
+    staging.stage(entry(cloud, "d"), tmp_path / "in")
+    cloud.blobs = {"d/a": b"a", "d/b": b"new"}
+    assert staging.stage(entry(cloud, "d"), tmp_path / "in") == 1
+    assert files(tmp_path / "in") == {"a": b"a", "b": b"new"}
+    (tmp_path / "in" / "a").unlink()
+    assert staging.stage(entry(cloud, "d"), tmp_path / "in") == 1
+
+
+def test_a_copy_that_breaks_goes_on_where_it_was(cloud: Services, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 20_000
+    cloud.blobs = {"d/big": data}
+    cloud.faults = [("big", 100), ("big", 200), ("comp=list", 503), ("/metadata/", 429)]
+    staging.stage(entry(cloud, "d"), tmp_path / "in")
+    assert files(tmp_path / "in") == {"big": data}
+    assert cloud.faults == []
+
+
+def test_a_copy_that_is_not_right_is_none(cloud: Services, tmp_path: Path) -> None:
+    cloud.blobs, cloud.wrong_md5 = {"d/a": b"a"}, True
+    with pytest.raises(Fault, match="MD5"):
+        staging.stage(entry(cloud, "d"), tmp_path / "in")
+    assert files(tmp_path / "in") == {}
+
+
+@pytest.mark.parametrize(("part", "status"), [("comp=list", 403), ("/datasets/d/a", 404)])
+def test_what_cannot_be_read_is_named(
+    cloud: Services, tmp_path: Path, part: str, status: int
+) -> None:
+    cloud.blobs = {"d/a": b"a"}
+    cloud.faults = [(part, status)]
+    with pytest.raises(Fault, match=f"cannot be read: HTTP {status}"):
+        staging.stage(entry(cloud, "d"), tmp_path / "in")
+
+
+def test_nothing_to_stage_and_names_that_lead_out_are_refused(
+    cloud: Services, tmp_path: Path
+) -> None:
+    with pytest.raises(Fault, match="nothing at datasets:d"):
+        staging.stage(entry(cloud, "d"), tmp_path / "in")
+    cloud.blobs = {"d/../../x": b"x"}
+    with pytest.raises(Fault, match="cannot be a file here"):
+        staging.stage(entry(cloud, "d"), tmp_path / "in")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_node_without_identity_says_so(cloud: Services, tmp_path: Path) -> None:
+    cloud.faults = [("/metadata/", 400)]
+    with pytest.raises(Fault, match="the node's identity cannot be read: HTTP 400"):
+        staging.stage(entry(cloud, "d"), tmp_path / "in")
+
+
+def test_secrets_are_read_from_the_vault(cloud: Services, tmp_path: Path) -> None:
+    cloud.secrets = {"hub-token": "s3cret"}
+    (tmp_path / "job.json").write_text(json.dumps({"secrets": {"TOKEN": "keyvault:hub-token"}}))
+    (tmp_path / "target.json").write_text(json.dumps({"vault_url": f"{cloud.url}/"}))
+    assert keyvault.secrets_of(tmp_path) == {"TOKEN": "s3cret"}
+    cloud.faults = [("/secrets/", 403)]
+    with pytest.raises(Fault, match=r"hub-token in .* cannot be read: HTTP 403") as caught:
+        keyvault.secrets_of(tmp_path)
+    assert "roles" in str(caught.value.record["hint"])
