@@ -169,8 +169,11 @@ def test_a_command_that_was_told_has_its_grace_once(started: list[Node], tmp_pat
 
 def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> None:
     """For longer than a silence may last."""
-    program = "import signal; signal.signal(signal.SIGUSR1, lambda *_: print('told', flush=True));"
-    program += "print('up', flush=True); [signal.pause() for _ in range(12)]; print('done')"
+    # A signal that comes before it is waited for is not lost: it is blocked until then.
+    program = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, {s.SIGUSR1});"
+    program += "print('up', flush=True);"
+    program += "[(s.sigwait({s.SIGUSR1}), print('told', flush=True)) for _ in range(12)];"
+    program += "print('done')"
     node = run(started, tmp_path, f'exec {sys.executable} -c "{program}"')
     assert node.hear() == "up"
     for beat in range(12):
