@@ -93,25 +93,50 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("busbw", "nodes", "code", "says"),
+    ("busbw", "nodes", "sharp", "code", "says"),
     [
-        ("475.38", 2, 0, "sound: {}; at least 400 GB/s are expected"),
-        ("400.00", 2, 0, "sound: {}; at least 400 GB/s are expected"),
-        ("399.99", 2, 0, "slow: {}; a sound fabric has 400 GB/s"),
-        ("299.99", 2, 1, "too slow: {}; at least 300 GB/s are expected"),
-        ("470.01", 1, 0, "sound: {}; at least 460 GB/s are expected"),
-        ("459.99", 1, 1, "too slow: {}; at least 460 GB/s are expected"),
+        ("475.38", 2, True, 0, "sound: {} with SHARP; at least 400 GB/s are expected"),
+        ("399.99", 2, True, 0, "slow: {} with SHARP; a sound fabric has 400 GB/s"),
+        ("299.99", 2, True, 1, "too slow: {} with SHARP; at least 300 GB/s are expected"),
+        ("470.01", 1, False, 0, "sound: {}; at least 460 GB/s are expected"),
+        ("459.99", 1, True, 1, "too slow: {}; at least 460 GB/s are expected"),
     ],
 )
 def test_the_fabric_is_held_to_what_its_size_reaches(
-    cluster: Cluster, busbw: str, nodes: int, code: int, says: str
+    cluster: Cluster, busbw: str, nodes: int, sharp: bool, code: int, says: str
 ) -> None:
-    done = cluster.measure(busbw, nodes=nodes)
+    done = cluster.measure(busbw, nodes=nodes, options={"sharp": sharp})
     assert done.returncode == code
     reached = f"all-reduce reaches {busbw} GB/s with 8589934592 bytes on {nodes} × 8 GPUs"
     last = (done.stderr if code else done.stdout).splitlines()[-1]
     assert last == "nccl-tests: " + says.format(reached)
     assert done.stdout.startswith("# nThread 1")
+
+
+def test_figures_that_were_reached_with_sharp_are_not_asked_of_a_fabric_without(
+    cluster: Cluster,
+) -> None:
+    done = cluster.measure("365.00", nodes=4)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].endswith(
+        "4 × 8 GPUs without SHARP; what to expect of this VM size is not known; "
+        "its adapters carry 400 GB/s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "env", "noted"), [(2, {}, 1), (2, {"NCCL_ALGO": "Ring"}, 0), (4, {}, 0)]
+)
+def test_two_nodes_may_hide_a_slow_network(
+    cluster: Cluster, nodes: int, env: dict[str, str], noted: int
+) -> None:
+    assert cluster.measure(nodes=nodes, env=env).stdout.count("NCCL may take a tree") == noted
+
+
+def test_a100_nodes_have_a_least_without_sharp(cluster: Cluster) -> None:
+    done = cluster.measure("174.99", size="Standard_ND96asr_v4", nodes=4)
+    assert done.returncode == 1
+    assert done.stderr.endswith("without SHARP; at least 175 GB/s are expected\n")
 
 
 def test_the_job_may_set_the_least_bandwidth(cluster: Cluster) -> None:
@@ -123,7 +148,7 @@ def test_the_job_may_set_the_least_bandwidth(cluster: Cluster) -> None:
 def test_a_size_of_which_nothing_is_known_is_measured(cluster: Cluster) -> None:
     done = cluster.measure("375.38", size="Standard_ND96isr_H200_v5")
     assert done.returncode == 0
-    assert done.stdout.endswith("; what to expect of this VM size is not known\n")
+    assert "; what to expect of this VM size is not known; its" in done.stdout
 
 
 @pytest.mark.parametrize("wrong", ["3 FAILED", "", "0.5 OK", "10 FAILED"])

@@ -39,11 +39,13 @@ class InfiniBand:
 class Health:
     """What a sound node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
 
-    `multi_node_all_reduce` is what to expect, to warn below and to fail below.
+    Over several nodes `multi_node_all_reduce` is the least without in-network reduction, and
+    `sharp_all_reduce` is what to expect, to warn below and to fail below with it.
     """
 
     all_reduce: int | None = None
-    multi_node_all_reduce: tuple[int, int, int] | None = None
+    multi_node_all_reduce: int | None = None
+    sharp_all_reduce: tuple[int, int, int] | None = None
     infiniband: int | None = None
     copy_h2d: int | None = None
     copy_p2p: int | None = None
@@ -168,8 +170,8 @@ def _size(name: str, row: Mapping[str, Any]) -> VmSize:
             values[key] = kind(**values[key])
     if "health" in values:
         health = dict(values["health"])
-        if "multi_node_all_reduce" in health:
-            health["multi_node_all_reduce"] = tuple(health["multi_node_all_reduce"])
+        if "sharp_all_reduce" in health:
+            health["sharp_all_reduce"] = tuple(health["sharp_all_reduce"])
         values["health"] = Health(**health)
     for key in ("generations", "gpu_numa"):
         if key in values:

@@ -105,7 +105,7 @@ rank() {
     { taskset -cp "$(<"$cpus")" $$; } &>/dev/null || true
     # shellcheck disable=SC2016  # the inner shell expands it
     exec bash -c '/opt/nccl-tests/build/all_reduce_perf "$@"' nccl-tests \
-        -b 8M -e 8G -f 2 -n 20 -g 1
+        -b 8M -e 16G -f 2 -n 20 -g 1
 }
 
 # Some of it may be for mpirun itself.
@@ -142,12 +142,5 @@ if ! grep -q '^# Out of bounds values : 0 ' "$report"; then
     echo "nccl-tests: failed: no result, or sums that are wrong" >&2
     exit 1
 fi
-result="all-reduce reaches $busbw GB/s with $bytes bytes on $FAIRWAY_NODES × $FAIRWAY_PROCESSES_PER_NODE GPUs"
-if awk -v reached="$busbw" 'BEGIN { exit !(reached < 300) }'; then
-    echo "nccl-tests: too slow: $result; at least 300 GB/s are expected" >&2
-    exit 1
-elif awk -v reached="$busbw" 'BEGIN { exit !(reached < 400) }'; then
-    echo "nccl-tests: slow: $result; a sound fabric has 400 GB/s"
-    exit
-fi
-echo "nccl-tests: sound: $result; at least 400 GB/s are expected"
+result="all-reduce reaches $busbw GB/s with $bytes bytes on $FAIRWAY_NODES × $FAIRWAY_PROCESSES_PER_NODE GPUs without SHARP"
+echo "nccl-tests: measured: $result; what to expect of this VM size is not known; its adapters carry 400 GB/s"

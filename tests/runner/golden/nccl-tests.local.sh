@@ -39,7 +39,7 @@ load_hpcx "$(newest 'hpcx-*')" || command -v mpirun >/dev/null || load_openmpi |
 rank() {
     # shellcheck disable=SC2016  # the inner shell expands it
     exec bash -c '/opt/nccl-tests/build/all_reduce_perf "$@"' nccl-tests \
-        -b 8M -e 8G -f 2 -n 20 -g 1
+        -b 8M -e 16G -f 2 -n 20 -g 1
 }
 
 # The hosts of the contract with their slots: equal hosts add up, in their order.
