@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
+# Of the HPC image: NCCL's own settings, and the topology files that they name.
+_OF_THE_IMAGE = ("/opt/microsoft", "/etc/nccl.conf")
+
 # What programs/fairway-each-node adds to srun, and fairway-on-node puts before the command.
 STEP_OPTIONS, PREFIX = "step-options", "container"
 
@@ -59,9 +62,10 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     _require_memory(container)
     mounts = [*record.read_json(run / "target.json").get("mounts", {}).values(), *folders]
     seen = [path for path in dict.fromkeys(mounts) if Path(path).is_dir()]
+    image_files = [path for path in _OF_THE_IMAGE if Path(path).exists()]
     image, options = str(container["image"]), list(container["options"])
     if _has_pyxis():
-        bound = ",".join(f"{path}:{path}" for path in seen)
+        bound = ",".join([f"{path}:{path}" for path in seen] + [f"{p}:{p}:ro" for p in image_files])
         words = [f"--container-image={_for_enroot(image)}", f"--container-mounts={bound}"]
         return Entry(step=(*words, f"--container-workdir={directory}", *options))
     program = shutil.which("apptainer") or shutil.which("singularity")
@@ -69,8 +73,9 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
         here = os.environ.get("SLURMD_NODENAME", "this node")
         message = f"{here} runs no containers: it has neither Slurm's Pyxis nor Apptainer"
         raise Fault("no-containers", message, "install one of them in the nodes' image", 4)
+    binds = [*seen, *(f"{path}:{path}:ro" for path in image_files)]
     gpus = ["--nv"] if Path("/dev/nvidia0").exists() else []
-    words = [program, "exec", *gpus, "--bind", ",".join(seen), "--pwd", directory, *options]
+    words = [program, "exec", *gpus, "--bind", ",".join(binds), "--pwd", directory, *options]
     return Entry(prefix=(*words, f"docker://{image}"))
 
 

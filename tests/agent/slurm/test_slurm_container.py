@@ -60,6 +60,21 @@ def test_pyxis_goes_before_apptainer(
         assert entry.alone(["bash", "x.sh"])[-2:] == ["bash", "x.sh"]
 
 
+def test_nccl_finds_the_images_settings_and_topology_files(
+    run: Path, has_pyxis: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = (run / "microsoft", run / "nccl.conf", run / "absent")
+    there[0].mkdir()
+    there[1].touch()
+    monkeypatch.setattr(container, "_OF_THE_IMAGE", [str(path) for path in there])
+    monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
+    entry = container.entry_of(run, "/data/code", [])
+    assert entry is not None
+    words = " ".join(entry.step if has_pyxis else entry.prefix)
+    assert f"{there[0]}:{there[0]}:ro,{there[1]}:{there[1]}:ro" in words
+    assert str(there[2]) not in words
+
+
 @pytest.mark.parametrize("has_pyxis", [False], indirect=True)
 @pytest.mark.usefixtures("has_pyxis")
 def test_a_node_without_either_says_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

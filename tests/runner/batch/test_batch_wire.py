@@ -23,11 +23,14 @@ PLAN: dict[str, Any] = {
 SPEC: dict[str, Any] = {"index": 0, "nodes": 1, "outputs": {}}
 
 
-def wire(job: dict[str, Any] | None = None, size: str = "", **plan: Any) -> Wire:
+def wire(
+    job: dict[str, Any] | None = None, size: str = "", environment: str = "", **plan: Any
+) -> Wire:
     target = Target.model_validate(
         {
             "name": "pool",
             "engine": "batch",
+            "environment": environment,
             "vm_size": size,
             "nodes": {"min": 0, "max": 8},
             "mounts": {"data": "/data"},
@@ -184,6 +187,26 @@ class TestContainers:
         assert "--volume=/data:/data" in options
         assert options.endswith("--cap-add=SYS_PTRACE '--env=A=two words'")
         assert made.job_spec("x", {})["jobPreparationTask"]["containerSettings"] == settings
+
+    @pytest.mark.parametrize(
+        ("size", "settings", "scratch"),
+        [
+            ("Standard_ND96asr_v4", True, True),
+            ("Standard_HB176rs_v4", False, True),
+            ("Standard_ND40rs_v2", True, False),
+        ],
+    )
+    def test_what_of_the_node_they_see(self, size: str, settings: bool, scratch: bool) -> None:
+        made = wire({"container": {"image": "python:3.12"}}, size=size, environment="lab")
+        options = made.task(SPEC)["containerSettings"]["containerRunOptions"]
+        # Docker makes a folder of a file that is not there.
+        assert ("--volume=/etc/nccl.conf:/etc/nccl.conf:ro" in options) is settings
+        assert ("--volume=/opt/microsoft:/opt/microsoft:ro" in options) is settings
+        assert ("--volume=/mnt/resource_nvme:/mnt/resource_nvme" in options) is scratch
+
+    def test_a_folder_that_nobody_mounts_is_made_nowhere(self) -> None:
+        made = wire({"container": {"image": "python:3.12"}}, size="Standard_ND96asr_v4")
+        assert "resource_nvme" not in json.dumps(made.task(SPEC))
 
     def test_the_job_may_choose_the_entry_point(self) -> None:
         container = {"image": "python:3.12", "options": ["--entrypoint=/bin/tini --"]}

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # Docker's own 64 MB make MPI and data loaders crash.
 _SHARED_MEMORY = "8g"
 
+# Where nodes have their local NVMe disks, see cloud_init/node.sh.
+_NVME = "/mnt/resource_nvme"
+
 
 def container_settings(
     container: Container, target: Target, identity: Mapping[str, str] | None
@@ -50,9 +53,15 @@ def _options(container: Container, target: Target) -> list[str]:
         options += ["--device=/dev/kfd", "--device=/dev/dri"]
     if size is not None and size.rdma:
         options.append("--device=/dev/infiniband")
-        # The image's settings for NCCL, and the topology files that they name.
-        options += ["--volume=/etc/nccl.conf:/etc/nccl.conf:ro"]
-        options += ["--volume=/opt/microsoft:/opt/microsoft:ro"]
+        if size.gpu and size.gpu.vendor == "nvidia":
+            # The image's settings for NCCL, and the topology files that they name. Docker would
+            # make a folder of a file that is not there, as on images for other sizes.
+            options += ["--volume=/etc/nccl.conf:/etc/nccl.conf:ro"]
+            options += ["--volume=/opt/microsoft:/opt/microsoft:ro"]
+    if size is not None and size.nvme_disks and target.environment:
+        # FAIRWAY_SCRATCH_DIR is there. Nodes that no environment of ours made may have no such
+        # folder, which Docker would then make on the system disk.
+        options.append(f"--volume={_NVME}:{_NVME}")
     for path in target.mounts.values():
         options.append(f"--volume={path}:{path}")
     return [*options, *container.options]
