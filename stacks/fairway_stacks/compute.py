@@ -37,7 +37,8 @@ class ComputeStack(EnvironmentStack):
         super().__init__(project, environment, "compute")
         self._environment = environment
         self._data = data
-        self._identity_id = data.identity.id
+        # Nodes of Slurm have another, see `SlurmStack.partition`.
+        self._identity_id = data.identity.id if data.identity else ""
         self._storage = StorageAccount(
             account_url=data.storage.account_url, containers=tuple(data.storage.containers)
         )

@@ -44,7 +44,7 @@ class DataStack(EnvironmentStack):
         self.vault = self._vault() if environment.has_vault else None
         self.storage = self._storage()
         self.registry = self._registry() if environment.registry else None
-        self.identity = Identity(self, "nodes", place=self.place, grants=self._grants())
+        self.identity = self._nodes_identity()
         self.filesystems = {
             name: make_filesystem(
                 self, name, spec, environment=environment, network=network, storage=self.storage
@@ -71,6 +71,12 @@ class DataStack(EnvironmentStack):
             description="What keeps each file system from being faster",
             static_id=True,
         )
+
+    def _nodes_identity(self) -> Identity | None:
+        """Who nodes are; None where all are Slurm's, which have an identity of their own."""
+        if all(cluster.engine == "slurm" for cluster in self._environment.clusters.values()):
+            return None
+        return Identity(self, "nodes", place=self.place, grants=self._grants())
 
     def _storage(self) -> Storage:
         environment, network = self._environment, self._network

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +35,14 @@ def _spec(size: str, **values: object) -> SlurmNodes:
             **values,
         }
     )
+
+
+def test_azures_agent_leaves_the_name_of_a_node_alone() -> None:
+    text = (files("fairway_constructs") / "cloud_init/slurm_node.yaml.j2").read_text()
+    (edit,) = re.findall(r"\[sed, -i, (\S+), /etc/waagent.conf\]", text)
+    before = "Provisioning.MonitorHostName=y\nProvisioning.MonitorHostNamePeriod=60\n"
+    done = subprocess.run(["sed", edit], input=before, capture_output=True, text=True, check=True)
+    assert done.stdout == before.replace("HostName=y", "HostName=n")
 
 
 @pytest.mark.parametrize("accounting", [True, False])

@@ -164,6 +164,13 @@ class TestTerraform:
         assert own != other
         assert "slurm-nodes" in own
 
+    def test_no_identity_is_made_that_nothing_runs_as(self, written: Callable[..., Stacks]) -> None:
+        lines = [line for line in LAB.splitlines() if not line.startswith(("  pair:", "  pool:"))]
+        alone = written("\n".join(lines) + "\n")["data"]["resource"]
+        assert "nodes" not in alone["azurerm_user_assigned_identity"]
+        principals = json.dumps(alone["azurerm_role_assignment"])
+        assert "azurerm_user_assigned_identity.nodes." not in principals
+
     def test_nothing_of_it_breaks_a_rule(self, stacks: Stacks, tmp_path: Path) -> None:
         (tmp_path / "lab.yaml").write_text(LAB)
         asked = Asked.by(load_environment(tmp_path / "lab.yaml"))

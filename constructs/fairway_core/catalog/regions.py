@@ -19,7 +19,7 @@ def regions() -> frozenset[str]:
 
 @cache
 def regions_without_zones() -> frozenset[str]:
-    """The regions that are known to have no availability zones.
+    """The regions that are known to have no availability zones; of others nothing is said.
 
     >>> "northcentralus" in regions_without_zones(), "southcentralus" in regions_without_zones()
     (True, False)

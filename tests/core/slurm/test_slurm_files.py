@@ -80,7 +80,11 @@ class TestConfiguration:
     def test_what_jobs_are_started_with(self) -> None:
         lines = _conf()
         assert "LaunchParameters=use_interactive_step" in lines, "salloc gives a shell on a node"
-        assert "UnkillableStepTimeout=180" in lines, "processes of eight GPUs die slowly"
+        times = {line.split("=")[0]: line.split("=")[1] for line in lines if "Timeout=" in line}
+        assert int(times["UnkillableStepTimeout"]) >= 180, "processes of eight GPUs die slowly"
+        # slurm.conf(5) of 23.11: at least five times as long.
+        assert int(times["UnkillableStepTimeout"]) >= 5 * int(times["MessageTimeout"])
+        assert int(times["BatchStartTimeout"]) >= 60, "a Prolog asks slurmctld three times"
         weights = {line.split("=")[0]: line.split("=")[1] for line in lines if "Weight" in line}
         assert int(weights["PriorityWeightPartition"]) > 2000, "more than any priority takes away"
         assert "PriorityWeightFairshare" not in weights, "there is no history to go by"

@@ -73,11 +73,12 @@ def _disks(subject: EnvironmentSubject) -> Iterator[Place]:
             yield ("filesystems", name), {**facts, "location": environment.location}
 
 
-@check("disks-need-a-zone", Severity.ERROR, Subject.ENVIRONMENT, at=_disks)
+@check("disks-need-a-zone", Severity.WARNING, Subject.ENVIRONMENT, at=_disks)
 def disks_need_a_zone(kind: str, zone: int | None, location: str) -> Iterator[Fault]:
-    """Premium SSD v2 or Ultra disks outside of a zone, in a region that has zones.
+    """Premium SSD v2 or Ultra disks outside of a zone, in a region that may have zones.
 
-    There Azure makes them in a zone only; in regions without zones it makes them as they are.
+    Where a region has zones Azure makes them in a zone only; in one without it makes them as they
+    are. A warning, as it is not known of every region whether it has any.
 
     Wrong:
         zone: none
@@ -90,8 +91,9 @@ def disks_need_a_zone(kind: str, zone: int | None, location: str) -> Iterator[Fa
         filesystems:
           data: {disks: {kind: premium_v2}}
     """
-    has_zones = location in regions() - regions_without_zones()
-    if kind in ("premium_v2", "ultra") and zone is None and has_zones:
+    may_have_zones = location in regions() - regions_without_zones()
+    if kind in ("premium_v2", "ultra") and zone is None and may_have_zones:
         yield Fault(
-            f"`{kind}` disks stand in a zone in {location}", "take `disks: {kind: premium}`"
+            f"if {location} has availability zones, Azure makes `{kind}` disks in a zone only",
+            "take `disks: {kind: premium}`, or name a zone",
         )
