@@ -19,19 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from measure import BIN, PYTHON, Benchmark, Pair
 
+from fairway_simulator.batch.simulator import IDENTITY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _TASKS = 10_000
 _THREADS = 16
-_IDENTITY = "/subscriptions/0/resourceGroups/sim/providers/identities/sim"
 _RUNS = 3
 
 _SERVICE = """
 import json, pathlib, sys
 from fairway_simulator.batch import BatchSimulator
 with BatchSimulator(pathlib.Path(sys.argv[1]), nodes=1, storage=True) as service:
+    service.limit_jobs(None)
     formula = "$TargetDedicatedNodes = 0;"
     service.add_pool("waiting", enableAutoScale=True, autoScaleFormula=formula)
     print(json.dumps(service.environment()), flush=True)
@@ -70,7 +72,7 @@ class Service:
                 "engine": "batch",
                 "nodes": {"min": 0, "max": 1},
                 "storage": {"containers": ["outputs", "code"]},
-                "batch": {"pool": pool, "identity": _IDENTITY},
+                "batch": {"pool": pool, "identity": IDENTITY},
             }
         )
 

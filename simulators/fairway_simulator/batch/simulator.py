@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.node import Node
     from fairway_simulator.batch.wire.router import Operation
 
+IDENTITY = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/sim/providers/"
+    "Microsoft.ManagedIdentity/userAssignedIdentities/sim"
+)
+"""The identity of its pools, which may read and write its storage."""
+
 CONTAINERS = ("datasets", "outputs", "code")
 """The containers that its storage has from the start."""
 
@@ -110,7 +116,7 @@ class BatchSimulator:
     def start(self) -> Self:
         """Starts it; it answers when this returns. OSError where the port is taken."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        blobs = Blobs(self._storage)
+        blobs = Blobs(self._storage, IDENTITY)
         core = self._core = assemble(
             self.account,
             self.key,
@@ -312,4 +318,4 @@ class BatchSimulator:
             self._core.account.changed.notify_all()
 
 
-__all__ = ["CONTAINERS", "DEFAULT_POOL", "BatchSimulator", "Fault"]
+__all__ = ["CONTAINERS", "DEFAULT_POOL", "IDENTITY", "BatchSimulator", "Fault"]

@@ -13,15 +13,13 @@ from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.runs.store import Run
 from fairway_simulator.batch import BatchSimulator, StorageAccess
 from fairway_simulator.batch.azurite import Azurite, program
+from fairway_simulator.batch.simulator import IDENTITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from conftest import Fairway
-
-_PROVIDER = "Microsoft.ManagedIdentity/userAssignedIdentities"
-IDENTITY = f"/subscriptions/0/resourceGroups/sim/providers/{_PROVIDER}/sim"
 
 
 @pytest.fixture(scope="session")

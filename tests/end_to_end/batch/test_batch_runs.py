@@ -248,6 +248,10 @@ class TestCancel:
         assert not [blob.name for blob in blobs.blobs("code", f"runs/{run.id}/")]
         assert not [blob.name for blob in blobs.blobs("outputs", f"{run.id}/")]
         assert not run.folder.exists()
+        # Batch is deleting its job for a while, and the id is taken for so long.
+        again = batch.submit(job, "--run-id", run.id)
+        again.wait()
+        assert again.state == "succeeded"
 
 
 class TestElsewhere:

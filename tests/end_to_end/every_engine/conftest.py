@@ -69,6 +69,7 @@ def batch(folder: Path) -> Iterator[Place]:
     """A pool of the stand-in for Azure Batch, with Azurite beside it."""
     from fairway_simulator.batch import BatchSimulator
     from fairway_simulator.batch.azurite import AzuriteMissing
+    from fairway_simulator.batch.simulator import IDENTITY
 
     service = BatchSimulator(folder, nodes=3, storage=True)
     try:
@@ -80,7 +81,7 @@ def batch(folder: Path) -> Iterator[Place]:
         "engine": "batch",
         "nodes": {"min": 0, "max": 4},
         "storage": {"containers": ["datasets", "outputs", "code"]},
-        "batch": {"pool": "sim", "identity": f"/subscriptions/{'0' * 8}/identity"},
+        "batch": {"pool": "sim", "identity": IDENTITY},
     }
     try:
         project = json.dumps({"targets": [target]})

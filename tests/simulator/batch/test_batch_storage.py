@@ -14,14 +14,14 @@ from azure.storage.blob import (
     generate_container_sas,
 )
 
-from fairway_simulator.batch import BatchSimulator
+from fairway_simulator.batch import BatchSimulator, simulator
 from fairway_simulator.batch.agent.transfers import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-IDENTITY = {"resourceId": "/subscriptions/s/resourceGroups/g/x/pool"}
+IDENTITY = {"resourceId": simulator.IDENTITY}
 
 
 def bash(script: str) -> str:
@@ -263,3 +263,12 @@ def test_patterns_name_blobs_as_the_service_does(tmp_path: Path) -> None:
     assert found(".*.txt") == {".h.txt"}
     assert found("sub/**/.*") == {".h.log"}
     assert found("sub/**/.*/**/*") == {".deep/d.log"}
+
+
+def test_another_identity_than_the_pools_reads_nothing(run: Any, container: Any) -> None:
+    container.upload_blob("data.txt", b"words")
+    other = {"resourceId": IDENTITY["resourceId"].replace("/sim", "/other")}
+    file = {"httpUrl": f"{container.url}/data.txt", "filePath": "x", "identityReference": other}
+    info = run("cat x", resourceFiles=[file]).execution_info
+    assert (info.result, info.failure_info.code) == ("failure", "BlobAccessDenied")
+    assert "is not the pool's" in info.failure_info.message

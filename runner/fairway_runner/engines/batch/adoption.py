@@ -11,11 +11,10 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch import names, states
 from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.generations import write_history
-from fairway_runner.engines.batch.states import seconds
 from fairway_runner.engines.batch.storage import OUTPUTS
 from fairway_runner.engines.batch.submission import RECORD, metadata_of
 
@@ -37,7 +36,7 @@ def adopt(store: RunStore, account: Account, storage: Storage) -> None:
         run = (
             names.scheduled_run(str(job["id"])) if names.SCHEDULE in facts else facts.get(names.RUN)
         )
-        if not run or run in known or (job.get("poolInfo") or {}).get("poolId") != account.pool:
+        if not run or run in known or states.is_going(job):
             continue
         found.setdefault(run, []).append(job)
     with ThreadPoolExecutor(CONCURRENCY) as pool:
@@ -87,7 +86,7 @@ def _adopt(
 def _rename(folder: Path, run: str, job: Mapping[str, Any]) -> None:
     """Makes the record of a schedule that of one of its runs."""
     facts = json.loads((folder / "run.json").read_bytes())
-    facts |= {"id": run, "created": seconds(job.get("creationTime")) or facts["created"]}
+    facts |= {"id": run, "created": states.seconds(job.get("creationTime")) or facts["created"]}
     (folder / "run.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
     plan = json.loads((folder / "plan.json").read_bytes())
     (folder / "plan.json").write_text(json.dumps({**plan, "run": run}), encoding="utf-8")

@@ -120,12 +120,14 @@ class Account:
         return self.calls.call("a job", lambda: self.client.get_job(job_id))
 
     def jobs(self) -> Iterator[Mapping[str, Any]]:
-        """Every job of the account, with what is needed to tell runs apart."""
+        """Every job of the pool, with what is needed to tell runs apart."""
         select = [
             *("id", "state", "creationTime", "executionInfo", "metadata", "poolInfo"),
             *("priority", "previousState", "stateTransitionTime"),
         ]
-        return self.calls.pages("the list of jobs", self.client.list_jobs(select=select))
+        wanted = f"executionInfo/poolId eq '{self.pool}'"
+        jobs = self.client.list_jobs(filter=wanted, select=select)
+        return self.calls.pages("the list of jobs", jobs)
 
     def task_counts(self, job_id: str) -> Mapping[str, int]:
         """How many tasks of a job are active, running, succeeded, failed."""

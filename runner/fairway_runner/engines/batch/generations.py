@@ -81,8 +81,9 @@ def require_latest(run: Run, state: State, account: Account) -> None:
 
 def _job(account: Account, job_id: str) -> Mapping[str, Any] | None:
     try:
-        return account.job(job_id)
+        job = account.job(job_id)
     except ServiceError as error:
         if error.is_missing:
             return None
         raise
+    return None if states.is_going(job) else job

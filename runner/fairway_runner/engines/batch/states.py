@@ -40,6 +40,11 @@ def has_ended(job: Mapping[str, Any]) -> bool:
     return str(job["state"]).lower() == "completed"
 
 
+def is_going(job: Mapping[str, Any]) -> bool:
+    """Whether somebody has deleted a job, of which Batch shows the rest for some minutes."""
+    return str(job["state"]).lower() == "deleting"
+
+
 def task_status(
     task: Mapping[str, Any],
     job: Mapping[str, Any],

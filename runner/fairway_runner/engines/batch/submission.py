@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 _THREADS = 16
+_PAUSE = 1.0  # seconds between two looks whether a deleted job has gone
 _AT_ONCE = 100  # tasks in one request, which is the most that Batch takes
 
 RECORD = (
@@ -174,23 +175,25 @@ class Submission:
                 done.result()
 
     def _create_job(self, job: Mapping[str, Any]) -> bool:
-        """Whether the job is new; UserError where another has its id."""
-        try:
-            self.account.create_job(job)
-        except ServiceError as error:
-            if error.code == "JobScheduleWithSameIdExists":
-                message = f"the account has a schedule with the id `{job['id']}`"
-                hint = "choose another with --run-id"
-                raise UserError.of("taken-run-id", message, hint) from None
-            if error.code != "JobExists":
-                raise
-            found = metadata_of(self.account.job(str(job["id"])))
+        """Whether the job is new; UserError where another has its id. One of that id that was
+        deleted is waited for until it has gone."""
+        end = time.monotonic() + self.account.calls.deadline
+        while True:
+            try:
+                self.account.create_job(job)
+                return True
+            except ServiceError as error:
+                if error.code == "JobBeingDeleted" and time.monotonic() < end:
+                    time.sleep(_PAUSE)
+                    continue
+                if error.code == "JobScheduleWithSameIdExists":
+                    raise _taken(f"the account has a schedule with the id `{job['id']}`") from None
+                if error.code != "JobExists":
+                    raise
+                found = metadata_of(self.account.job(str(job["id"])))
             if found.get(names.PLAN) != metadata_of(job)[names.PLAN]:
-                message = f"the account has another job with the id `{job['id']}`"
-                hint = "choose another with --run-id"
-                raise UserError.of("taken-run-id", message, hint) from None
+                raise _taken(f"the account has another job with the id `{job['id']}`")
             return False
-        return True
 
     def _known(self, job_id: str) -> set[str]:
         return {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}
@@ -219,8 +222,10 @@ class Submission:
             try:
                 answers = self.account.add_tasks(job_id, chunk)
             except ServiceError as error:
-                if error.status != 413 or len(chunk) == 1:
+                if error.status != 413:
                     raise
+                if len(chunk) == 1:
+                    raise _too_large(chunk[0]) from None
                 middle = len(chunk) // 2
                 self._add_chunk(job_id, chunk[:middle])
                 chunk = chunk[middle:]
@@ -247,6 +252,16 @@ class Submission:
         hint = f"go on with: fairway submit --resume {self.run.id}"
         more = Finding("cut-off-submission", message, hint)
         return UserError([*error.findings, more], exit_code=error.exit_code)
+
+
+def _too_large(task: Mapping[str, Any]) -> ServiceError:
+    message = f"task {task['id']} is larger than Azure Batch takes"
+    hint = "give it fewer outputs and shorter environment variables: data goes through `inputs`"
+    return ServiceError(Finding("refused", message, hint), status=413, code="", exit_code=2)
+
+
+def _taken(message: str) -> UserError:
+    return UserError.of("taken-run-id", message, "choose another with --run-id")
 
 
 def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:

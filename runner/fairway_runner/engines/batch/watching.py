@@ -85,7 +85,7 @@ class Watcher:
         if state is None or not state.complete:
             _say_cut_off(run)
             return
-        if job is None:
+        if job is None or states.is_going(job):
             _write_state(run, {"state": "lost", "reason": "its job was deleted", "tasks": {}})
             return
         if brief and not logs and not states.has_ended(job):

@@ -52,17 +52,20 @@ class TransferError(Exception):
 
 
 class Blobs:
-    """Storage as a node reaches it."""
+    """Storage as a node reaches it. `identity` is the resource id of the pool's identity, which
+    may read and write the account's own; where a request names one, it must be that one (see
+    BatchNodeIdentityReference of azure-batch: one "associated with the Batch pool")."""
 
-    def __init__(self, access: StorageAccess | None) -> None:
+    def __init__(self, access: StorageAccess | None, identity: str) -> None:
         self.access = access
+        self._identity = identity
 
-    def download_url(self, url: str, target: Path, *, identity: bool) -> None:
-        """Brings one file from a URL."""
+    def download_url(self, url: str, target: Path, *, identity: str) -> None:
+        """Brings one file from a URL; `identity` is as it was named, "" for none."""
         target.parent.mkdir(parents=True, exist_ok=True)
         if identity:
             container, name = self._split(url)
-            _download(self.container(container, identity=True), name, target)
+            _download(self.container(container, identity=identity), name, target)
             return
         if urlsplit(url).scheme not in {"http", "https"}:
             raise TransferError("BlobDownloadMiscError", f"{url} is no http URL", url)
@@ -81,7 +84,7 @@ class Blobs:
             raise TransferError("BlobDownloadMiscError", str(error), _bare(url)) from error
 
     def download_container(
-        self, url: str, prefix: str, *, identity: bool
+        self, url: str, prefix: str, *, identity: str
     ) -> Iterator[tuple[str, Any]]:
         """The names of a container's blobs, each with what writes it to a path."""
         from azure.core.exceptions import HttpResponseError
@@ -95,7 +98,7 @@ class Blobs:
         for name in names:
             yield name, lambda target, name=name: _download(container, name, target)
 
-    def upload(self, source: Path, url: str, name: str, *, identity: bool) -> None:
+    def upload(self, source: Path, url: str, name: str, *, identity: str) -> None:
         """Takes a file to a container."""
         from azure.core.exceptions import AzureError, HttpResponseError
 
@@ -110,24 +113,26 @@ class Blobs:
         except AzureError as error:
             raise TransferError("FileUploadMiscError", str(error), _bare(url)) from error
 
-    def container(self, url: str, *, identity: bool, uploads: bool = False) -> ContainerClient:
+    def container(self, url: str, *, identity: str, uploads: bool = False) -> ContainerClient:
         """A client for the container at a URL, by the key where an identity is meant."""
         from azure.storage.blob import ContainerClient
 
         if not identity:
             return ContainerClient.from_container_url(url)
-        if self.access is None or not self.access.owns(url):
+        is_own = identity.lower() == self._identity.lower()
+        if self.access is None or not self.access.owns(url) or not is_own:
             code = "FileUploadAccessDenied" if uploads else "BlobAccessDenied"
-            raise TransferError(code, "the pool's identity has no access to this storage", url)
+            why = "has no access to this storage" if is_own else "is not the pool's"
+            raise TransferError(code, f"the identity {identity} {why}", url)
         credential = {"account_name": self.access.account, "account_key": self.access.key}
         return ContainerClient.from_container_url(url, credential=credential)
 
-    def container_url(self, name: str) -> str:
-        """The URL of a container of the account's own storage."""
+    def linked(self, name: str) -> tuple[str, str]:
+        """The URL of a container of the account's own storage, and the identity that reads it."""
         if self.access is None:
             code = "BlobAccessDenied"
             raise TransferError(code, "the account has no linked storage account", name)
-        return f"{self.access.url.rstrip('/')}/{name}"
+        return f"{self.access.url.rstrip('/')}/{name}", self._identity
 
     def _split(self, url: str) -> tuple[str, str]:
         """A blob's URL as its container's URL and its name."""

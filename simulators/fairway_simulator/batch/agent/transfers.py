@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def fetch(blobs: Blobs, files: Iterable[dict[str, Any]] | None, folder: Path) -> None:
     """Brings resource files, in their wire form, below `folder`."""
     for file in files or ():
-        identity = bool(file.get("identityReference"))
+        identity = _identity(file)
         mode = file.get("fileMode")
         if file.get("httpUrl"):
             target = _inside(folder, file.get("filePath") or PurePosixPath(file["httpUrl"]).name)
@@ -26,12 +26,16 @@ def fetch(blobs: Blobs, files: Iterable[dict[str, Any]] | None, folder: Path) ->
             continue
         url = file.get("storageContainerUrl")
         if url is None:
-            url, identity = blobs.container_url(file["autoStorageContainerName"]), True
+            url, identity = blobs.linked(file["autoStorageContainerName"])
         prefix = file.get("blobPrefix") or ""
         for name, write in blobs.download_container(url, prefix, identity=identity):
             target = _inside(folder, str(PurePosixPath(file.get("filePath") or "") / name))
             write(target)
             _set_mode(target, mode)
+
+
+def _identity(spec: dict[str, Any]) -> str:
+    return str((spec.get("identityReference") or {}).get("resourceId") or "")
 
 
 def _set_mode(path: Path, mode: str | None) -> None:
@@ -53,7 +57,7 @@ def keep(blobs: Blobs, outputs: Iterable[dict[str, Any]], folder: Path, *, succe
         destination = (output.get("destination") or {}).get("container")
         if condition.lower() not in wanted or not destination:
             continue
-        identity = bool(destination.get("identityReference"))
+        identity = _identity(destination)
         for path, name in matches(folder, output["filePattern"], destination.get("path") or ""):
             blobs.upload(path, destination["containerUrl"], name, identity=identity)
 

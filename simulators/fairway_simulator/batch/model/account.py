@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.task import Task
 
 
+# The default of an account, "100-300". Source: Azure documentation, Batch service quotas.
+_QUOTA = 100
+
+
 class Account:
     """Jobs, pools and schedules by their ids in lower case: ids differ by more than their case.
 
@@ -32,7 +36,7 @@ class Account:
         self.jobs: dict[str, Job] = {}
         self.pools: dict[str, Pool] = {}
         self.schedules: dict[str, Schedule] = {}
-        self.quota: int | None = None
+        self.quota: int | None = _QUOTA
         """How many jobs and schedules may be active at a time; None for any number."""
         self._sequence = itertools.count(1)
 

@@ -39,6 +39,7 @@ class Job(Entity):
         self.dependencies = Dependencies()
         self.counts = {"active": 0, "running": 0, "completed": 0, "succeeded": 0, "failed": 0}
         self.slot_counts = dict(self.counts)
+        self._told = (dict(self.counts), dict(self.counts))
         self.info: dict[str, Any] = {"startTime": now, "poolId": self.pool_id}
         self.deadline: float | None = None
         """The POSIX time at which its wall-clock time is over."""
@@ -91,6 +92,12 @@ class Job(Entity):
         for kind in kinds:
             self.counts[kind] += by
             self.slot_counts[kind] += by * task.slots
+
+    def told_counts(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Counts of tasks and of their slots as a client is told them: they "may not always be up
+        to date" (get_job_task_counts of azure-batch), and here are those of the look before."""
+        told, self._told = self._told, (dict(self.counts), dict(self.slot_counts))
+        return told
 
     def all_tasks_complete(self) -> bool:
         """Whether no task is left to do, which holds for a job without tasks too."""

@@ -10,6 +10,7 @@ from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_RANGES = 100
+_MOST_FILES = 100
 _LONGEST_IDS = 64_000  # see the description of BatchTaskDependencies.task_ids in azure-batch
 
 
@@ -81,6 +82,7 @@ def job(body: dict[str, Any]) -> None:
     for name in ("jobPreparationTask", "jobReleaseTask"):
         if body.get(name):
             required(body[name], "commandLine")
+            _files(body[name])
     # See the description of BatchJobReleaseTask.max_wall_clock_time in azure-batch.
     longest = (body.get("jobReleaseTask") or {}).get("maxWallClockTime")
     if longest and seconds(longest, "maxWallClockTime") > 15 * 60:
@@ -111,12 +113,23 @@ def task(body: dict[str, Any], job_spec: dict[str, Any]) -> None:
             raise invalid_property("numberOfInstances", settings["numberOfInstances"])
         if int(body.get("requiredSlots") or 1) != 1:
             raise invalid_property("requiredSlots", body["requiredSlots"], "1 for multi-instance")
-    for file in body.get("resourceFiles") or ():
+    _files(body)
+    for file in (settings or {}).get("commonResourceFiles") or ():
         _resource_file(file)
     for file in body.get("outputFiles") or ():
         options = required(file, "uploadOptions")
         one_of(options, "uploadCondition", ("tasksuccess", "taskfailure", "taskcompletion"))
         required(file, "filePattern")
+
+
+def _files(body: dict[str, Any]) -> None:
+    """Resource files, as many as the service takes: "there is a maximum size for the list" says
+    azure-batch, and no document says which, so that it is small here."""
+    files = body.get("resourceFiles") or ()
+    if len(files) > _MOST_FILES or len(body.get("outputFiles") or ()) > _MOST_FILES:
+        raise ServiceError(413, "RequestEntityTooLarge")
+    for file in files:
+        _resource_file(file)
 
 
 def _dependencies(wanted: dict[str, Any]) -> None:

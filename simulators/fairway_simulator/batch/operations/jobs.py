@@ -32,8 +32,8 @@ def create(core: Core, request: Request) -> Response:
 def add(core: Core, spec: dict[str, Any]) -> Job:
     """Makes a job of a specification; the caller holds the lock."""
     checks.job(spec)
-    if spec["id"].lower() in core.account.jobs:
-        raise ServiceError(409, "JobExists")
+    if known := core.account.jobs.get(spec["id"].lower()):
+        raise ServiceError(409, "JobBeingDeleted" if known.state == "deleting" else "JobExists")
     # These two are of the service's list of error codes.
     if spec["id"].lower() in core.account.schedules:
         raise ServiceError(409, "JobScheduleWithSameIdExists")
@@ -167,10 +167,11 @@ def enable(core: Core, request: Request, job_id: str) -> Response:
 
 
 def counts(core: Core, _: Request, job_id: str) -> Response:
-    """Count a job's tasks by state."""
+    """Count a job's tasks by state, a little late."""
     with core.account.changed:
         job = core.account.job(job_id)
-        return answer({"taskCounts": job.counts, "taskSlotCounts": job.slot_counts})
+        tasks, slots = job.told_counts()
+        return answer({"taskCounts": tasks, "taskSlotCounts": slots})
 
 
 def preparation(core: Core, request: Request, job_id: str) -> Response:

@@ -72,9 +72,22 @@ def _add(core: Core, job: Job, spec: dict[str, Any]) -> Task:
     checks.task(spec, job.spec)
     if str(spec["id"]).lower() in job.tasks:
         raise ServiceError(409, "TaskExists")
+    _require_other_id(job, str(spec["id"]))
     task = Task(job, spec, core.account.next_sequence(), core.clock.now())
     job.add(task)
     return task
+
+
+def _require_other_id(job: Job, task_id: str) -> None:
+    """See the descriptions of BatchJobPreparationTask.id and BatchJobReleaseTask.id in
+    azure-batch."""
+    for name, default, code in (
+        ("jobPreparationTask", "jobpreparation", "TaskIdSameAsJobPreparationTask"),
+        ("jobReleaseTask", "jobrelease", "TaskIdSameAsJobReleaseTask"),
+    ):
+        spec = job.spec.get(name)
+        if spec and str(spec.get("id") or default).lower() == task_id.lower():
+            raise ServiceError(409, code)
 
 
 def list_all(core: Core, request: Request, job_id: str) -> Response:

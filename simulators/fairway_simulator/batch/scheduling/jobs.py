@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from fairway_simulator.batch.agent.preparation import release
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.account import Account
     from fairway_simulator.batch.model.job import Job
     from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
+
+# Seconds for which a job is at least `deleting`: on Azure that lasts, and its id is taken so long.
+_DELETION = 1.0
 
 BY_USER = "Task Was Ended by User Request"
 
@@ -60,7 +64,7 @@ class JobEnds:
         if job.closing:
             return  # its termination is on its way, and sees that it is deleted too
         job.closing = True
-        if not executions and not job.prepared:
+        if not executions and not job.prepared and job.state != "deleting":
             self._closed(job)
             return
         name = f"job-{job.id}-end"
@@ -71,6 +75,8 @@ class JobEnds:
             for execution in executions:
                 execution.done.wait()
         release(self._agent, job)
+        if job.state == "deleting":
+            time.sleep(_DELETION)
         with self._account.changed:
             self._closed(job)
             self._account.changed.notify_all()

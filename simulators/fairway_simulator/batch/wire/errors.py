@@ -22,6 +22,8 @@ _SENTENCES = {
     "TaskDependencyListTooLong": "The list of the task's dependencies is too long.",
     "TaskNotFound": "The specified task does not exist.",
     "TaskExists": "The specified task already exists.",
+    "TaskIdSameAsJobPreparationTask": "The id of the task is that of the job preparation task.",
+    "TaskIdSameAsJobReleaseTask": "The id of the task is that of the job release task.",
     "TaskCompleted": "The specified task is already in a completed state.",
     "PoolNotFound": "The specified pool does not exist.",
     "PoolExists": "The specified pool already exists.",
@@ -45,6 +47,7 @@ _SENTENCES = {
     "ConditionNotMet": "The condition specified using HTTP conditional header(s) is not met.",
     "OperationInvalidForCurrentState": "The operation is invalid for the current state of the "
     "resource.",
+    "RequestEntityTooLarge": "The list of files exceeds the maximum permissible size.",
     "RequestBodyTooLarge": "The size of the request body exceeds the maximum permissible limit.",
     "MissingRequiredQueryParameter": "A required query parameter was not specified.",
     "InvalidQueryParameterValue": "Value for one of the query parameters specified in the "

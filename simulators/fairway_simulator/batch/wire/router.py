@@ -8,6 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.clock import http_date
+from fairway_simulator.batch.wire import bodies
 from fairway_simulator.batch.wire.errors import ServiceError
 from fairway_simulator.batch.wire.http import CutConnection, Response
 
@@ -29,11 +30,11 @@ class Router:
 
     def __init__(self, core: Core, operations: Iterable[Operation]) -> None:
         self._core = core
-        self._known: defaultdict[tuple[str, int], list[tuple[list[str], Handler]]]
+        self._known: defaultdict[tuple[str, int], list[tuple[str, list[str], Handler]]]
         self._known = defaultdict(list)
         for method, path, handler in operations:
             segments = path.strip("/").split("/")
-            self._known[method, len(segments)].append((segments, handler))
+            self._known[method, len(segments)].append((path, segments, handler))
 
     def __call__(self, request: Request) -> Response:
         """The answer to a request; CutConnection where a fault leaves it without one."""
@@ -81,7 +82,7 @@ class Router:
         return self._dispatch(request)
 
     def _dispatch(self, request: Request) -> Response:
-        for segments, handler in self._known[request.method, len(request.parts)]:
+        for path, segments, handler in self._known[request.method, len(request.parts)]:
             values = []
             for wanted, given in zip(segments, request.parts, strict=True):
                 if wanted[0] == "{":
@@ -89,6 +90,8 @@ class Router:
                 elif wanted != given:
                     break
             else:
+                if request.body:
+                    bodies.check(request.method, path, request)
                 return handler(self._core, request, *values)
         raise ServiceError(404, "ResourceNotFound")
 

@@ -1,0 +1,142 @@
+"""What the body of a request may hold: the properties of the service's models and their types.
+
+The models are those of azure-batch, which are generated from the service's own specification. A
+property that no model has is refused with InvalidRequestBody: see "Batch Status and Error Codes"
+of the REST reference.
+"""
+
+from __future__ import annotations
+
+import enum
+import typing
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
+
+if TYPE_CHECKING:
+    from fairway_simulator.batch.wire.http import Request
+
+_LARGEST = 1 << 20  # bytes; a larger body is refused for its size
+_NODE = "/pools/{poolId}/nodes/{nodeId}"
+_MODELS = {
+    ("POST", "/pools"): "BatchPoolCreateOptions",
+    ("PATCH", "/pools/{poolId}"): "BatchPoolUpdateOptions",
+    ("POST", "/pools/{poolId}/resize"): "BatchPoolResizeOptions",
+    ("POST", "/pools/{poolId}/enableautoscale"): "BatchPoolEnableAutoScaleOptions",
+    ("POST", "/pools/{poolId}/evaluateautoscale"): "BatchPoolEvaluateAutoScaleOptions",
+    ("POST", "/pools/{poolId}/removenodes"): "BatchNodeRemoveOptions",
+    ("POST", f"{_NODE}/reboot"): "BatchNodeRebootOptions",
+    ("POST", f"{_NODE}/reimage"): "BatchNodeReimageOptions",
+    ("POST", f"{_NODE}/disablescheduling"): "BatchNodeDisableSchedulingOptions",
+    ("POST", f"{_NODE}/users"): "BatchNodeUserCreateOptions",
+    ("PUT", f"{_NODE}/users/{{userName}}"): "BatchNodeUserReplaceOptions",
+    ("POST", "/jobs"): "BatchJobCreateOptions",
+    ("PATCH", "/jobs/{jobId}"): "BatchJobUpdateOptions",
+    ("PUT", "/jobs/{jobId}"): "BatchJob",
+    ("POST", "/jobs/{jobId}/disable"): "BatchJobDisableOptions",
+    ("POST", "/jobs/{jobId}/terminate"): "BatchJobTerminateOptions",
+    ("POST", "/jobs/{jobId}/tasks"): "BatchTaskCreateOptions",
+    ("POST", "/jobs/{jobId}/addtaskcollection"): "BatchTaskGroup",
+    ("PUT", "/jobs/{jobId}/tasks/{taskId}"): "BatchTask",
+    ("POST", "/jobschedules"): "BatchJobScheduleCreateOptions",
+    ("PATCH", "/jobschedules/{jobScheduleId}"): "BatchJobScheduleUpdateOptions",
+    ("PUT", "/jobschedules/{jobScheduleId}"): "BatchJobSchedule",
+}
+
+_PLAIN: dict[Any, tuple[type, ...]] = {
+    str: (str,),
+    int: (int,),
+    float: (int, float),
+    bool: (bool,),
+    datetime: (str,),
+    timedelta: (str,),
+}
+
+
+def check(method: str, path: str, request: Request) -> None:
+    """400 where the body of a request to that operation has what its model has not. Whether all
+    is there that must be, the operations themselves look at."""
+    if (name := _MODELS.get((method, path))) and len(request.body) <= _LARGEST:
+        _check_model(_model(name), request.json(), "")
+
+
+def _check_model(model: Any, body: object, where: str) -> None:
+    if not isinstance(body, dict):
+        raise _wrong(where, "an object is expected")
+    known = _properties(model)
+    for name, value in body.items():
+        if name not in known:
+            raise _wrong(f"{where}{name}", "there is no such property")
+        if value is not None:
+            _check_value(known[name], value, f"{where}{name}")
+
+
+def _check_value(kind: Any, value: Any, where: str) -> None:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Union:
+        # Of `str`, an enumeration and None the enumeration says most.
+        wanted = [each for each in inner if each is not type(None)]
+        _check_value(wanted[-1], value, where)
+    elif origin is list:
+        if not isinstance(value, list):
+            raise _wrong(where, "a list is expected")
+        for number, each in enumerate(value):
+            _check_value(inner[0], each, f"{where}[{number}]")
+    elif isinstance(kind, type) and issubclass(kind, enum.Enum):
+        allowed = [str(each.value).lower() for each in kind]
+        if str(value).lower() not in allowed:
+            name = where.rpartition(".")[2]
+            raise invalid_property(name, value, f"one of {', '.join(allowed)}")
+    elif kind in _PLAIN:
+        is_flag = isinstance(value, bool)
+        if not isinstance(value, _PLAIN[kind]) or is_flag != (kind is bool):
+            raise _wrong(where, f"{kind.__name__} is expected")
+    elif isinstance(kind, type) and kind.__module__.startswith("azure.batch."):
+        _check_model(kind, value, f"{where}.")
+
+
+def _wrong(where: str, reason: str) -> ServiceError:
+    return ServiceError(400, "InvalidRequestBody", PropertyName=where, Reason=reason)
+
+
+def _model(name: str) -> Any:
+    from azure.batch.models import _models
+
+    return getattr(_models, name)
+
+
+@cache
+def _properties(model: Any) -> dict[str, Any]:
+    """The type of each property of a model, by its name on the wire."""
+    from azure.batch import models
+    from azure.batch.models import _models
+
+    # The models name one another in forward references to this module, of which some of those
+    # that are used for requests alone are not exported.
+    names = {"_models": _Both(models, _models)}
+    found = {}
+    for base in reversed(model.__mro__):
+        for name, kind in vars(base).get("__annotations__", {}).items():
+            if not name.startswith("_"):
+                wire = getattr(vars(base)[name], "_rest_name_input", None) or name
+                found[wire] = _resolved(kind, names)
+    return found
+
+
+class _Both:
+    """The names of two modules."""
+
+    def __init__(self, *modules: Any) -> None:
+        self._modules = modules
+
+    def __getattr__(self, name: str) -> Any:
+        return next(getattr(each, name) for each in self._modules if hasattr(each, name))
+
+
+def _resolved(kind: Any, names: dict[str, Any]) -> Any:
+    def carrier() -> None: ...
+
+    carrier.__annotations__ = {"kind": kind}
+    return typing.get_type_hints(carrier, names)["kind"]

@@ -1,0 +1,133 @@
+"""What the service refuses, and the simulated account too: bodies, ids and lists that it does not
+take."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from azure.core.exceptions import HttpResponseError, ResourceExistsError
+from azure.core.rest import HttpRequest
+
+from fairway_simulator.batch.wire import bodies
+
+
+def post(client: Any, path: str, body: Any, method: str = "POST") -> Any:
+    """The code and the details of the error that answers a body as it stands; None for none."""
+    url = f"{client._config.endpoint}{path}?api-version=2025-06-01"
+    headers = {"Content-Type": "application/json; odata=minimalmetadata"}
+    try:
+        client.send_request(HttpRequest(method, url, headers=headers, json=body))
+    except HttpResponseError as error:
+        answer = json.loads(error.response.body())
+        return answer["code"], {each["key"]: each["value"] for each in answer["values"]}
+    return None
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"id": "1", "commandLine": "true", "retries": 3}, "retries"),
+        ({"id": "1", "commandLine": "true", "Constraints": {}}, "Constraints"),
+        (
+            {"id": "1", "commandLine": "true", "constraints": {"maxRetryCount": 3}},
+            "constraints.maxRetryCount",
+        ),
+        (
+            {"id": "1", "commandLine": "true", "environmentSettings": [{"key": "A"}]},
+            "environmentSettings[0].key",
+        ),
+        ({"id": "1", "commandLine": ["true"]}, "commandLine"),
+        ({"id": "1", "commandLine": "true", "requiredSlots": "1"}, "requiredSlots"),
+        ({"id": "1", "commandLine": "true", "requiredSlots": True}, "requiredSlots"),
+        ({"id": "1", "commandLine": "true", "resourceFiles": {}}, "resourceFiles"),
+    ],
+)
+def test_a_property_that_there_is_not_is_refused(
+    client: Any, job: str, body: Any, where: str
+) -> None:
+    code, details = post(client, f"/jobs/{job}/tasks", body)
+    assert (code, details["PropertyName"]) == ("InvalidRequestBody", where)
+    assert list(client.list_tasks(job)) == []
+
+
+def test_one_of_a_collection_is_too(client: Any, job: str) -> None:
+    tasks = [{"id": "1", "commandLine": "true"}, {"id": "2", "commandLine": "true", "nodes": 2}]
+    _, details = post(client, f"/jobs/{job}/addtaskcollection", {"value": tasks})
+    assert details["PropertyName"] == "value[1].nodes"
+
+
+def test_a_word_that_an_enumeration_has_not_is_refused(client: Any, job: str) -> None:
+    code, _ = post(client, f"/jobs/{job}", {"onAllTasksComplete": "end"}, "PATCH")
+    assert code == "InvalidPropertyValue"
+    assert post(client, f"/jobs/{job}", {"onAllTasksComplete": "TerminateJob"}, "PATCH") is None
+
+
+def test_each_body_that_is_looked_at_is_of_an_operation(service: Any) -> None:
+    from fairway_simulator.batch.simulator import OPERATIONS
+
+    known = {(method, path) for method, path, _ in OPERATIONS}
+    assert set(bodies._MODELS) <= known
+    taking = {(method, path) for method, path in known if method != "GET"}
+    without = {
+        each
+        for each in taking - set(bodies._MODELS)
+        if not each[1].startswith("/simulator/") and each[0] != "DELETE" and each[0] != "HEAD"
+    }
+    # None of these has a body.
+    assert {path.rpartition("/")[2] for _, path in without} == {
+        *("enable", "disable", "terminate", "reactivate", "stopresize", "disableautoscale"),
+        "enablescheduling",
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "code"),
+    [
+        ("Prepare", "TaskIdSameAsJobPreparationTask"),
+        ("jobrelease", "TaskIdSameAsJobReleaseTask"),
+    ],
+)
+def test_a_task_may_not_have_the_id_of_the_jobs_own(client: Any, task: str, code: str) -> None:
+    client.create_job(
+        {
+            "id": "j",
+            "poolInfo": {"poolId": "sim"},
+            "jobPreparationTask": {"id": "prepare", "commandLine": "true"},
+            "jobReleaseTask": {"commandLine": "true"},
+        }
+    )
+    with pytest.raises(ResourceExistsError) as caught:
+        client.create_task("j", {"id": task, "commandLine": "true"})
+    assert caught.value.error.code == code
+
+
+def test_a_list_of_files_may_not_be_too_long(client: Any, job: str) -> None:
+    files = [{"httpUrl": "http://x/y", "filePath": str(number)} for number in range(101)]
+    with pytest.raises(HttpResponseError) as caught:
+        client.create_task(job, {"id": "1", "commandLine": "true", "resourceFiles": files})
+    assert (caught.value.status_code, caught.value.error.code) == (413, "RequestEntityTooLarge")
+
+
+def test_an_account_has_a_quota_of_jobs(service: Any, client: Any) -> None:
+    service.add_pool("empty")
+    for number in range(100):
+        client.create_job({"id": f"j{number}", "poolInfo": {"poolId": "empty"}})
+    with pytest.raises(ResourceExistsError) as caught:
+        client.create_job({"id": "more", "poolInfo": {"poolId": "empty"}})
+    assert caught.value.error.code == "ActiveJobAndScheduleQuotaReached"
+
+
+def test_counts_are_those_of_the_look_before(service: Any, client: Any, job: str) -> None:
+    client.create_task(job, {"id": "1", "commandLine": "true"})
+    service.wait_for_task(job, "1")
+    looks = [client.get_job_task_counts(job).task_counts.succeeded for _ in range(2)]
+    assert looks == [0, 1]
+
+
+def test_the_id_of_a_job_that_is_being_deleted_is_taken(client: Any, job: str) -> None:
+    client.begin_delete_job(job)
+    with pytest.raises(ResourceExistsError) as caught:
+        client.create_job({"id": job, "poolInfo": {"poolId": "sim"}})
+    assert caught.value.error.code == "JobBeingDeleted"
