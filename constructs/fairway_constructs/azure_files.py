@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.storage_account import NetworkRules, StorageAccount
 from fairway_constructs.azurerm.storage_share import StorageShare
+from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.unique_name import client_config
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _OPTIONS = "vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime"
 
 
-class AzureFiles:
+class AzureFiles(Component):
     """A file share in a storage account of its own, which takes no keys and no tokens.
 
     NFS knows no identities: who reaches the share may use it, so it is reached by a private
@@ -43,11 +44,12 @@ class AzureFiles:
         subnet_ids: Sequence[str] = (),
         protect: bool = True,
     ) -> None:
+        super().__init__(scope, f"files-{name}", name=name)
         id = f"files-{name}-account"  # noqa: A001
-        self.account = self._account(scope, id, place, spec, subnet_ids, protect)
+        self.account = self._account(id, place, spec, subnet_ids, protect)
         account_id = self.account.id
         self.share = StorageShare(
-            scope,
+            self,
             f"files-{name}-share",
             name=place.name("storage_share", name),
             storage_account_id=account_id,
@@ -56,7 +58,7 @@ class AzureFiles:
             lifecycle=kept(protect),
         )
         if protect:
-            lock(scope, place=place, id=id, resource_id=account_id)
+            lock(self, place=place, id=id, resource_id=account_id)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = Mount(
@@ -68,18 +70,17 @@ class AzureFiles:
             root=True,
         )
 
-    @staticmethod
     def _account(
-        scope: Construct,
+        self,
         id: str,  # noqa: A002
         place: Placement,
         spec: AzureFilesSpec,
         subnet_ids: Sequence[str],
         protect: bool,
     ) -> StorageAccount:
-        suffix = unique_suffix(client_config(scope).subscription_id, f"{place.environment}-{id}")
+        suffix = unique_suffix(client_config(self).subscription_id, f"{place.environment}-{id}")
         return StorageAccount(
-            scope,
+            self,
             id,
             name=place.name("file_storage_account", suffix=suffix),
             resource_group_name=place.resource_group,

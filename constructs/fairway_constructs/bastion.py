@@ -12,6 +12,7 @@ from fairway_constructs.azurerm.subnet import Subnet
 from fairway_constructs.azurerm.subnet_network_security_group_association import (
     SubnetNetworkSecurityGroupAssociation,
 )
+from fairway_constructs.cdk import Component
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.network_rules import DENY_THE_REST
 
@@ -29,7 +30,7 @@ _SUBNET = "AzureBastionSubnet"
 _DATA_PLANE = ["8080", "5701"]
 
 
-class Bastion:
+class Bastion(Component):
     """A bastion in a subnet of its own, for the az CLI's tunnels to any private address.
 
     Who comes in is asked twice: by Entra ID, for a role on the bastion, and by the node, for
@@ -47,6 +48,7 @@ class Bastion:
     def __init__(
         self,
         scope: Construct,
+        id: str = "bastion",  # noqa: A002
         *,
         place: Placement,
         virtual_network_name: str,
@@ -54,8 +56,9 @@ class Bastion:
         allowed: Sequence[IPv4Network] = (),
         admins: Sequence[str] = (),
     ) -> None:
+        super().__init__(scope, id)
         subnet = Subnet(
-            scope,
+            self,
             "bastion",
             name=_SUBNET,
             resource_group_name=place.resource_group,
@@ -63,13 +66,13 @@ class Bastion:
             address_prefixes=[str(addresses)],
         )
         rules = SubnetNetworkSecurityGroupAssociation(
-            scope,
+            self,
             "bastion-has-rules",
             subnet_id=subnet.id,
-            network_security_group_id=_rules(scope, place, allowed).id,
+            network_security_group_id=_rules(self, place, allowed).id,
         )
         address = PublicIp(
-            scope,
+            self,
             "bastion-address",
             name=place.name("public_ip", "bastion"),
             resource_group_name=place.resource_group,
@@ -79,7 +82,7 @@ class Bastion:
             tags=place.tags,
         )
         self.host = BastionHost(
-            scope,
+            self,
             "bastion-host",
             name=place.name("bastion_host"),
             resource_group_name=place.resource_group,
@@ -98,7 +101,7 @@ class Bastion:
         )
         self.id = self.host.id
         for admin in admins:
-            let_in(scope, "bastion", admin, resource_id=self.id, what="the bastion")
+            let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
 
 
 def let_in(scope: Construct, name: str, admin: str, *, resource_id: str, what: str) -> None:

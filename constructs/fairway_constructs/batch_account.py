@@ -15,6 +15,7 @@ from fairway_constructs.azurerm.batch_account import (
     NetworkProfileNodeManagementAccess,
     NetworkProfileNodeManagementAccessIpRule,
 )
+from fairway_constructs.cdk import Component
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import kept
 from fairway_constructs.unique_name import unique_name
@@ -44,7 +45,7 @@ class AutoStorage:
     node_identity: str
 
 
-class BatchAccount:
+class BatchAccount(Component):
     """A Batch account that only Entra ID identities can use: shared keys do not work.
 
     Jobs are submitted from the public ones of the ranges `allowed`, and through private
@@ -66,6 +67,7 @@ class BatchAccount:
     def __init__(
         self,
         scope: Construct,
+        id: str = "batch",  # noqa: A002
         *,
         place: Placement,
         allowed: Sequence[IPv4Network] = (),
@@ -74,12 +76,13 @@ class BatchAccount:
         auto_storage: AutoStorage | None = None,
         protect: bool = True,
     ) -> None:
+        super().__init__(scope, id)
         self.mode: Mode = "UserSubscription" if user_subscription else "BatchService"
         profile = _network_profile(public_addresses(allowed), egress_address)
         self.account = BatchAccountResource(
-            scope,
+            self,
             "batch",
-            name=unique_name(scope, "batch_account", place),
+            name=unique_name(self, "batch_account", place),
             resource_group_name=place.resource_group,
             location=place.location,
             pool_allocation_mode=self.mode,

@@ -19,7 +19,7 @@ from fairway_constructs.azurerm.batch_pool import (
     TaskSchedulingPolicy,
 )
 from fairway_constructs.azurerm.batch_pool import BatchPool as BatchPoolResource
-from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.cloud_init import Mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
 from fairway_constructs.terraform_data import TerraformData
@@ -63,7 +63,7 @@ class Containers:
     registries: Sequence[str] = ()
 
 
-class BatchPool:
+class BatchPool(Component):
     """A pool whose nodes are all dedicated or all Spot, without public addresses.
 
     With `mpi` its nodes talk to each other and run one task each, packed close together, as
@@ -111,6 +111,7 @@ class BatchPool:
         mounts: Sequence[Mount] = (),
         containers: Containers | None = None,
     ) -> None:
+        super().__init__(scope, f"cluster-{name}", name=name)
         shape = PoolShape(minimum=minimum, maximum=maximum, spot=spot, mpi=mpi)
         _check(name, account.mode, shape, size, image, autoscale)
         fixed = _only_at_creation(mpi, containers)
@@ -122,10 +123,10 @@ class BatchPool:
             peers=False,
         )
         # The provider neither sends a change of these nor replaces the pool for it.
-        marker = TerraformData(scope, f"fixed-{name}", input=fixed)
+        marker = TerraformData(self, f"fixed-{name}", input=fixed)
         self.name = place.name("batch_pool", name)
         self.pool = BatchPoolResource(
-            scope,
+            self,
             f"cluster-{name}",
             name=self.name,
             account_name=account.name,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.cdk import Component
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.unique_name import client_config, unique_name
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _KEPT_DAYS = 7
 
 
-class UserSubscription:
+class UserSubscription(Component):
     """The roles and the vault that a Batch account in mode UserSubscription needs first.
 
     `service_principal` is the object id of the application "Microsoft Azure Batch" in the
@@ -32,16 +33,18 @@ class UserSubscription:
     def __init__(
         self,
         scope: Construct,
+        id: str = "batch-subscription",  # noqa: A002
         *,
         place: Placement,
         service_principal: str,
         protect: bool = True,
     ) -> None:
-        client = client_config(scope)
+        super().__init__(scope, id)
+        client = client_config(self)
         vault = KeyVault(
-            scope,
+            self,
             "batch-vault",
-            name=unique_name(scope, "batch_key_vault", place),
+            name=unique_name(self, "batch_key_vault", place),
             resource_group_name=place.resource_group,
             location=place.location,
             tenant_id=client.tenant_id,
@@ -58,12 +61,12 @@ class UserSubscription:
             lifecycle=kept(protect),
         )
         if protect:
-            lock(scope, place=place, id="batch-vault", resource_id=vault.id)
+            lock(self, place=place, id="batch-vault", resource_id=vault.id)
         self.vault_id = vault.id
         self.vault_url = vault.vault_uri
         self.ready = [
             RoleAssignment(
-                scope,
+                self,
                 "batch-orchestrates",
                 scope_=f"/subscriptions/{client.subscription_id}",
                 role_definition_name="Azure Batch Service Orchestration Role",
@@ -72,7 +75,7 @@ class UserSubscription:
                 description="Batch makes and deletes the VMs of its pools in this subscription",
             ),
             RoleAssignment(
-                scope,
+                self,
                 "batch-keeps-secrets",
                 scope_=self.vault_id,
                 role_definition_name="Key Vault Secrets Officer",

@@ -11,7 +11,7 @@ from fairway_constructs.azurerm.consumption_budget_subscription import (
     Notification,
     TimePeriod,
 )
-from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.unique_name import client_config
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _THIS_MONTH = "${formatdate(\"YYYY-MM-'01T00:00:00Z'\", plantimestamp())}"
 
 
-class Budget:
+class Budget(Component):
     """A budget of the subscription that counts what the named resource groups cost together.
 
     One budget a group could not tell when all of them together pass the amount. `amount` is
@@ -39,6 +39,7 @@ class Budget:
     def __init__(
         self,
         scope: Construct,
+        id: str = "budget",  # noqa: A002
         *,
         place: Placement,
         amount: float,
@@ -46,9 +47,10 @@ class Budget:
         emails: Sequence[str],
         resource_groups: Sequence[str],
     ) -> None:
-        subscription_id = client_config(scope).subscription_id
+        super().__init__(scope, id)
+        subscription_id = client_config(self).subscription_id
         self.budget = ConsumptionBudgetSubscription(
-            scope,
+            self,
             "budget",
             name=place.name("consumption_budget_subscription"),
             subscription_id=f"/subscriptions/{subscription_id}",

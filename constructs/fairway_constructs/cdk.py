@@ -2,31 +2,38 @@
 
 cdktf is archived and its fork keeps the API: moving to the fork means changing the
 imports below and nothing else. What stands on top is small: base classes whose
-attributes are a plain dict, typed references to them, and a typed lifecycle. The
-classes for Azure's resources are generated, see `fairway_constructs.azurerm`.
+attributes are a plain dict, typed references to them, a typed lifecycle, and
+`Component`, the base of our constructs. The classes for Azure's resources are
+generated, see `fairway_constructs.azurerm`.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from fairway_constructs.addresses import Addresses, short_id
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 from fairway_constructs.bindings.blocks import Timeouts, terraform_value
 from fairway_constructs.node import prepare_node
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from constructs import IConstruct, Node
 
 prepare_node(os.environ)
 
 import jsii  # noqa: E402
 from cdktf import (  # noqa: E402
     App,
+    Aspects,
     AzurermBackend,
     Fn,
+    IAspect,
     IResolvable,
     ITerraformDependable,
     LocalBackend,
@@ -43,10 +50,13 @@ from constructs import Construct  # noqa: E402
 
 __all__ = [
     "App",
+    "Aspects",
     "AzurermBackend",
+    "Component",
     "Construct",
     "DataSource",
     "Fn",
+    "IAspect",
     "IResolvable",
     "ITerraformDependable",
     "Lifecycle",
@@ -57,6 +67,7 @@ __all__ = [
     "Stack",
     "Timeouts",
     "Token",
+    "surroundings",
 ]
 
 # On every element, so that `required_providers` is written whatever a stack holds.
@@ -88,18 +99,89 @@ class Lifecycle:
             prevent_destroy=self.prevent_destroy or None,
             create_before_destroy=self.create_before_destroy or None,
             ignore_changes=changes if changes == "all" else list(changes) or None,
-            replace_triggered_by=[_address(trigger) for trigger in self.replace_triggered_by]
+            replace_triggered_by=[
+                _trigger_address(trigger) for trigger in self.replace_triggered_by
+            ]
             or None,
         )
 
 
-def _address(trigger: Resource | str) -> str:
+def _trigger_address(trigger: Resource | str) -> str:
     """The resource's bare address: cdktf would write "${…}", which Terraform rejects here."""
     if isinstance(trigger, Resource):
-        return f"{trigger.TYPE}.{trigger.friendly_unique_id}"
+        return trigger.terraform_address
     if "${" in trigger:
         raise ValueError(f"replace_triggered_by takes an address, not the expression {trigger}")
     return trigger
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a construct stands: its stack, and what is around it in there, outermost first.
+
+    `short` is whether resources of a `Component` have short addresses there.
+    """
+
+    stack: Stack
+    addresses: Addresses
+    path: tuple[str, ...]
+    around: tuple[IConstruct, ...]
+    short: bool
+
+
+def surroundings(scope: Construct) -> Surroundings:
+    """What is around a construct that is made in `scope`; asks cdktf only once for each scope."""
+    known: Surroundings | None = vars(scope).get("_inside")
+    if known is None:
+        known = _foreign(scope)
+        vars(scope)["_inside"] = known
+    return known
+
+
+def _foreign(scope: Construct) -> Surroundings:
+    """The same for a stack, and for a construct that is none of ours."""
+    if isinstance(scope, Stack):
+        return Surroundings(scope, Addresses(), (), (), short=True)
+    stack, scopes = Stack.of(scope), scope.node.scopes
+    around = tuple(scopes[scopes.index(stack) + 1 :])
+    path = tuple(each.node.id for each in around)
+    return Surroundings(stack, surroundings(stack).addresses, path, around, short=True)
+
+
+class Component(Construct):
+    """What our constructs are: a part of a stack, with its resources below it in the tree.
+
+    The first of its class with this `name` in a stack gives its resources short addresses, see
+    `addresses`. `name` is what the ids of its resources have in them, if they have.
+
+    >>> class Room(Component):
+    ...     def __init__(self, scope, id):
+    ...         super().__init__(scope, id)
+    ...         self.group = ResourceGroup(self, "group", name=id, location="westeurope")
+    >>> Room(stack, "here"), Room(stack, "there")  # doctest: +SKIP
+    """
+
+    def __init__(self, scope: Construct, id: str, *, name: str = "") -> None:  # noqa: A002
+        super().__init__(scope, id)
+        outside = surroundings(scope)
+        kind = next(each for each in type(self).__mro__ if Component in each.__bases__)
+        self._inside = Surroundings(
+            outside.stack,
+            outside.addresses,
+            (*outside.path, id),
+            (*outside.around, self),
+            short=outside.short and outside.addresses.is_first(kind, name),
+        )
+
+    @property
+    def short_addresses(self) -> bool:
+        """Whether this is the first of its kind in the stack, and so is all around it."""
+        return self._inside.short
+
+    @cached_property
+    def node(self) -> Node:
+        """Its place in the tree; `node.add_dependency(other)` holds for all that is below it."""
+        return super().node
 
 
 class Resource(TerraformResource):
@@ -131,10 +213,19 @@ class Resource(TerraformResource):
             depends_on=list(depends_on) or None,
             provider=provider,
         )
+        self._outside = surroundings(scope)
+        self.terraform_address = f"{self.TYPE}.{_address(self, scope, id)}"
+        self._outside.addresses.take(self.terraform_address, "/".join([*self._outside.path, id]))
 
     @jsii.member(jsii_name="synthesizeAttributes")
     def _synthesize_attributes(self) -> Mapping[str, Any]:
+        _add_dependencies(self)
         return self._attributes
+
+    @cached_property
+    def node(self) -> Node:
+        """Its place in the tree."""
+        return super().node
 
     def reference(self, path: str) -> str:
         """A reference to any attribute, for example "identity[0].principal_id"."""
@@ -164,14 +255,65 @@ class DataSource(TerraformDataSource):
             depends_on=list(depends_on) or None,
             provider=provider,
         )
+        self._outside = surroundings(scope)
+        self.terraform_address = f"data.{self.TYPE}.{_address(self, scope, id)}"
+        self._outside.addresses.take(self.terraform_address, "/".join([*self._outside.path, id]))
 
     @jsii.member(jsii_name="synthesizeAttributes")
     def _synthesize_attributes(self) -> Mapping[str, Any]:
+        _add_dependencies(self)
         return self._attributes
+
+    @cached_property
+    def node(self) -> Node:
+        """Its place in the tree."""
+        return super().node
 
     def reference(self, path: str) -> str:
         """A reference to any attribute, for example "plan[0].name"."""
         return self.get_string_attribute(path)
+
+
+def _address(element: Resource | DataSource, scope: Construct, id: str) -> str:  # noqa: A002
+    """The last part of an element's address, short where it can be."""
+    if isinstance(scope, Stack):
+        return short_id(id)
+    if isinstance(scope, Component) and surroundings(scope).short:
+        element.override_logical_id(short_id(id))
+        return short_id(id)
+    return element.friendly_unique_id
+
+
+def _add_dependencies(element: Resource | DataSource) -> None:
+    """Adds what `node.add_dependency` was told, of it or of what is around it, to `depends_on`.
+
+    cdktf itself makes nothing of that. To ask costs time, so nothing is asked of constructs of
+    ours whose `node` was never read.
+    """
+    outside = element._outside
+    found = [
+        address
+        for construct in (*outside.around, element)
+        if "node" in vars(construct) or not isinstance(construct, Component | Resource | DataSource)
+        for dependency in construct.node.dependencies
+        for address in _addresses(dependency, outside.stack)
+        if address != element.terraform_address
+    ]
+    if found:
+        element.depends_on = list(dict.fromkeys([*(element.depends_on or []), *found]))
+
+
+def _addresses(construct: IConstruct, stack: Stack) -> Iterator[str]:
+    """The addresses of a construct's resources; UserError where they are in another stack."""
+    for each in construct.node.find_all():
+        if isinstance(each, Resource | DataSource):
+            if each._outside.stack is not stack:
+                raise UserError.of(
+                    "dependency-across-stacks",
+                    f"{stack.node.id} cannot wait for {each.terraform_address} of another stack",
+                    "call `add_dependency` of the stack with the other stack",
+                )
+            yield each.terraform_address
 
 
 class Provider(TerraformProvider):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.cdk import Component
+
 if TYPE_CHECKING:
     from ipaddress import IPv4Address
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from fairway_constructs.placement import Placement
 
 
-class NatEgress:
+class NatEgress(Component):
     """A NAT gateway with one public address, by which the internet knows all subnets.
 
     It lets nothing in.
@@ -20,16 +22,22 @@ class NatEgress:
     >>> egress.attach("compute", subnet.id)  # doctest: +SKIP
     """
 
-    def __init__(self, scope: Construct, *, place: Placement) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "egress",  # noqa: A002
+        *,
+        place: Placement,
+    ) -> None:
+        super().__init__(scope, id)
         from fairway_constructs.azurerm.nat_gateway import NatGateway
         from fairway_constructs.azurerm.nat_gateway_public_ip_association import (
             NatGatewayPublicIpAssociation,
         )
         from fairway_constructs.azurerm.public_ip import PublicIp
 
-        self._scope = scope
         address = PublicIp(
-            scope,
+            self,
             "nat-address",
             name=place.name("public_ip", "nat"),
             resource_group_name=place.resource_group,
@@ -40,7 +48,7 @@ class NatEgress:
             tags=place.tags,
         )
         gateway = NatGateway(
-            scope,
+            self,
             "nat",
             name=place.name("nat_gateway"),
             resource_group_name=place.resource_group,
@@ -52,7 +60,7 @@ class NatEgress:
         self._gateway_id = gateway.id
         self.address = address.ip_address
         NatGatewayPublicIpAssociation(
-            scope,
+            self,
             "nat-address-of-gateway",
             nat_gateway_id=self._gateway_id,
             public_ip_address_id=address.id,
@@ -65,14 +73,14 @@ class NatEgress:
         )
 
         SubnetNatGatewayAssociation(
-            self._scope,
+            self,
             f"{role}-has-nat",
             subnet_id=subnet_id,
             nat_gateway_id=self._gateway_id,
         )
 
 
-class FirewallEgress:
+class FirewallEgress(Component):
     """A route that sends whatever is for the internet to a firewall in a connected network.
 
     How services on the internet then see the subnets is the firewall's matter.
@@ -83,12 +91,19 @@ class FirewallEgress:
 
     address = ""
 
-    def __init__(self, scope: Construct, *, place: Placement, next_hop: IPv4Address) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "egress",  # noqa: A002
+        *,
+        place: Placement,
+        next_hop: IPv4Address,
+    ) -> None:
+        super().__init__(scope, id)
         from fairway_constructs.azurerm.route_table import Route, RouteTable
 
-        self._scope = scope
         self._table_id = RouteTable(
-            scope,
+            self,
             "firewall-routes",
             name=place.name("route_table"),
             resource_group_name=place.resource_group,
@@ -111,7 +126,7 @@ class FirewallEgress:
         )
 
         SubnetRouteTableAssociation(
-            self._scope,
+            self,
             f"{role}-has-routes",
             subnet_id=subnet_id,
             route_table_id=self._table_id,

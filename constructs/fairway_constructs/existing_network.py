@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.data_subnet import DataSubnet
-from fairway_constructs.cdk import Output
+from fairway_constructs.cdk import Component, Output
 from fairway_constructs.network import PlacedSubnet
 from fairway_core.resource_ids import network_of, parts_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import Existing
 
 
-class ExistingNetwork:
+class ExistingNetwork(Component):
     """Subnets that others made, in the place of a `Network`.
 
     Their ranges are written down beside their ids, as file servers let nodes in by them;
@@ -37,15 +37,21 @@ class ExistingNetwork:
     bastion = None
 
     def __init__(
-        self, scope: Construct, *, place: Placement, spec: Existing, private_endpoints: bool = False
+        self,
+        scope: Construct,
+        id: str = "network",  # noqa: A002
+        *,
+        place: Placement,
+        spec: Existing,
+        private_endpoints: bool = False,
     ) -> None:
-        self._scope = scope
+        super().__init__(scope, id)
         self._place = place
         self._private_endpoints = private_endpoints
         self._virtual_network_id = network_of(spec.subnets.compute.id)
         by_role = spec.subnets.by_role
         for role, subnet in by_role.items():
-            _verify(scope, role, subnet.id, str(subnet.range))
+            _verify(self, role, subnet.id, str(subnet.range))
         self.subnets: Mapping[str, PlacedSubnet] = {
             role: PlacedSubnet(subnet.id, subnet.range) for role, subnet in by_role.items()
         }
@@ -58,14 +64,14 @@ class ExistingNetwork:
         from fairway_constructs.private_endpoint import PrivateEndpoints
 
         return PrivateEndpoints(
-            self._scope,
+            self,
             place=self._place,
             subnet_id=self.subnets["endpoints"].id,
             virtual_network_id=self._virtual_network_id,
         )
 
 
-def _verify(scope: Construct, role: str, subnet_id: str, range_: str) -> None:
+def _verify(scope: Component, role: str, subnet_id: str, range_: str) -> None:
     """Lets Terraform stop before it makes anything where the subnet has another range."""
     parts = parts_of("subnet", subnet_id)
     subnet = DataSubnet(
@@ -81,7 +87,7 @@ def _verify(scope: Construct, role: str, subnet_id: str, range_: str) -> None:
         f"subnet_{role}",
         value=subnet_id,
         description=f"Where {role} stands",
-        static_id=True,
+        static_id=scope.short_addresses,
     )
     # An override: cdktf takes a precondition of an output, and does not write it.
     output.add_override(

@@ -23,7 +23,7 @@ from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
     SpotRestore,
     TerminationNotification,
 )
-from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.cloud_init import ADMIN_USERNAME, Mount, custom_data
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import Repair, Spot
 
 
-class GpuCluster:
+class GpuCluster(Component):
     """A uniform scale set whose nodes reach each other over InfiniBand, whatever is asked.
 
     InfiniBand needs one placement group in at most one zone, and each scale set has a
@@ -96,12 +96,13 @@ class GpuCluster:
         monitored: bool = False,
         slurm: SlurmNode | None = None,
     ) -> None:
+        super().__init__(scope, f"cluster-{name}", name=name)
         _check_number(name, nodes, least=0 if resized else 1)
         check_image(name, size, image)
         disk = _os_disk(name, size, os_disk_gib(name, image, os_gib), spot, local_os_disk)
         host_prefix = place.name("computer_name_prefix", name)
         self.scale_set = LinuxVirtualMachineScaleSet(
-            scope,
+            self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine_scale_set", name),
             resource_group_name=place.resource_group,
@@ -149,11 +150,11 @@ class GpuCluster:
             automatic_instance_repair=_repair(repair) if repair else None,
             tags=place.tags,
             lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
-            depends_on=terms(scope, image, accept_terms),
+            depends_on=terms(self, image, accept_terms),
         )
         self.id = self.scale_set.id
         # Slurm's nodes come and go, and nobody starts at one of them.
-        self.main_host = "" if slurm else _first_address(scope, name, place, self.scale_set)
+        self.main_host = "" if slurm else _first_address(self, name, place, self.scale_set)
 
 
 def _extensions(identity_id: str, *, monitored: bool, watched: bool) -> list[Extension] | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
+from fairway_constructs.cdk import Component
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ class Grant:
     depends_on: Sequence[ITerraformDependable] = ()
 
 
-class Identity:
+class Identity(Component):
     """A user-assigned identity with its grants, by a name for each that stays the same.
 
     It stands beside the data that it opens and outlives the clusters that use it: a new
@@ -43,8 +44,9 @@ class Identity:
     def __init__(
         self, scope: Construct, name: str, *, place: Placement, grants: Mapping[str, Grant]
     ) -> None:
+        super().__init__(scope, f"identity-{name}", name=name)
         self.identity = UserAssignedIdentity(
-            scope,
+            self,
             name,
             name=place.name("user_assigned_identity", name),
             resource_group_name=place.resource_group,
@@ -55,7 +57,7 @@ class Identity:
         # What needs a grant in order to be made depends on these.
         self.assignments = [
             RoleAssignment(
-                scope,
+                self,
                 f"{name}-{key}",
                 scope_=grant.scope,
                 role_definition_name=grant.role,

@@ -12,7 +12,7 @@ from fairway_constructs.azurerm.managed_lustre_file_system import (
 )
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.storage_container import StorageContainer
-from fairway_constructs.cdk import Timeouts
+from fairway_constructs.cdk import Component, Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.protection import kept, lock
 from fairway_core.environment.filesystems import lustre_log_container
@@ -47,7 +47,7 @@ class BlobImport:
     ready: Sequence[ITerraformDependable] = ()
 
 
-class Lustre:
+class Lustre(Component):
     """A parallel file system in a subnet of its kind; `place` must name a zone.
 
     With `blob_import` a file for each blob is there from the start, and is read when it is
@@ -71,12 +71,13 @@ class Lustre:
         blob_import: BlobImport | None = None,
         protect: bool = True,
     ) -> None:
+        super().__init__(scope, f"lustre-{name}", name=name)
         if place.zones is None:
             raise ValueError(f"Lustre file system `{name}`: the placement names no zone")
         id = f"lustre-{name}-system"  # noqa: A001
-        hsm, ready = _hsm(scope, name, blob_import, protect) if blob_import else (None, ())
+        hsm, ready = _hsm(self, name, blob_import, protect) if blob_import else (None, ())
         self.file_system = ManagedLustreFileSystem(
-            scope,
+            self,
             id,
             name=place.name("managed_lustre_file_system", name),
             resource_group_name=place.resource_group,
@@ -95,7 +96,7 @@ class Lustre:
             depends_on=ready,
         )
         if protect:
-            lock(scope, place=place, id=id, resource_id=self.file_system.id)
+            lock(self, place=place, id=id, resource_id=self.file_system.id)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = Mount(

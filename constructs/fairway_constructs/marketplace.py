@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.marketplace_agreement import MarketplaceAgreement
+from fairway_constructs.cdk import surroundings
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
-    """Accepts the terms of a plan, once in `scope` however often it is called.
+    """Accepts the terms of a plan, once in a stack however often it is called.
 
     Azure keeps one acceptance a subscription: where another environment, or
     `az vm image terms accept`, has accepted already, Terraform refuses to do it again.
@@ -20,9 +21,11 @@ def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
     >>> accept_terms(stack, image("almalinux-hpc-9").plan)  # doctest: +SKIP
     """
     id = f"terms-{plan.product}-{plan.name}"  # noqa: A001
-    known = scope.node.try_find_child(id)
-    if isinstance(known, MarketplaceAgreement):
-        return known
-    return MarketplaceAgreement(
-        scope, id, publisher=plan.publisher, offer=plan.product, plan=plan.name
-    )
+    inside = surroundings(scope)
+
+    def make() -> MarketplaceAgreement:
+        return MarketplaceAgreement(
+            inside.stack, id, publisher=plan.publisher, offer=plan.product, plan=plan.name
+        )
+
+    return inside.addresses.shared(id, make)

@@ -24,6 +24,7 @@ from fairway_constructs.azurerm.monitor_diagnostic_setting import (
     EnabledMetric,
     MonitorDiagnosticSetting,
 )
+from fairway_constructs.cdk import Component
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ _FACILITIES = ("auth", "authpriv", "cron", "daemon", "kern", "syslog", "user")
 _WARNINGS = ("Warning", "Error", "Critical", "Alert", "Emergency")
 
 
-class Monitoring:
+class Monitoring(Component):
     """A Log Analytics workspace, a rule that says what machines send, and an action group.
 
     A machine sends once it is `watch`ed and has the agent, see `monitoring_agent`. A service
@@ -66,13 +67,15 @@ class Monitoring:
     def __init__(
         self,
         scope: Construct,
+        id: str = "monitoring",  # noqa: A002
         *,
         place: Placement,
         emails: Sequence[str],
         retention_days: int = 30,
     ) -> None:
+        super().__init__(scope, id)
         self.workspace = LogAnalyticsWorkspace(
-            scope,
+            self,
             "workspace",
             name=place.name("log_analytics_workspace"),
             resource_group_name=place.resource_group,
@@ -85,7 +88,7 @@ class Monitoring:
         )
         self.workspace_id = self.workspace.id
         self.action_group_id = MonitorActionGroup(
-            scope,
+            self,
             "alerts",
             name=place.name("monitor_action_group"),
             resource_group_name=place.resource_group,
@@ -95,7 +98,7 @@ class Monitoring:
             tags=place.tags,
         ).id
         self._rule_id = MonitorDataCollectionRule(
-            scope,
+            self,
             "machines",
             name=place.name("monitor_data_collection_rule"),
             resource_group_name=place.resource_group,

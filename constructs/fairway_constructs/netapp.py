@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.netapp_account import NetappAccount
 from fairway_constructs.azurerm.netapp_pool import NetappPool
 from fairway_constructs.azurerm.netapp_volume import ExportPolicyRule, NetappVolume
+from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.mounts import nfs_mount
+from fairway_constructs.placement import once
 from fairway_constructs.protection import kept, lock
 
 if TYPE_CHECKING:
@@ -18,11 +20,8 @@ if TYPE_CHECKING:
     from fairway_constructs.placement import Placement
     from fairway_core.environment import NetApp as NetAppSpec
 
-# No id of a volume or pool is this: theirs end in what they are.
-_ACCOUNT = "netapp"
 
-
-class NetApp:
+class NetApp(Component):
     """A volume that fills a capacity pool of its own, in the environment's NetApp account.
 
     It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new
@@ -45,11 +44,12 @@ class NetApp:
         clients: Sequence[IPv4Network],
         protect: bool = True,
     ) -> None:
-        account_name = _account(scope, place).name
-        pool = _pool(scope, name, place, spec, account_name)
+        super().__init__(scope, f"netapp-{name}", name=name)
+        account_name = _account(self, place).name
+        pool = _pool(self, name, place, spec, account_name)
         path = f"{place.environment}-{name}"
         self.volume = NetappVolume(
-            scope,
+            self,
             f"netapp-{name}-volume",
             name=place.name("netapp_volume", name),
             resource_group_name=place.resource_group,
@@ -80,7 +80,7 @@ class NetApp:
             lifecycle=kept(protect),
         )
         if protect:
-            lock(scope, place=place, id=f"netapp-{name}-volume", resource_id=self.volume.id)
+            lock(self, place=place, id=f"netapp-{name}-volume", resource_id=self.volume.id)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = nfs_mount(
@@ -94,17 +94,18 @@ class NetApp:
 
 def _account(scope: Construct, place: Placement) -> NetappAccount:
     """The account, made for the first volume: a region has room for few."""
-    existing = scope.node.try_find_child(_ACCOUNT)
-    if isinstance(existing, NetappAccount):
-        return existing
-    return NetappAccount(
-        scope,
-        _ACCOUNT,
-        name=place.name("netapp_account"),
-        resource_group_name=place.resource_group,
-        location=place.location,
-        tags=place.tags,
-    )
+
+    def make(stack: Construct, id: str) -> NetappAccount:  # noqa: A002
+        return NetappAccount(
+            stack,
+            id,
+            name=place.name("netapp_account"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            tags=place.tags,
+        )
+
+    return once(scope, "netapp", place, make)
 
 
 def _pool(

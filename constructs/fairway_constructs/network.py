@@ -16,6 +16,7 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
     SubnetNetworkSecurityGroupAssociation,
 )
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
+from fairway_constructs.cdk import Component
 from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.network_rules import security_rules
 from fairway_core.environment.addresses import subnet_plan
@@ -59,7 +60,7 @@ class PlacedSubnet:
         return ".".join([*octets, "*"])
 
 
-class Network:
+class Network(Component):
     """A virtual network with subnets for compute, storage and management.
 
     With `private_endpoints` there is one for these too, and `endpoints` makes them.
@@ -79,6 +80,7 @@ class Network:
     def __init__(
         self,
         scope: Construct,
+        id: str = "network",  # noqa: A002
         *,
         place: Placement,
         address_space: IPv4Network,
@@ -91,12 +93,12 @@ class Network:
         filesystems: Collection[str] = (),
         nfs_3: bool = False,
     ) -> None:
-        self._scope = scope
+        super().__init__(scope, id)
         self._place = place
         self._filesystems = filesystems
         self._nfs_3 = nfs_3
         self.virtual_network = VirtualNetwork(
-            scope,
+            self,
             "vnet",
             name=place.name("virtual_network"),
             resource_group_name=place.resource_group,
@@ -121,7 +123,7 @@ class Network:
         from fairway_constructs.private_endpoint import PrivateEndpoints
 
         return PrivateEndpoints(
-            self._scope,
+            self,
             place=self._place,
             subnet_id=self.subnets["endpoints"].id,
             virtual_network_id=self.virtual_network.id,
@@ -133,7 +135,7 @@ class Network:
         from fairway_constructs.bastion import Bastion
 
         return Bastion(
-            self._scope,
+            self,
             place=self._place,
             virtual_network_name=self.virtual_network.name,
             addresses=addresses,
@@ -147,8 +149,8 @@ class Network:
         if egress == "none":
             return None
         if egress == "nat":
-            return NatEgress(self._scope, place=self._place)
-        return FirewallEgress(self._scope, place=self._place, next_hop=egress.next_hop)
+            return NatEgress(self, place=self._place)
+        return FirewallEgress(self, place=self._place, next_hop=egress.next_hop)
 
     def _subnet(
         self,
@@ -159,7 +161,7 @@ class Network:
     ) -> PlacedSubnet:
         place = self._place
         group = NetworkSecurityGroup(
-            self._scope,
+            self,
             f"{role}-rules",
             name=place.name("network_security_group", role),
             resource_group_name=place.resource_group,
@@ -175,7 +177,7 @@ class Network:
             tags=place.tags,
         )
         subnet = Subnet(
-            self._scope,
+            self,
             role,
             name=place.name("subnet", role),
             resource_group_name=place.resource_group,
@@ -195,7 +197,7 @@ class Network:
         )
         subnet_id = subnet.id
         SubnetNetworkSecurityGroupAssociation(
-            self._scope,
+            self,
             f"{role}-has-rules",
             subnet_id=subnet_id,
             network_security_group_id=group.id,

@@ -21,6 +21,7 @@ from fairway_constructs.azurerm.network_interface import (
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
+from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
     custom_data,
@@ -46,7 +47,7 @@ _IMAGE = "ubuntu-2404"
 _THREADS_A_CORE = 4
 
 
-class NfsServer:
+class NfsServer(Component):
     """A VM that stripes data disks and exports them over NFS to `clients` only.
 
     Disks and network interface are resources of their own: the VM may be replaced, as it is
@@ -72,7 +73,7 @@ class NfsServer:
         protect: bool = True,
         monitored: bool = False,
     ) -> None:
-        self._scope = scope
+        super().__init__(scope, f"nfs-{name}", name=name)
         self._name = name
         self._place = place
         self._spec = spec
@@ -83,7 +84,7 @@ class NfsServer:
             from fairway_constructs.monitoring_agent import agent_on_machine
 
             agent_on_machine(
-                scope,
+                self,
                 name,
                 virtual_machine_id=self.virtual_machine.id,
                 identity_id=identity_id,
@@ -94,7 +95,7 @@ class NfsServer:
             from fairway_constructs.vm_backup import back_up
 
             back_up(
-                scope,
+                self,
                 f"nfs-{name}",
                 place=place,
                 machine_name=self._machine_name,
@@ -119,7 +120,7 @@ class NfsServer:
 
     def _interface(self, subnet_id: str) -> NetworkInterface:
         return NetworkInterface(
-            self._scope,
+            self,
             f"nfs-{self._name}-nic",
             name=self._place.name("network_interface", self._name),
             resource_group_name=self._place.resource_group,
@@ -138,7 +139,7 @@ class NfsServer:
         from fairway_constructs.identity import Identity as ManagedIdentity
 
         name = f"nfs-{self._name}-server"
-        return ManagedIdentity(self._scope, f"{name}-id", place=self._place, grants={}).id
+        return ManagedIdentity(self, f"{name}-id", place=self._place, grants={}).id
 
     def _machine(
         self,
@@ -156,7 +157,7 @@ class NfsServer:
             versions=self._spec.versions,
         )
         return LinuxVirtualMachine(
-            self._scope,
+            self,
             f"nfs-{self._name}-server",
             name=self._machine_name,
             resource_group_name=place.resource_group,
@@ -207,7 +208,7 @@ class NfsServer:
             disk_id = disk.id
             attachments.append(
                 VirtualMachineDataDiskAttachment(
-                    self._scope,
+                    self,
                     f"nfs-{self._name}-attachment-{lun}",
                     managed_disk_id=disk_id,
                     virtual_machine_id=machine_id,
@@ -218,7 +219,7 @@ class NfsServer:
             )
             if protect:
                 id = f"nfs-{self._name}-disk-{lun}"  # noqa: A001
-                lock(self._scope, place=self._place, id=id, resource_id=disk_id)
+                lock(self, place=self._place, id=id, resource_id=disk_id)
             disks.append(disk)
         return disks, attachments
 
@@ -226,7 +227,7 @@ class NfsServer:
         place, spec = self._place, self._spec.disks
         kind = disk_kind(spec.kind)
         return ManagedDisk(
-            self._scope,
+            self,
             f"nfs-{self._name}-disk-{lun}",
             name=place.name("managed_disk", self._name, str(lun)),
             resource_group_name=place.resource_group,

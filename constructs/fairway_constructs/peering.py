@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.virtual_network_peering import VirtualNetworkPeering
+from fairway_constructs.cdk import Component, surroundings
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import Peering as PeeringSpec
 
 
-class Peering:
+class Peering(Component):
     """Both halves of a connection, the other one in the other network's subscription.
 
     With `both_ways: false` in `spec` its owner makes the other half; until then nothing
@@ -35,9 +36,10 @@ class Peering:
         spec: PeeringSpec,
         forwarded: bool = False,
     ) -> None:
-        back = _other_half(scope, name, place, virtual_network, spec) if spec.both_ways else None
+        super().__init__(scope, f"peering-{name}", name=name)
+        back = _other_half(self, name, place, virtual_network, spec) if spec.both_ways else None
         VirtualNetworkPeering(
-            scope,
+            self,
             f"peering-to-{name}",
             name=place.name("virtual_network_peering", name),
             resource_group_name=place.resource_group,
@@ -54,15 +56,17 @@ class Peering:
 
 
 def _other_half(
-    scope: Construct,
+    scope: Component,
     name: str,
     place: Placement,
     virtual_network: VirtualNetwork,
     spec: PeeringSpec,
 ) -> VirtualNetworkPeering:
     other = parts_of("virtual network", spec.network)
+    # Aliases are names in the whole stack, as addresses are.
+    alias = name if scope.short_addresses else "-".join(surroundings(scope).path)
     provider = AzurermProvider(
-        scope, f"subscription-of-{name}", alias=name, subscription_id=other["subscription"]
+        scope, f"subscription-of-{name}", alias=alias, subscription_id=other["subscription"]
     )
     return VirtualNetworkPeering(
         scope,

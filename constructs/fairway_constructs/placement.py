@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fairway_constructs.azurerm.resource_group import ResourceGroup
+from fairway_constructs.cdk import surroundings
 from fairway_core.naming import resource_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fairway_constructs.cdk import Construct
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,26 @@ class Placement:
     def zones(self) -> list[str] | None:
         """The zone as resources take it that could span several."""
         return None if self.zone is None else [str(self.zone)]
+
+
+def once(
+    scope: Construct,
+    id: str,  # noqa: A002
+    place: Placement,
+    make: Callable[[Construct, str], T],
+) -> T:
+    """What an environment has once in a stack; `make` gets the stack and the id that it has there.
+
+    >>> once(stack, "netapp", place, lambda scope, id: NetappAccount(scope, id, …))
+    ... # doctest: +SKIP
+    """
+    inside = surroundings(scope)
+
+    def named() -> T:
+        first = inside.addresses.is_first(once, id)
+        return make(inside.stack, id if first else f"{id}-{place.environment}")
+
+    return inside.addresses.shared((id, place.environment), named)
 
 
 def place_in_group(

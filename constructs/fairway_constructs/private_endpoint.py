@@ -13,6 +13,7 @@ from fairway_constructs.azurerm.private_endpoint import (
     PrivateEndpoint,
     PrivateServiceConnection,
 )
+from fairway_constructs.cdk import Component
 from fairway_core.catalog.private_links import private_link
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from fairway_constructs.placement import Placement
 
 
-class PrivateEndpoints:
+class PrivateEndpoints(Component):
     """Makes endpoints in one subnet, and each private DNS zone once, when it is first needed.
 
     The zones stand in `scope`, beside the network that resolves names by them; an endpoint
@@ -34,9 +35,15 @@ class PrivateEndpoints:
     """
 
     def __init__(
-        self, scope: Construct, *, place: Placement, subnet_id: str, virtual_network_id: str
+        self,
+        scope: Construct,
+        id: str = "private-endpoints",  # noqa: A002
+        *,
+        place: Placement,
+        subnet_id: str,
+        virtual_network_id: str,
     ) -> None:
-        self._scope = scope
+        super().__init__(scope, id)
         self._place = place
         self._subnet_id = subnet_id
         self._virtual_network_id = virtual_network_id
@@ -71,14 +78,14 @@ class PrivateEndpoints:
             id = name.replace(".", "-")  # noqa: A001
             place = self._place
             zone = PrivateDnsZone(
-                self._scope,
+                self,
                 id,
                 name=name,
                 resource_group_name=place.resource_group,
                 tags=place.tags,
             )
             PrivateDnsZoneVirtualNetworkLink(
-                self._scope,
+                self,
                 f"{id}-link",
                 name=place.name("private_dns_zone_virtual_network_link"),
                 private_dns_zone_id=zone.id,

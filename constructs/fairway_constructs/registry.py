@@ -9,6 +9,7 @@ from fairway_constructs.azurerm.container_registry import (
     NetworkRuleSet,
     NetworkRuleSetIpRule,
 )
+from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Grant
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import kept, lock
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import Registry as RegistrySpec
 
 
-class Registry:
+class Registry(Component):
     """A registry that takes Entra ID identities only: no admin user, no anonymous pull.
 
     A Premium one is reached by private endpoints and from outside only by the public ones of
@@ -37,6 +38,7 @@ class Registry:
     def __init__(
         self,
         scope: Construct,
+        id: str = "registry",  # noqa: A002
         *,
         place: Placement,
         spec: RegistrySpec,
@@ -44,12 +46,13 @@ class Registry:
         egress_address: str = "",
         protect: bool = True,
     ) -> None:
+        super().__init__(scope, id)
         premium = spec.sku == "Premium"
         ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
         self.registry = ContainerRegistry(
-            scope,
+            self,
             "registry",
-            name=unique_name(scope, "container_registry", place),
+            name=unique_name(self, "container_registry", place),
             resource_group_name=place.resource_group,
             location=place.location,
             sku=spec.sku,
@@ -65,7 +68,7 @@ class Registry:
         self.id = self.registry.id
         self.login_server = self.registry.login_server
         if protect:
-            lock(scope, place=place, id="registry", resource_id=self.id)
+            lock(self, place=place, id="registry", resource_id=self.id)
 
     @property
     def pull_grant(self) -> Grant:

@@ -16,6 +16,7 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
     TerminationNotification,
 )
 from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
+from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, Mount, custom_data
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import Spot
 
 
-class SingleVm:
+class SingleVm(Component):
     """A VM with the image, mounts, identity and boot of a cluster's node, and no public address.
 
     Its private address belongs to a network interface of its own, and its system disk is a
@@ -78,14 +79,15 @@ class SingleVm:
         proximity_placement_group_id: str | None = None,
         monitored: bool = False,
     ) -> None:
+        super().__init__(scope, f"cluster-{name}", name=name)
         check_image(name, size, image)
         gib = os_disk_gib(name, image, os_gib)
         if local_os_disk:
             check_local_disk(name, size, gib, spot)
         host_name = place.name("computer_name_prefix", name)
-        interface = _interface(scope, name, place, subnet, size)
+        interface = _interface(self, name, place, subnet, size)
         self.virtual_machine = LinuxVirtualMachine(
-            scope,
+            self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine", name),
             computer_name=host_name,
@@ -122,7 +124,7 @@ class SingleVm:
             ),
             **spot_arguments(spot),
             tags=place.tags,
-            depends_on=terms(scope, image, accept_terms),
+            depends_on=terms(self, image, accept_terms),
         )
         self.id = self.virtual_machine.id
         self.main_host = interface.private_ip_address
@@ -130,7 +132,7 @@ class SingleVm:
             from fairway_constructs.monitoring_agent import agent_on_machine
 
             agent_on_machine(
-                scope,
+                self,
                 f"machine-{name}",
                 virtual_machine_id=self.id,
                 identity_id=identity_id,

@@ -15,6 +15,7 @@ from fairway_constructs.azurerm.storage_account import (
     StorageAccount,
 )
 from fairway_constructs.azurerm.storage_container import StorageContainer
+from fairway_constructs.cdk import Component
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.storage_lifecycle import storage_lifecycle
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _KEPT_DAYS = 14
 
 
-class Storage:
+class Storage(Component):
     """A storage account that only Entra ID identities can use, unless `account_keys` is set.
 
     It is reached by private endpoints, from `subnet_ids` and from the public ones of the
@@ -51,6 +52,7 @@ class Storage:
     def __init__(
         self,
         scope: Construct,
+        id: str = "storage",  # noqa: A002
         *,
         place: Placement,
         containers: Sequence[str],
@@ -64,11 +66,12 @@ class Storage:
         account_keys: bool = False,
         protect: bool = True,
     ) -> None:
+        super().__init__(scope, id)
         addresses = public_addresses(allowed)
         self.account = StorageAccount(
-            scope,
+            self,
             "storage",
-            name=_account_name(scope, place, account),
+            name=_account_name(self, place, account),
             resource_group_name=place.resource_group,
             location=place.location,
             account_tier="Standard",
@@ -111,7 +114,7 @@ class Storage:
         self.account_url = self.account.primary_blob_endpoint
         self.containers: Mapping[str, StorageContainer] = {
             name: StorageContainer(
-                scope,
+                self,
                 f"container-{name}",
                 name=name,
                 storage_account_id=account_id,
@@ -121,10 +124,10 @@ class Storage:
             for name in containers
         }
         storage_lifecycle(
-            scope, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
+            self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
         )
         if protect:
-            lock(scope, place=place, id="storage", resource_id=account_id)
+            lock(self, place=place, id="storage", resource_id=account_id)
 
 
 def _account_name(scope: Construct, place: Placement, account: str | None) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from fairway_constructs.azurerm.data_client_config import DataClientConfig
+from fairway_constructs.cdk import surroundings
 from fairway_core.naming import unique_suffix
 
 if TYPE_CHECKING:
@@ -13,15 +13,10 @@ if TYPE_CHECKING:
     from fairway_constructs.placement import Placement
 
 
-# Each stack reads it once, and keeping it here spares a question to cdktf's own process.
-_READ: WeakKeyDictionary[Construct, DataClientConfig] = WeakKeyDictionary()
-
-
 def client_config(scope: Construct) -> DataClientConfig:
     """Who runs Terraform, and in which subscription; read once a stack."""
-    if scope not in _READ:
-        _READ[scope] = DataClientConfig(scope, "current")
-    return _READ[scope]
+    inside = surroundings(scope)
+    return inside.addresses.shared("current", lambda: DataClientConfig(inside.stack, "current"))
 
 
 def unique_name(scope: Construct, kind: str, place: Placement) -> str:

@@ -10,6 +10,7 @@ from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
 )
+from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Grant
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import kept, lock
@@ -51,7 +52,7 @@ class Key:
         )
 
 
-class Vault:
+class Vault(Component):
     """A vault that goes by roles, and in which nothing can be purged before its time.
 
     It is reached by private endpoints, and from outside only by the public ones of the ranges
@@ -64,6 +65,7 @@ class Vault:
     def __init__(
         self,
         scope: Construct,
+        id: str = "vault",  # noqa: A002
         *,
         place: Placement,
         sku: Literal["standard", "premium"] = "standard",
@@ -71,17 +73,17 @@ class Vault:
         egress_address: str = "",
         protect: bool = True,
     ) -> None:
+        super().__init__(scope, id)
         ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
-        self._scope = scope
         self._place = place
         self._key_type = "RSA-HSM" if sku == "premium" else "RSA"
         self.vault = KeyVault(
-            scope,
+            self,
             "vault",
-            name=unique_name(scope, "key_vault", place),
+            name=unique_name(self, "key_vault", place),
             resource_group_name=place.resource_group,
             location=place.location,
-            tenant_id=client_config(scope).tenant_id,
+            tenant_id=client_config(self).tenant_id,
             sku_name=sku,
             rbac_authorization_enabled=True,
             purge_protection_enabled=True,
@@ -99,7 +101,7 @@ class Vault:
         self.id = self.vault.id
         self.url = self.vault.vault_uri
         if protect:
-            lock(scope, place=place, id="vault", resource_id=self.id)
+            lock(self, place=place, id="vault", resource_id=self.id)
 
     @property
     def read_grant(self) -> Grant:
@@ -118,7 +120,7 @@ class Vault:
         so that nothing Terraform does later can replace it.
         """
         deployment = ResourceGroupTemplateDeployment(
-            self._scope,
+            self,
             f"{name}-key-deployment",
             name=f"key-{name}",
             resource_group_name=self._place.resource_group,

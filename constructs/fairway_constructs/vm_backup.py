@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.backup_policy_vm import Backup, BackupPolicyVm, RetentionDaily
 from fairway_constructs.azurerm.backup_protected_vm import BackupProtectedVm
 from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
+from fairway_constructs.placement import once
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.unique_name import client_config
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.placement import Placement
-
-_VAULT = "backup-vault"
 
 # How long a restore needs no copy from the vault; each day of it is a snapshot of every disk.
 _SNAPSHOT_DAYS = 2
@@ -79,22 +78,23 @@ def _machine_id(scope: Construct, place: Placement, machine_name: str) -> str:
 
 def _vault(scope: Construct, place: Placement, protect: bool) -> RecoveryServicesVault:
     """The vault, made for the first VM that needs it."""
-    existing = scope.node.try_find_child(_VAULT)
-    if isinstance(existing, RecoveryServicesVault):
-        return existing
-    vault = RecoveryServicesVault(
-        scope,
-        _VAULT,
-        name=place.name("recovery_services_vault"),
-        resource_group_name=place.resource_group,
-        location=place.location,
-        sku="Standard",
-        storage_mode_type="ZoneRedundant" if place.zone else "LocallyRedundant",
-        # VMs are backed up by the platform, and no client of ours calls it.
-        public_network_access_enabled=False,
-        tags=place.tags,
-        lifecycle=kept(protect),
-    )
-    if protect:
-        lock(scope, place=place, id=_VAULT, resource_id=vault.id)
-    return vault
+
+    def make(stack: Construct, id: str) -> RecoveryServicesVault:  # noqa: A002
+        vault = RecoveryServicesVault(
+            stack,
+            id,
+            name=place.name("recovery_services_vault"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            sku="Standard",
+            storage_mode_type="ZoneRedundant" if place.zone else "LocallyRedundant",
+            # VMs are backed up by the platform, and no client of ours calls it.
+            public_network_access_enabled=False,
+            tags=place.tags,
+            lifecycle=kept(protect),
+        )
+        if protect:
+            lock(stack, place=place, id=id, resource_id=vault.id)
+        return vault
+
+    return once(scope, "backup-vault", place, make)

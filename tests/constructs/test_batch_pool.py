@@ -95,8 +95,8 @@ def test_nodes_have_no_public_address_and_an_identity(
 
 
 def test_what_makes_it_work_is_no_argument() -> None:
-    assert set(inspect.signature(BatchPool).parameters) == {
-        *("scope", "name", "place", "account", "subnet", "identity_id", "size", "image"),
+    assert set(inspect.signature(BatchPool.__init__).parameters) == {
+        *("self", "scope", "name", "place", "account", "subnet", "identity_id", "size", "image"),
         *("minimum", "maximum", "spot", "mpi", "autoscale", "resized_by_hand", "mounts"),
         *("containers", "image_id"),
     }

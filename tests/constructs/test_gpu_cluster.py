@@ -66,7 +66,7 @@ def test_infiniband_is_kept_on_every_size_that_has_it(
 
 
 def test_there_is_no_argument_that_could_lose_it() -> None:
-    arguments = set(inspect.signature(GpuCluster).parameters)
+    arguments = set(inspect.signature(GpuCluster.__init__).parameters)
     assert not arguments & {"single_placement_group", "zones", "overprovision", "capacity"}
 
 

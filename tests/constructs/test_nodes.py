@@ -370,7 +370,9 @@ class TestSingleVm:
             assert made["proximity_placement_group_id"] == "/group"
 
     def test_it_takes_what_a_cluster_takes_but_for_what_needs_several_nodes(self) -> None:
-        cluster, box = (set(inspect.signature(kind).parameters) for kind in (GpuCluster, SingleVm))
+        cluster, box = (
+            set(inspect.signature(kind.__init__).parameters) for kind in (GpuCluster, SingleVm)
+        )
         assert box <= cluster
         assert cluster - box == {"nodes", "repair", "resized", "slurm"}
 

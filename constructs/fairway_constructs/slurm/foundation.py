@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
+from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Grant, Identity
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.unique_name import client_config, unique_name
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _KEPT_DAYS = 90
 
 
-class Foundation:
+class Foundation(Component):
     """The vault holds the munge key and nothing else, so that a role on it is one on the key.
 
     The scheduler makes the key when it boots first, and puts it there; nodes read it. Neither
@@ -36,6 +37,7 @@ class Foundation:
     def __init__(
         self,
         scope: Construct,
+        id: str = "slurm",  # noqa: A002
         *,
         place: Placement,
         disk_gib: int,
@@ -43,11 +45,12 @@ class Foundation:
         egress_address: str = "",
         protect: bool = True,
     ) -> None:
-        self.vault = _vault(scope, place, egress_address, protect)
+        super().__init__(scope, id)
+        self.vault = _vault(self, place, egress_address, protect)
         vault_id = self.vault.id
         self.vault_url = self.vault.vault_uri
         self.scheduler = Identity(
-            scope,
+            self,
             "slurm-scheduler",
             place=place,
             grants={
@@ -59,7 +62,7 @@ class Foundation:
             },
         )
         self.nodes = Identity(
-            scope,
+            self,
             "slurm-nodes",
             place=place,
             grants={
@@ -71,10 +74,10 @@ class Foundation:
                 ),
             },
         )
-        self.disk = _disk(scope, place, disk_gib, protect)
+        self.disk = _disk(self, place, disk_gib, protect)
         if protect:
-            lock(scope, place=place, id="slurm-vault", resource_id=vault_id)
-            lock(scope, place=place, id="slurm-disk", resource_id=self.disk.id)
+            lock(self, place=place, id="slurm-vault", resource_id=vault_id)
+            lock(self, place=place, id="slurm-disk", resource_id=self.disk.id)
 
 
 def _vault(scope: Construct, place: Placement, egress_address: str, protect: bool) -> KeyVault:

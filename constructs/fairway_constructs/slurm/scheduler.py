@@ -16,6 +16,7 @@ from fairway_constructs.azurerm.network_interface import IpConfiguration, Networ
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
+from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, Mount, custom_data
 from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
 from fairway_constructs.slurm.configuration import slurm_cluster
@@ -36,7 +37,7 @@ _IMAGE = "ubuntu-2404"
 _NAME = "slurm-scheduler"
 
 
-class Scheduler:
+class Scheduler(Component):
     """A VM in the nodes' subnet with slurmctld, the nodes' file systems, and no public address.
 
     Its interface and the disk of `foundation` stay where the VM is replaced, as it is when a
@@ -52,6 +53,7 @@ class Scheduler:
     def __init__(
         self,
         scope: Construct,
+        id: str = "slurm-scheduler",  # noqa: A002
         *,
         place: Placement,
         spec: Slurm,
@@ -63,10 +65,11 @@ class Scheduler:
         mounts: Sequence[Mount],
         monitored: bool = False,
     ) -> None:
+        super().__init__(scope, id)
         self._place = place
         self._spec = spec
         host = place.name("computer_name_prefix", _NAME)
-        interface = self._interface(scope, subnet.id)
+        interface = self._interface(subnet.id)
         self.address = interface.private_ip_address
         cluster = slurm_cluster(
             place.environment, spec, partitions, host=host, address=self.address
@@ -87,11 +90,11 @@ class Scheduler:
             host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in partitions)],
         )
         self.virtual_machine = self._machine(
-            scope, host, interface.id, foundation.scheduler.id, ssh_keys, cloud_init
+            host, interface.id, foundation.scheduler.id, ssh_keys, cloud_init
         )
         self.id = self.virtual_machine.id
         VirtualMachineDataDiskAttachment(
-            scope,
+            self,
             "slurm-attachment",
             managed_disk_id=foundation.disk.id,
             virtual_machine_id=self.id,
@@ -102,17 +105,17 @@ class Scheduler:
             from fairway_constructs.monitoring_agent import agent_on_machine
 
             agent_on_machine(
-                scope,
+                self,
                 "slurm-scheduler",
                 virtual_machine_id=self.id,
                 identity_id=foundation.scheduler.id,
                 tags=place.tags,
             )
 
-    def _interface(self, scope: Construct, subnet_id: str) -> NetworkInterface:
+    def _interface(self, subnet_id: str) -> NetworkInterface:
         """Keeps its address for as long as it exists: nodes and running jobs know it."""
         return NetworkInterface(
-            scope,
+            self,
             "slurm-nic",
             name=self._place.name("network_interface", _NAME),
             resource_group_name=self._place.resource_group,
@@ -130,7 +133,6 @@ class Scheduler:
 
     def _machine(
         self,
-        scope: Construct,
         host: str,
         interface_id: str,
         identity_id: str,
@@ -139,7 +141,7 @@ class Scheduler:
     ) -> LinuxVirtualMachine:
         size, system, place = vm_size(self._spec.scheduler_size), image(_IMAGE), self._place
         return LinuxVirtualMachine(
-            scope,
+            self,
             "slurm-scheduler",
             name=place.name("linux_virtual_machine", _NAME),
             computer_name=host,

@@ -14,7 +14,7 @@ from fairway_constructs.bindings.facts import Body, kept_facts
 def test_the_reserved_members_are_those_of_our_classes() -> None:
     classes = (cdk.Resource, cdk.DataSource)
     members = {name for cls in classes for name in dir(cls) if not name.startswith("_")}
-    assert members | {"TYPE"} == names.MEMBERS
+    assert members | {"TYPE", "terraform_address"} == names.MEMBERS
 
 
 @pytest.mark.parametrize(

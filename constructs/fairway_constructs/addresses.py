@@ -1,0 +1,73 @@
+"""Short Terraform addresses in a tree of constructs, and never two resources of one address.
+
+cdktf makes an address from a resource's whole path and a hash. Here the first construct of its
+kind in a stack gives its resources short ones, `azurerm_subnet.compute`, wherever it stands in
+the tree; those of a further one get cdktf's. cdktf writes two resources of one address over each
+other without a word, so a second one is refused when it is made.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+T = TypeVar("T")
+
+# What cdktf leaves out of a resource's id. Source: cdktf, lib/private/unique.ts.
+_DISALLOWED = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class Addresses:
+    """The addresses of one stack: who has which, and which constructs were the first.
+
+    >>> addresses = Addresses()
+    >>> addresses.is_first("Network", ""), addresses.is_first("Network", "")
+    (True, False)
+    >>> addresses.take("azurerm_subnet.compute", "network/compute")
+    >>> addresses.take("azurerm_subnet.compute", "other/compute")
+    Traceback (most recent call last):
+    ...
+    fairway_core.findings.UserError: two resources have the address azurerm_subnet.compute: ...
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, str] = {}
+        self._first: set[tuple[Hashable, str]] = set()
+        self._shared: dict[Hashable, object] = {}
+
+    def is_first(self, kind: Hashable, name: str) -> bool:
+        """Whether this was not asked before for a construct of that kind with that name."""
+        known = (kind, name) in self._first
+        self._first.add((kind, name))
+        return not known
+
+    def take(self, address: str, path: str) -> None:
+        """Records the address of the resource at that path; UserError where it is taken."""
+        if address in self._owners:
+            raise UserError.of(
+                "address-taken",
+                f"two resources have the address {address}: {self._owners[address]} and {path}",
+                "give one of them another id",
+            )
+        self._owners[address] = path
+
+    def shared(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What the stack has once under that key, made when it is first asked for."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        # Each key is used in one place, with one `make`.
+        return self._shared[key]  # type: ignore[return-value]
+
+
+def short_id(id: str) -> str:  # noqa: A002
+    """The id as it stands in an address.
+
+    >>> short_id("privatelink.blob")
+    'privatelinkblob'
+    """
+    return _DISALLOWED.sub("", id)

@@ -1,0 +1,220 @@
+"""Our constructs nest, several of one kind fit in a stack, aspects and dependencies work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Any
+
+import jsii
+import pytest
+
+from fairway_constructs.azurerm.data_subscription import DataSubscription
+from fairway_constructs.azurerm.resource_group import ResourceGroup
+from fairway_constructs.azurerm.subnet import Subnet
+from fairway_constructs.cdk import App, Aspects, Component, Construct, IAspect, Resource, Stack
+from fairway_constructs.egress import NatEgress
+from fairway_constructs.identity import Identity
+from fairway_constructs.network import Network
+from fairway_constructs.peering import Peering
+from fairway_constructs.storage import Storage
+from fairway_core.environment import Peering as PeeringSpec
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_constructs.placement import Placement
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+ONE, TWO = IPv4Network("10.40.0.0/16"), IPv4Network("10.41.0.0/16")
+
+
+def _two_networks(stack: Stack, place: Placement) -> tuple[Network, Network]:
+    other = replace(place, environment="two")
+    return (
+        Network(stack, place=place, address_space=ONE),
+        Network(stack, "second", place=other, address_space=TWO),
+    )
+
+
+def test_two_networks_fit_in_a_stack(synthesize: Synthesize, place: Placement) -> None:
+    found = synthesize(lambda stack: _two_networks(stack, place))["resource"]
+    subnets = found["azurerm_subnet"]
+    short = {"compute", "storage", "management"}
+    longer = set(subnets) - short
+    assert len(subnets) == 6
+    assert {address.rpartition("_")[0] for address in longer} == {f"second_{one}" for one in short}
+    (compute,) = (address for address in longer if address.startswith("second_compute_"))
+    assert subnets["compute"]["virtual_network_name"] == "${azurerm_virtual_network.vnet.name}"
+    (network,) = set(found["azurerm_virtual_network"]) - {"vnet"}
+    assert subnets[compute]["virtual_network_name"] == (
+        f"${{azurerm_virtual_network.{network}.name}}"
+    )
+    rules = found["azurerm_subnet_network_security_group_association"]
+    assert f"${{azurerm_subnet.{compute}.id}}" in {one["subnet_id"] for one in rules.values()}
+
+
+def test_a_further_network_changes_no_address_of_the_first(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    alone = synthesize(lambda stack: Network(stack, place=place, address_space=ONE))["resource"]
+    beside = synthesize(lambda stack: _two_networks(stack, place))["resource"]
+    for type_, instances in alone.items():
+        for name, body in instances.items():
+            expected = {key: value for key, value in body.items() if key != "//"}
+            found = {key: value for key, value in beside[type_][name].items() if key != "//"}
+            assert found == expected, f"{type_}.{name}"
+
+
+def test_what_the_first_lacks_gets_no_short_address_in_the_second(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    """It would move to the first as soon as that has such a resource too."""
+
+    def build(stack: Stack) -> None:
+        Network(stack, place=place, address_space=ONE, egress="none")
+        Network(stack, "second", place=place, address_space=TWO, bastion=True)
+
+    found = synthesize(build)["resource"]
+    for type_ in ("azurerm_nat_gateway", "azurerm_bastion_host", "azurerm_public_ip"):
+        assert all(name.startswith("second_") for name in found[type_])
+
+
+def test_short_addresses_do_not_depend_on_the_depth(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    class Lab(Construct):
+        def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+            super().__init__(scope, id)
+            self.network = Network(self, place=place, address_space=ONE)
+
+    found = synthesize(lambda stack: Lab(stack, "lab"))
+    assert set(found["resource"]["azurerm_virtual_network"]) == {"vnet"}
+    path = found["resource"]["azurerm_virtual_network"]["vnet"]["//"]["metadata"]["path"]
+    assert path == "lab-test/lab/network/vnet"
+
+
+def test_an_identity_may_be_called_as_a_subnet(synthesize: Synthesize, place: Placement) -> None:
+    def build(stack: Stack) -> None:
+        Network(stack, place=place, address_space=ONE)
+        Identity(stack, "compute", place=place, grants={})
+
+    found = synthesize(build)["resource"]
+    assert "compute" in found["azurerm_subnet"]
+    assert set(found["azurerm_user_assigned_identity"]) == {"compute"}
+
+
+def test_two_stacks_of_an_app_each_have_short_addresses(place: Placement) -> None:
+    app = App()
+    for name in ("one", "two"):
+        network = Network(Stack(app, name), place=place, address_space=ONE)
+        assert network.virtual_network.terraform_address == "azurerm_virtual_network.vnet"
+
+
+def test_two_resources_of_one_address_are_refused_at_once(place: Placement) -> None:
+    stack = Stack(App(), "lab-test")
+    Network(stack, place=place, address_space=ONE)
+    ResourceGroup(stack, "vnet", name="other", location=place.location)
+    with pytest.raises(UserError) as caught:
+        Subnet(
+            stack,
+            "compute",
+            name="other",
+            resource_group_name=place.resource_group,
+            virtual_network_name="other",
+            address_prefixes=["10.0.0.0/24"],
+        )
+    (finding,) = caught.value.findings
+    assert finding.message == (
+        "two resources have the address azurerm_subnet.compute: network/compute and compute"
+    )
+
+
+def test_peerings_of_two_networks_may_have_one_name(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    spec = PeeringSpec(
+        network="/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
+        "/Microsoft.Network/virtualNetworks/hub"
+    )
+
+    def build(stack: Stack) -> None:
+        for network in _two_networks(stack, place):
+            Peering(network, "hub", place=place, virtual_network=network.virtual_network, spec=spec)
+
+    found = synthesize(build)
+    aliases = [one["alias"] for one in found["provider"]["azurerm"] if "alias" in one]
+    assert aliases == ["hub", "second-peering-hub"]
+    used = {
+        one.get("provider") for one in found["resource"]["azurerm_virtual_network_peering"].values()
+    }
+    assert used == {None, "azurerm.hub", "azurerm.second-peering-hub"}
+
+
+def test_an_aspect_sees_constructs_and_their_resources(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    seen = []
+
+    @jsii.implements(IAspect)
+    class CostCentre:
+        def visit(self, node: Any) -> None:
+            seen.append(node)
+            if isinstance(node, Resource) and node.TYPE == "azurerm_virtual_network":
+                node.add_override("tags.cost-centre", "4711")
+
+    def build(stack: Stack) -> None:
+        Network(stack, place=place, address_space=ONE)
+        Aspects.of(stack).add(CostCentre())
+
+    found = synthesize(build)["resource"]
+    assert found["azurerm_virtual_network"]["vnet"]["tags"]["cost-centre"] == "4711"
+    assert found["azurerm_virtual_network"]["vnet"]["tags"]["owner"] == "me"
+    assert [type(each) for each in seen if isinstance(each, Component)] == [Network, NatEgress]
+
+
+def _storage(stack: Stack, place: Placement) -> Storage:
+    return Storage(stack, place=place, containers=["datasets"])
+
+
+def test_a_construct_waits_for_all_of_another(synthesize: Synthesize, place: Placement) -> None:
+    def build(stack: Stack) -> None:
+        network = Network(stack, place=place, address_space=ONE)
+        _storage(stack, place).node.add_dependency(network)
+
+    found = synthesize(build)["resource"]
+    account = set(found["azurerm_storage_account"]["storage"]["depends_on"])
+    assert account == set(found["azurerm_storage_container"]["container-datasets"]["depends_on"])
+    # Nested ones too: the gateway is the network's way out.
+    assert {"azurerm_subnet.compute", "azurerm_nat_gateway.nat"} <= account
+    assert not any("storage_account" in address for address in account)
+    assert "depends_on" not in found["azurerm_subnet"]["compute"]
+
+
+def test_a_single_resource_and_a_construct_of_others_wait_too(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    def build(stack: Stack) -> None:
+        network = Network(stack, place=place, address_space=ONE)
+        subscription = DataSubscription(stack, "own")
+        own = Construct(stack, "own-things")
+        own.node.add_dependency(subscription)
+        storage = Storage(own, place=place, containers=["datasets"])
+        storage.containers["datasets"].node.add_dependency(network.virtual_network)
+
+    found = synthesize(build)["resource"]
+    subscription = "data.azurerm_subscription.own"
+    assert found["azurerm_storage_account"]["storage"]["depends_on"] == [subscription]
+    container = found["azurerm_storage_container"]["container-datasets"]["depends_on"]
+    assert container == [subscription, "azurerm_virtual_network.vnet"]
+
+
+def test_a_dependency_on_another_stack_is_refused(place: Placement) -> None:
+    app = App()
+    network = Network(Stack(app, "one"), place=place, address_space=ONE)
+    storage = _storage(Stack(app, "two"), place)
+    storage.node.add_dependency(network)
+    with pytest.raises(Exception, match=r"two cannot wait for azurerm_.* of another stack"):
+        app.synth()
