@@ -6,9 +6,10 @@ found wrong later, by a model or by a check, can be shown at its line.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,7 +24,12 @@ _LARGEST_FILE = 2**20  # the parser takes some seconds for that
 
 
 class Model(BaseModel):
-    """Base of everything that is read from a document: frozen, and strict about keys."""
+    """Base of everything that is read from a document: frozen, and strict about keys.
+
+    FOREIGN are keys that other programs' files have, with what to write in their place.
+    """
+
+    FOREIGN: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 

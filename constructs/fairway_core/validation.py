@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fairway_core.annotations import fields_at
+from fairway_core.annotations import annotations_at, fields_at
 from fairway_core.findings import Finding, Location
 from fairway_core.spelling import did_you_mean, nearest
+from fairway_core.value_hints import value_hint
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -134,7 +135,8 @@ def _finding(
             message, hint = f"`{dotted}` is missing", f"add `{path[-1]}:`"
             return Finding("missing-key", message, hint, dotted, location=place)
         case "extra_forbidden":
-            hint = did_you_mean(str(path[-1]), fields_at(model, path[:-1], document.data))
+            hint = _foreign(path, model)
+            hint = hint or did_you_mean(str(path[-1]), fields_at(model, path[:-1], document.data))
             place = document.location(path, of_key=True)
             message = f"unknown key `{path[-1]}`"
             return Finding("unknown-key", message, hint, dotted, location=place)
@@ -145,11 +147,23 @@ def _finding(
         return Finding(
             "bad-value", f"{label}{cause}", getattr(cause, "hint", ""), dotted, location=place
         )
-    return _type_finding(dotted, errors, place)
+    return _type_finding(path, errors, place, annotations_at(model, path))
 
 
-def _type_finding(dotted: str, errors: list[ErrorDetails], place: Any) -> Finding:
+def _foreign(path: DataPath, model: type[BaseModel]) -> str:
+    """What the model says of a key that is another program's."""
+    for annotation in annotations_at(model, path[:-1]):
+        known: Mapping[str, str] = getattr(annotation, "FOREIGN", {})
+        if path[-1] in known:
+            return known[str(path[-1])]
+    return ""
+
+
+def _type_finding(
+    path: DataPath, errors: list[ErrorDetails], place: Location, types: list[Any]
+) -> Finding:
     first = errors[0]
+    dotted = ".".join(str(step) for step in path)
     label = f"`{dotted}`: " if dotted else ""
     expected = list(dict.fromkeys(_expected(details) for details in errors))
     value = first["input"]
@@ -164,6 +178,9 @@ def _type_finding(dotted: str, errors: list[ErrorDetails], place: Any) -> Findin
     elif first["type"] in _OF_CHOICES:
         near = nearest(str(value), _choices(first))
         hint = f"did you mean `{near}`?" if near else ""
+    else:
+        key = next((step for step in reversed(path) if isinstance(step, str)), "")
+        hint = value_hint(key, value, expected, types) if path and key == path[-1] else ""
     message = f"{label}expected {' or '.join(expected)}, found {describe(value)}"
     return Finding("wrong-type", message, hint, dotted, location=place)
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# Typer has click's exceptions in a module of its own, or in click itself.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class ReaderGone(Exception):
@@ -25,11 +28,14 @@ class LazyGroup(TyperGroup):
     """A group whose COMMANDS map each name to one line of help.
 
     The module of that name in PACKAGE holds a function `command`, whose docstring begins
-    with that line, or a group of further commands, `app`, with that help.
+    with that line, or a group of further commands, `app`, with that help. FOREIGN are names
+    that other programs have for these commands, JOB_COMMANDS those that read a job file.
     """
 
     PACKAGE: ClassVar[str]
     COMMANDS: ClassVar[Mapping[str, str]] = {}
+    FOREIGN: ClassVar[Mapping[str, str]] = {}
+    JOB_COMMANDS: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -38,6 +44,8 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """The command that the arguments name, which is imported now."""
+        if args and args[0] in self.FOREIGN:
+            _refuse(args[0], self.FOREIGN[args[0]])
         name, found, rest = super().resolve_command(ctx, args)
         if name is not None and name in self.COMMANDS:
             found = self.imported(name)
@@ -49,6 +57,12 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise ReaderGone from None
+        except _UsageError as error:
+            option = getattr(error, "option_name", "")
+            command = getattr(getattr(error, "ctx", None), "info_name", "")
+            if option and command in self.JOB_COMMANDS:
+                _refuse_field(command, option)
+            raise
 
     @classmethod
     def imported(cls, name: str) -> Any:
@@ -59,6 +73,25 @@ class LazyGroup(TyperGroup):
         alone = typer.Typer(add_completion=False)
         alone.command(name)(module.command)
         return _flowing(typer.main.get_command(alone))
+
+
+def _refuse(word: str, command: str) -> NoReturn:
+    from fairway_core.findings import UserError
+
+    message = f"there is no command `fairway {word}`"
+    raise UserError.of("unknown-command", message, f"type: fairway {command}")
+
+
+def _refuse_field(command: str, option: str) -> None:
+    """UserError where what was typed as an option is a field of the job."""
+    from fairway_core.findings import UserError
+    from fairway_runner.jobs.job import Job
+
+    name = option.lstrip("-").replace("-", "_")
+    if name in Job.model_fields:
+        message = f"`fairway {command}` has no option `{option}`"
+        hint = f"set fields of the job by -s: fairway {command} JOB -s {name}=VALUE"
+        raise UserError.of("unknown-option", message, hint)
 
 
 def _flowing(command: Any) -> Any:

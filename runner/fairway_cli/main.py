@@ -72,6 +72,20 @@ class Commands(LazyGroup):
         "sizes": "List the VM sizes that Fairway knows.",
         "schema": "Print the JSON schema of environment files or job files, for editors.",
     }
+    FOREIGN: ClassVar = {
+        "run": "submit JOB",
+        "launch": "submit JOB",
+        "ps": "list",
+        "status": "list",
+        "queue": "list",
+        "stop": "cancel RUN",
+        "kill": "cancel RUN",
+        "exec": "ssh TARGET -- COMMAND",
+        "attach": "logs --follow RUN",
+        "down": "pool resize TARGET 0",
+        "apply": "deploy",
+    }
+    JOB_COMMANDS: ClassVar = frozenset({"submit", "render", "sweep"})
 
 
 app = typer.Typer(

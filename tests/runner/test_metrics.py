@@ -11,7 +11,8 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_runner import cpu_limit
 from fairway_runner.runs import metrics
-from fairway_runner.runs.metrics import MetricLog, Series, compile_patterns, last_values, series
+from fairway_runner.runs.metrics import MetricLog, compile_patterns, last_values
+from fairway_runner.runs.series import Series, series
 
 if TYPE_CHECKING:
     from pathlib import Path

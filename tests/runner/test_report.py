@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -220,3 +221,48 @@ def test_a_browser_shows_it(sweep: Run, tmp_path: Path) -> None:
     assert "<script" not in dom
     assert "<td class=\"n\">&lt;script&gt;alert('x')&lt;/script&gt;\"'&amp;</td>" in dom
     assert "75.0%" in dom
+
+
+def test_the_best_value_comes_first(make_run: MakeRun) -> None:
+    tasks = [{"log": f"loss={each} accuracy={each}\n"} for each in (3, 1, 2)]
+    patterns = {name: f"{name}=([0-9.]+)" for name in ("loss", "accuracy")}
+    text = page(make_run("job-a", tasks, metrics=patterns))
+    tiles = re.sub(r"<[^>]*>|\s+", " ", text.partition('class="tiles"')[2][:2000])
+    assert re.search(r"loss +1 +lowest; highest 3 ", tiles)
+    assert re.search(r"accuracy +3 +highest; lowest 1 ", tiles)
+
+
+def test_values_are_drawn_over_the_steps_that_were_printed(make_run: MakeRun) -> None:
+    """Two tasks that print at different rates, and a last line that says a value again."""
+    logs = [
+        "".join(f"step {n}: loss={9 - n / 100}\n" for n in range(0, 500, every)) + "done loss=1\n"
+        for every in (10, 50)
+    ]
+    text = page(
+        make_run("job-a", [{"log": log} for log in logs], metrics={"loss": "loss=([.0-9]+)"})
+    )
+    image = re.findall(r"<svg.*?</svg>", text, re.DOTALL)[0]
+    assert ">step</text>" in image
+    assert ">400</text>" in image
+    ends = {re.findall(r"L([0-9.]+),", path)[-1] for path in re.findall(r' d="([^"]*)"', image)}
+    assert len(ends) == 2  # 490 and 450
+
+
+def test_steps_are_found_by_the_pattern_of_the_job(make_run: MakeRun) -> None:
+    run = make_run(
+        "job-a",
+        [{"log": "at 100 of 900\nloss=3\nat 200 of 900\nloss=2\n"}],
+        metrics={"loss": "loss=([.0-9]+)"},
+    )
+    assert ">value printed</text>" in page(run)
+    said = {"loss": {"pattern": "loss=([.0-9]+)", "step": "at ([0-9]+) of"}}
+    (run.folder / "job.json").write_text(json.dumps({"metrics": said}))
+    text = page(run)
+    assert ">step</text>" in text
+    assert ">200</text>" in text
+
+
+def test_steps_that_begin_anew_are_no_axis(make_run: MakeRun) -> None:
+    log = "".join(f"epoch {e} step {n}: loss={9 - e}\n" for e in range(3) for n in range(4))
+    run = make_run("job-a", [{"log": log}], metrics={"loss": "loss=([.0-9]+)"})
+    assert ">epoch</text>" in page(run)

@@ -68,9 +68,24 @@ def test_best_on_the_command_line(fairway: RunFairway, make_run: MakeRun, store:
     assert (code, out) == (0, "task 1 of job-a: loss 2\n  lr: 2\n")
     facts = json.loads(fairway(folder, "best", "job-a", "-m", "loss", "--max", "--json")[1])
     assert (facts["task"], facts["value"], facts["params"]) == (0, 3.0, {"lr": "3"})
+    # A loss is better where it is lower.
+    code, out, _ = fairway(folder, "best", "job-a", "--metric", "loss")
+    assert (code, out) == (0, "task 1 of job-a: loss 2\n  lr: 2\n")
+
+
+def test_which_value_is_best_is_asked_where_nothing_says_it(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
+    tasks = [{"params": {"lr": each}, "log": f"norm={each}\n"} for each in "32"]
+    run = make_run("job-a", tasks, metrics={"norm": "norm=([0-9.]+)"})
+    folder = store.base.parent
     code, _, err = fairway(folder, "best", "job-a")
     assert code == 2
-    assert "--min" in err
+    assert "whether the lowest or the highest `norm` is the best is not known" in err
+    assert "add --min or --max" in err
+    said = {"norm": {"pattern": "norm=([0-9.]+)", "better": "lower"}}
+    (run.folder / "job.json").write_text(json.dumps({"metrics": said}))
+    assert fairway(folder, "best", "job-a")[:2] == (0, "task 1 of job-a: norm 2\n  lr: 2\n")
 
 
 def test_show_says_how_many_more_there_are(

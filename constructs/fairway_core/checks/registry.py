@@ -24,7 +24,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
     ),
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
     Subject.PLAN: ("changes", "nodes", "infiniband", "access"),
-    Subject.JOB: ("secrets", "nodes"),
+    Subject.JOB: ("secrets", "nodes", "launcher"),
 }
 """The modules that hold the rules, in the folder of their subject."""
 

@@ -14,8 +14,13 @@ from fairway_cli.commands.arguments import JsonOption, RunArgument
 def command(
     run: RunArgument,
     lowest: Annotated[
-        bool, typer.Option("--min/--max", help="The lowest value is the best, or the highest.")
-    ],
+        bool | None,
+        typer.Option(
+            "--min/--max",
+            help="Which value is the best; by default what the job says in `better:`, "
+            "or the metric's name.",
+        ),
+    ] = None,
     metric: Annotated[
         str | None,
         typer.Option(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.spans import Span
+from fairway_runner.jobs.foreign_keys import FOREIGN_KEYS
 from fairway_runner.jobs.params import Identifier, ParamValue, Scalar
 from fairway_runner.jobs.sweep.models import Sweep
 
@@ -68,6 +70,13 @@ def _secret_source(value: str) -> str:
     if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}", value):
         hint = "write keyvault:NAME, or on `local` env:NAME, a variable of your own environment"
         raise FieldError("this does not say where the secret is", hint)
+    return value
+
+
+def _ranks(value: Any) -> Any:
+    if isinstance(value, str):
+        hint = "write a number, or `processes_per_node: gpus` for a rank on each GPU"
+        raise FieldError(f"`{value[:60]}` is not a number of ranks", hint)
     return value
 
 
@@ -167,6 +176,19 @@ class StagedInput(Model):
         return to
 
 
+class Metric(Model):
+    """A figure of the log, and how it is read; `loss: "loss=([0-9.]+)"` is its pattern alone."""
+
+    pattern: MetricPattern
+    """A regular expression with one group, the number."""
+    better: Literal["lower", "higher"] | None = None
+    """Which values are better; without it known of names such as `loss` and `accuracy`."""
+    step: MetricPattern | None = None
+    """A regular expression with one group, the step that a value belongs to: `epoch=([0-9]+)`.
+    It is looked for in the value's own line, or is the last one before it.
+    """
+
+
 class Container(Model):
     """The image in which the tasks run, and how its container is started."""
 
@@ -188,13 +210,15 @@ class Finally(Model):
 class Job(Model):
     """One training job, its values all known."""
 
+    FOREIGN: ClassVar[Mapping[str, str]] = FOREIGN_KEYS
+
     name: JobName
     """Begins the run's id."""
     template: Annotated[str, Field(min_length=1)] = "openmpi"
     """The launcher: a name that `fairway templates` lists, or a file."""
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many nodes the job takes, all at once."""
-    processes_per_node: Annotated[int, Field(ge=1, le=1024)] = 1
+    processes_per_node: Annotated[int, Field(ge=1, le=1024), BeforeValidator(_ranks)] = 1
     """How many ranks each node runs; `gpus` is one a GPU, or one a core where there are none."""
     command: ProgramText
     """The shell command line that each rank runs, in a copy of the job's code."""
@@ -226,7 +250,7 @@ class Job(Model):
     """How long one attempt may take; longer ends it with exit code 124."""
     priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
     """Which of several waiting jobs starts first; −1000 to 1000 where words are too few."""
-    metrics: dict[Identifier, MetricPattern] = Field(default_factory=dict)
+    metrics: dict[Identifier, MetricPattern | Metric] = Field(default_factory=dict)
     """Figures to find in the log, each by a regular expression."""
     after: tuple[str, ...] = ()
     """Runs that must have succeeded before this one starts."""
@@ -250,6 +274,14 @@ class Job(Model):
     def priority_number(self) -> int:
         """The priority from −1000 to 1000; 0 is normal."""
         return _PRIORITIES[self.priority] if isinstance(self.priority, str) else self.priority
+
+    @property
+    def metric_patterns(self) -> dict[str, str]:
+        """The pattern of each metric."""
+        return {
+            name: metric.pattern if isinstance(metric, Metric) else metric
+            for name, metric in self.metrics.items()
+        }
 
     @property
     def world_size(self) -> int:

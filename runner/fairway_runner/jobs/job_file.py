@@ -6,6 +6,7 @@ counts. What they substitute into `command` is quoted for the shell.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,9 +121,11 @@ class JobFile:
         start = self.document.location(path)
         # The text of a block scalar begins in the line below its `|` or `>`.
         block = start.text[start.column - 1 :].startswith(("|", ">"))
-        place = self._line(start, start.line + fault.line - (0 if block else 1))
+        line = self._line(start, start.line + fault.line - (0 if block else 1))
+        place = templating.expression_of(fault, line)
+        hint = _variable_hint(place)
         return UserError(
-            [Finding("bad-template", str(fault), "", ".".join(map(str, path)), location=place)]
+            [Finding("bad-template", str(fault), hint, ".".join(map(str, path)), location=place)]
         )
 
     def _line(self, start: Location, line: int) -> Location:
@@ -132,6 +135,16 @@ class JobFile:
         text = lines[line - 1]
         indent = len(text) - len(text.lstrip())
         return Location(start.file, line, indent + 1, text, max(1, len(text.strip())))
+
+
+def _variable_hint(place: Location) -> str:
+    """What to write for `${{ inputs.NAME }}`, as other programs' jobs name their inputs."""
+    expression = place.text[place.column - 1 :]
+    named = re.match(r"\{\{-?\s*(input|output)s\.(\w+)", expression)
+    if named is None:
+        return ""
+    variable = f"FAIRWAY_{named[1].upper()}_{named[2].upper()}"
+    return f"a directory is ${variable} in the shell; a value is {{{{ params.{named[2]} }}}}"
 
 
 def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:

@@ -121,5 +121,6 @@ def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserEr
     lines = source.splitlines()
     text = lines[fault.line - 1] if 0 < fault.line <= len(lines) else ""
     column = len(text) - len(text.lstrip()) + 1
-    place = Location(name, fault.line, column, text, max(1, len(text.strip())))
+    line = Location(name, fault.line, column, text, max(1, len(text.strip())))
+    place = templating.expression_of(fault, line)
     return UserError([Finding("bad-template", str(fault), location=place)])

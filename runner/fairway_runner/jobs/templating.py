@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Template
 
+    from fairway_core.findings import Location
 
 _LARGEST_PRODUCT = 1_000_000
 _LARGEST_POWER = 1_000
@@ -35,6 +37,18 @@ class TemplateFault(Exception):
         super().__init__(message)
         self.line = line
         self.file = file
+
+
+def expression_of(fault: TemplateFault, line: Location) -> Location:
+    """The part of the line that the fault is in: the expression of the name that is unknown."""
+    found = re.match("unknown name `([^`]+)`", str(fault))
+    if found is None:
+        return line
+    name = rf"\b{re.escape(found[1])}\b"
+    for expression in re.finditer(r"\{\{.*?\}\}|\{%.*?%\}", line.text):
+        if re.search(name, expression[0]):
+            return replace(line, column=expression.start() + 1, length=len(expression[0]))
+    return line
 
 
 class Names(dict[str, Any]):

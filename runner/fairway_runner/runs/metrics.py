@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
@@ -157,42 +157,3 @@ def _next_line(path: Path, start: int) -> int:
     with path.open("rb") as file:
         file.seek(start)
         return start + len(file.readline(_CHUNK))
-
-
-@dataclass
-class Series:
-    """The values of one metric in their order, thinned out evenly where there are many.
-
-    `points` are (position, value), the position counting every value from 0. There are
-    never more than `most` of them; the last value is always `last`.
-    """
-
-    most: int = 1000
-    points: list[tuple[int, float]] = field(default_factory=list)
-    count: int = 0
-    last: float = math.nan
-    _step: int = 1
-
-    def add(self, value: float) -> None:
-        """Takes the next value."""
-        if self.count % self._step == 0:
-            self.points.append((self.count, value))
-            if len(self.points) > self.most:
-                self.points = self.points[::2]
-                self._step *= 2
-        self.count += 1
-        self.last = value
-
-    def drawn(self) -> list[tuple[int, float]]:
-        """The points, with the last value among them."""
-        if self.count and self.points[-1][0] != self.count - 1:
-            return [*self.points, (self.count - 1, self.last)]
-        return self.points
-
-
-def series(path: Path, patterns: Patterns, most: int = 1000) -> dict[str, Series]:
-    """All that a log says of each metric that it has."""
-    found = {name: Series(most) for name in patterns}
-    for name, value in MetricLog(path, patterns).read():
-        found[name].add(value)
-    return {name: each for name, each in found.items() if each.count}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
+from fairway_runner.runs.metric_settings import metric_settings
 from fairway_runner.runs.metrics import compile_patterns, last_values
 from fairway_runner.runs.records import damaged
 from fairway_runner.runs.shapes import TASK, Unfit, check, mapping
@@ -118,13 +119,21 @@ def _result(run: Run, spec: dict[str, Any], state: str, *, is_last: bool) -> Tas
     )
 
 
-def best(run: Run, metric: str | None, *, lowest: bool) -> tuple[TaskResult, str, float]:
+def best(
+    run: Run, metric: str | None, *, lowest: bool | None = None
+) -> tuple[TaskResult, str, float]:
     """The task whose last value of a metric is the lowest or highest, the metric, the value.
 
     Tasks that failed, were cancelled or lost do not count; of equal ones it is the first.
-    `metric` may be left out where the job has one. UserError where there is none to name.
+    `metric` may be left out where the job has one, and `lowest` where the job or the metric's
+    name says which is better. UserError where there is none to name.
     """
     name = metric_name(run, metric)
+    if lowest is None:
+        lowest = metric_settings(run.folder, [name])[name].lower
+    if lowest is None:
+        message = f"whether the lowest or the highest `{name}` is the best is not known"
+        raise UserError.of("which-best", message, "add --min or --max")
     pattern = compile_patterns({name: run.record.metrics[name]})
     found = [
         (value, task)

@@ -170,7 +170,7 @@ def _record(job_file: JobFile, job: Job, target: Target, plan: Plan) -> RunRecor
         tasks=len(plan.tasks) + (plan.last is not None),
         job_file=job_file.document.file,
         fairway=fairway_core.__version__,
-        metrics=job.metrics,
+        metrics=job.metric_patterns,
         engine=target.engine,
     )
 

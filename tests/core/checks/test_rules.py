@@ -13,6 +13,7 @@ from fairway_core.catalog import vm_size
 from fairway_core.checks import Asked, check_environment, check_plan, check_stack
 from fairway_core.checks.environment.clusters import no_infiniband, retiring_size
 from fairway_core.checks.environment.filesystems import starved_gpus
+from fairway_core.checks.job.launcher import nested_launcher
 from fairway_core.checks.terraform.network import open_to_internet
 from fairway_core.environment import read_environment
 from fairway_core.environment.state import AzurermState
@@ -326,3 +327,22 @@ def test_gpus_read_from_the_fastest_of_what_they_mount(repository: Path, tmp_pat
         ignore = loaded.environment.checks.ignore
         findings = check_environment(loaded.environment, loaded.document, ignore=ignore)
         assert [finding.id for finding in findings] == found
+
+
+@pytest.mark.parametrize(
+    ("command", "template", "named"),
+    [
+        ("mpirun -np 4 ./a", "openmpi", "mpirun"),
+        ("cd x && OMP_NUM_THREADS=2 torchrun train.py", "torchrun", "torchrun"),
+        ("python -m torch.distributed.run a.py", "torchrun", "python -m torch.distributed.run"),
+        ("./mpirun-like", "openmpi", None),
+        ("python train.py --launcher mpirun", "openmpi", None),
+        ("mpirun -np 4 ./a", "plain", None),
+    ],
+)
+def test_a_launcher_inside_of_a_launcher_is_seen(
+    command: str, template: str, named: str | None
+) -> None:
+    faults = list(nested_launcher(command, template, several=True))
+    assert [named in fault.message for fault in faults if named] == [True] * bool(named)
+    assert not list(nested_launcher(command, template, several=False))

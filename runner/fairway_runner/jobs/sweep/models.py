@@ -218,6 +218,21 @@ class Sweep(Model):
     ]
     """A generator of points, or a list of them."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_points(cls, section: Any) -> Any:
+        """What stands in the section itself, and belongs under `points:`."""
+        if not isinstance(section, Mapping) or "points" in section:
+            return section
+        for name, value in section.items():
+            if name not in cls.model_fields:
+                inside = f"{name}: …" if name in Generator.model_fields else f"grid: {{{name}: …}}"
+                if name not in Generator.model_fields and isinstance(value, list):
+                    inside = f"grid: {{{name}: [{', '.join(map(str, value[:3]))}]}}"
+                hint = f"write `sweep: {{points: {{{inside}}}}}`"
+                raise FieldError(f"`{name}` belongs under `points:`", hint, (name,))
+        return section
+
     @model_validator(mode="after")
     def _is_not_too_large(self) -> Sweep:
         total = 0

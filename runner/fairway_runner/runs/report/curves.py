@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_runner.quantities import number
 from fairway_runner.runs.report.scales import Scale, label, scale_of
 from fairway_runner.runs.report.svg import chart, group, line, polyline, text
+from fairway_runner.runs.series import axis_of, axis_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from fairway_runner.runs.report.data import Row
+    from fairway_runner.runs.series import Series
 
 SIZE = (520.0, 300.0)
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 508.0, 14.0, 256.0
@@ -24,13 +26,14 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
     having = [row for row in rows if metric in row.series]
     if not having:
         return None
-    drawn = [(row, row.series[metric].drawn()) for row in having]
-    last = max(points[-1][0] for _, points in drawn)
-    x = Scale(1.0, float(max(last, 1) + 1), LEFT, RIGHT)
+    axis = axis_of(metric, [row.series[metric] for row in having])
+    drawn = [(row, _points(row.series[metric], axis)) for row in having]
+    first, last = (end(at for _, points in drawn for at, _ in points) for end in (min, max))
+    x = Scale(first, max(last, first + 1), LEFT, RIGHT)
     y = scale_of((value for _, points in drawn for _, value in points), BOTTOM, TOP)
     lines = [
         polyline(
-            [(x(at + 1), y(value)) for at, value in points],
+            [(x(at), y(value)) for at, value in points],
             f"{row.name(params)}: {number(points[-1][1])}",
             class_=f"series {row.shade}",
         )
@@ -42,9 +45,14 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
     description = f"{len(having)} tasks, the last values from {lowest} to {highest}."
     if len(having) == 1:
         description = f"One task, {having[0].series[metric].count} values, the last {lowest}."
-    ticks = whole_ticks(x)
-    parts = [*axes(x, y, "value printed", ticks), group(lines, class_="lines")]
+    ticks = whole_ticks(x) if last > first else [first]
+    parts = [*axes(x, y, axis_title(metric, axis), ticks), group(lines, class_="lines")]
     return chart(f"curve-{metric}", metric, description, SIZE, parts)
+
+
+def _points(series: Series, axis: str | None) -> list[tuple[float, float]]:
+    """Its points; values that have no step count from 1."""
+    return [(at + (axis is None), value) for at, value in series.drawn(axis)]
 
 
 def whole_ticks(scale: Scale) -> list[float]:

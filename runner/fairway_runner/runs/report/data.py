@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.metrics import Series, compile_patterns, series
+from fairway_runner.runs.metric_settings import MetricSetting, metric_settings
+from fairway_runner.runs.metrics import compile_patterns
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
+from fairway_runner.runs.series import Series, series
 from fairway_runner.runs.varying import shown, varying
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Report:
     last: TaskResult | None
     params: list[str]
     metrics: list[str]
+    settings: dict[str, MetricSetting]
     coloured_by: str | None
     provenance: dict[str, Any]
     job: dict[str, Any]
@@ -73,12 +76,14 @@ def read(run: Run) -> Report:
     metrics = [name for name in run.record.metrics if any(name in row.metrics for row in rows)]
     key = metrics[0] if metrics and len(rows) > CATEGORIES else None
     shaded = _shaded(rows, key)
+    settings = metric_settings(run.folder, run.record.metrics)
     return Report(
         run=run,
-        rows=_with_series(run, shaded, key),
+        rows=_with_series(run, shaded, key, settings),
         last=last,
         params=varying([row.task.params for row in rows]),
         metrics=metrics,
+        settings=settings,
         coloured_by=key,
         provenance=_record(run, "provenance.json"),
         job=_record(run, "job.json"),
@@ -103,8 +108,11 @@ def _shaded(rows: Sequence[Row], key: str | None) -> list[Row]:
     return [Row(row.task, row.metrics, shade) for row, shade in zip(rows, shades, strict=True)]
 
 
-def _with_series(run: Run, rows: list[Row], key: str | None) -> list[Row]:
+def _with_series(
+    run: Run, rows: list[Row], key: str | None, settings: dict[str, MetricSetting]
+) -> list[Row]:
     """The rows with the series of those that are drawn: all, or evenly many over the values."""
+    steps = {name: setting.step for name, setting in settings.items()}
     patterns = compile_patterns(run.record.metrics)
     having = [row for row in rows if row.metrics]
     if key is not None:
@@ -114,7 +122,7 @@ def _with_series(run: Run, rows: list[Row], key: str | None) -> list[Row]:
         having = [having[round(number * step)] for number in range(MOST_CURVES)]
     chosen = {row.task.index for row in having}
     return [
-        Row(row.task, row.metrics, row.shade, series(run.log(row.task.index), patterns, _POINTS))
+        replace(row, series=series(run.log(row.task.index), patterns, _POINTS, steps))
         if row.task.index in chosen
         else row
         for row in rows

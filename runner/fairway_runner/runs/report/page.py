@@ -76,7 +76,10 @@ def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
         if count == 1 or len(values) == 1:
             tiles.append((name, number(values[0]), "last value"))
         else:
-            tiles.append((name, number(max(values)), f"highest; lowest {number(min(values))}"))
+            best = report.settings[name].best(values)
+            low, high = number(min(values)), number(max(values))
+            other = f"lowest; highest {high}" if best == min(values) else f"highest; lowest {low}"
+            tiles.append((name, number(best), other))
     return tiles
 
 
