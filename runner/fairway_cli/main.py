@@ -46,6 +46,8 @@ class Commands(LazyGroup):
         "rerun": "Start a new run with the job and the code of an earlier one.",
         "best": "Show the task with the lowest or highest final value of a metric.",
         "compare": "Compare runs side by side: their settings and their results.",
+        "tag": "Add tags to a run, take some off, or print those it has.",
+        "note": "Write a note about a run, or print the one it has.",
         "report": "Write a page about a run: its tasks, metrics, sweep and scaling.",
         "fetch": "Copy the outputs and logs of a run to FOLDER/TASK/.",
         "targets": "List where jobs can run, or read it from a deployment.",

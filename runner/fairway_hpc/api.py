@@ -11,10 +11,13 @@ from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
+from fairway_runner.moments import moment
 from fairway_runner.runs.compare import compare as _compare
+from fairway_runner.runs.labels import labelled
+from fairway_runner.runs.query import Wanted, select
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.submission import submit as _submit
+from fairway_runner.submit.submission import prepare, start
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
@@ -30,18 +33,23 @@ def submit(
     set: Sequence[str] = (),  # noqa: A002 - the option's own name
     folder: str | Path = ".",
     run_id: str | None = None,
+    tags: Sequence[str] = (),
+    note: str | None = None,
 ) -> Run:
     """Starts a job and returns its run, which is recorded in the current project.
 
     `job` is a job file, or a job made here, whose code lies in `folder`. Its strings are
     templates, as in a file. `run_id` is one of your choice: called again with it, this goes on
-    where it was cut off. `set` holds `KEY=VALUE` as the option `--set` does. Raises
-    UserError as soon as anything is wrong with the job.
+    where it was cut off. `set` holds `KEY=VALUE` as the option `--set` does, `tags` and `note` what
+    `--tag` and `--note` do. Raises UserError as soon as anything is wrong with the job.
 
     >>> run = submit("examples/digits/job.yaml", set=["params.epochs=2"])  # doctest: +SKIP
     """
     job_file = _job_file(job, Path(folder), set) if isinstance(job, Job) else load_job(job, set)
-    return _submit(job_file, find_target(target), RunStore.here(), run_id=run_id)
+    store = RunStore.here()
+    prepared = prepare(job_file, find_target(target), store, run_id=run_id)
+    prepared.record = labelled(prepared.record, tags, note)
+    return start(prepared, store)
 
 
 def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:
@@ -72,9 +80,30 @@ def compare(
     return _compare(found)
 
 
-def runs(folder: str | Path | None = None) -> list[Run]:
-    """The runs of the project that a folder is in, by default the current one; the newest last."""
-    return _store(folder).all()
+def runs(
+    folder: str | Path | None = None,
+    *,
+    tags: Sequence[str] = (),
+    states: Sequence[str] = (),
+    name: str | None = None,
+    target: str | None = None,
+    since: str | None = None,
+    text: str = "",
+) -> list[Run]:
+    """The runs of the project that a folder is in, by default the current one; the newest last.
+
+    Of those the ones for which all that is given holds, as with `fairway list`. Raises UserError
+    where a record cannot be read.
+
+    >>> [run.id for run in runs(tags=["baseline"], since="7d")]  # doctest: +SKIP
+    ['digits-4k2mzp']
+    """
+    first = None if since is None else moment("since", since)
+    wanted = Wanted(states, name, target, tags, first, text)
+    listing = select(_store(folder), wanted)
+    if listing.findings:
+        raise UserError(listing.findings)
+    return [run for run, _ in listing.runs]
 
 
 def _store(folder: str | Path | None) -> RunStore:

@@ -46,6 +46,18 @@ SetOption = Annotated[
         help="Set a field of the job by its dotted path, such as params.epochs=2. Repeatable.",
     ),
 ]
+TagOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag",
+        metavar="TAG",
+        help="A word to find the run by, as with `fairway list --tag`. Repeatable.",
+        autocompletion=completion.tags,
+    ),
+]
+NoteOption = Annotated[
+    str | None, typer.Option("--note", metavar="TEXT", help="What the run is about.")
+]
 StateOption = Annotated[
     list[str] | None,
     typer.Option("--state", metavar="STATE", help="Only runs in this state. Repeatable."),

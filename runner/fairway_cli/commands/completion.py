@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fairway_runner.runs.store import Run
 
 
 def runs(incomplete: str) -> list[str]:
@@ -66,3 +72,27 @@ def metrics(ctx: object, incomplete: str) -> list[str]:
     except Exception:  # noqa: BLE001 - as above
         return []
     return [name for name in known if name.startswith(incomplete)]
+
+
+def tags(incomplete: str) -> list[str]:
+    """The tags that this project's runs have."""
+    return [tag for tag in _of_all_runs(lambda run: run.tags) if tag.startswith(incomplete)]
+
+
+def columns(incomplete: str) -> list[str]:
+    """The columns that a list of this project's runs can have; those before are kept."""
+    from fairway_runner.runs.run_columns import FACTS
+
+    before, comma, last = incomplete.rpartition(",")
+    metrics = _of_all_runs(lambda run: [f"metric:{name}" for name in run.record.metrics])
+    return [before + comma + each for each in (*FACTS, *metrics) if each.startswith(last)]
+
+
+def _of_all_runs(words: Callable[[Run], Iterable[str]]) -> list[str]:
+    """The words of each run, each once."""
+    try:
+        from fairway_runner.runs.store import RunStore
+
+        return sorted({word for run in RunStore.here().unsorted() for word in words(run)})
+    except Exception:  # noqa: BLE001 - as above
+        return []

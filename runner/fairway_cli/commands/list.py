@@ -12,9 +12,10 @@ from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import JsonOption, StateOption, states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from fairway_core.findings import Finding
+    from fairway_runner.runs.run_columns import Column
     from fairway_runner.runs.store import RunStore
 
 
@@ -27,8 +28,48 @@ def command(
             "--target", "-t", help="Only runs on this target.", autocompletion=completion.targets
         ),
     ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tag",
+            metavar="TAG",
+            help="Only runs with this tag. Repeatable: with all of them.",
+            autocompletion=completion.tags,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="WHEN", help="Only runs submitted since then: 2d, or 2026-11-01."
+        ),
+    ] = None,
+    text: Annotated[
+        str,
+        typer.Option("--text", help="Only runs with this in their ID, tags, note or job file."),
+    ] = "",
+    columns: Annotated[
+        str,
+        typer.Option(
+            "--columns",
+            metavar="NAMES",
+            help="More columns, such as metric:accuracy,param:lr,note.",
+            autocompletion=completion.columns,
+        ),
+    ] = "",
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            "--sort",
+            metavar="COLUMN",
+            help="Sort by a column, such as time or metric:accuracy; the highest is last.",
+            autocompletion=completion.columns,
+        ),
+    ] = None,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="With --sort: the lowest is last.")
+    ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="Show only the N most recent runs.")
+        int | None, typer.Option("--limit", "-n", min=1, help="Show only the last N of the list.")
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Draw the list again until all of them have ended.")
@@ -37,38 +78,64 @@ def command(
 ) -> None:
     """List the runs of this project, the newest last.
 
-    With --target also those that were submitted to it from elsewhere.
+    With --target also those that were submitted to it from elsewhere. A metric is the last value
+    that the run has printed, and of a sweep the lowest and the highest of its tasks.
     """
     from fairway_core.findings import format_finding
-    from fairway_runner.runs.facts import run_facts
-    from fairway_runner.runs.query import select
+    from fairway_runner.moments import moment
+    from fairway_runner.runs.query import Wanted, select
     from fairway_runner.runs.refresh import refresh_all
+    from fairway_runner.runs.run_columns import Column
     from fairway_runner.runs.store import RunStore
 
-    store, wanted = RunStore.here(), states(state)
+    store = RunStore.here()
+    first = None if since is None else moment("--since", since)
+    wanted = Wanted(states(state), name, target, tag or (), first, text)
+    shown = [Column.of(each.strip()) for each in columns.split(",") if each.strip()]
+    order = None if sort is None else Column.of(sort)
+    logs = any(each.is_metric for each in (*shown, *filter(None, [order])))
     refused = _adopt(target, store) if target is not None and target != "local" else ()
 
-    def look() -> list[dict[str, Any]]:
-        refresh_all(store.unsorted())
-        return [run_facts(*each) for each in select(store, wanted, name, target, limit).runs]
+    def look() -> tuple[list[dict[str, Any]], list[Finding]]:
+        unanswered = refresh_all(store.unsorted(), logs=logs)
+        found = select(store, wanted, limit, order, descending=reverse)
+        facts = [_facts(each, shown) for each in found.runs]
+        return facts, [*unanswered, *found.findings, *_empty(facts, shown)]
 
     if watch:
-        _watch(look, json_=json_)
-    unanswered = refresh_all(store.unsorted())
-    listing = select(store, wanted, name, target, limit)
-    for finding in [*refused, *unanswered, *listing.findings]:
+        _watch(lambda: look()[0], json_=json_)
+    runs, findings = look()
+    for finding in [*refused, *findings]:
         print(format_finding(finding), file=sys.stderr)
-    runs = [run_facts(*each) for each in listing.runs]
     if json_:
         print(json.dumps(runs, indent=1))
     elif not runs:
         some = "no runs yet; start one with: fairway submit JOB"
-        chosen = wanted or name or target or listing.findings
-        print("no run to show" if chosen else some)
+        print("no run to show" if findings or wanted != Wanted() else some)
     elif not watch or not sys.stdout.isatty():
         from fairway_cli.ui.tables import run_table
 
         print(run_table(runs))
+
+
+def _facts(found: tuple[Any, dict[str, Any]], columns: Sequence[Column]) -> dict[str, Any]:
+    """A run's facts, and under `columns` those that were asked for."""
+    from fairway_runner.runs.facts import run_facts
+
+    facts = run_facts(*found)
+    if columns:
+        facts["columns"] = {column.title: column.value(*found) for column in columns}
+    return facts
+
+
+def _empty(runs: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Iterator[Finding]:
+    """The columns in which nothing stands, which a table leaves out."""
+    from fairway_core.findings import Finding, Severity
+
+    for column in columns:
+        if runs and column.is_named and all(run["columns"][column.title] is None for run in runs):
+            message = f"none of these runs has `{column.title}`"
+            yield Finding("empty-column", message, severity=Severity.WARNING)
 
 
 def _adopt(target: str, store: RunStore) -> Sequence[Finding]:

@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import JsonOption, SetOption, TargetOption, WatchOption, span
+from fairway_cli.commands.arguments import (
+    JsonOption,
+    NoteOption,
+    SetOption,
+    TagOption,
+    TargetOption,
+    WatchOption,
+    span,
+)
 from fairway_core.findings import UserError, format_finding
 
 _MANY = 1_000
@@ -20,6 +28,8 @@ def command(
     ] = None,
     target: TargetOption = "local",
     set_: SetOption = None,
+    tag: TagOption = None,
+    note: NoteOption = None,
     watch: WatchOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Validate the job without submitting it.")
@@ -64,6 +74,7 @@ def command(
     """
     from fairway_cli.ui.started import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.runs.labels import labelled
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.resume import resume as go_on
     from fairway_runner.submit.submission import prepare, start
@@ -78,6 +89,7 @@ def command(
         prepared = prepare(
             load_job(job, set_ or ()), find_target(target), store, run_id=run_id, deadline=seconds
         )
+        prepared.record = labelled(prepared.record, tag or (), note)
         for finding in prepared.warnings:
             print(format_finding(finding), file=sys.stderr)
         if dry_run:

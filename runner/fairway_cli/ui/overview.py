@@ -32,6 +32,10 @@ def print_overview(
     )
     if facts["reason"]:
         print(f"reason  {printable(facts['reason'])}")
+    if facts["tags"]:
+        print(f"tags    {printable(' '.join(facts['tags']))}")
+    for line in facts["note"].splitlines():
+        print(f"note    {printable(line)}")
     print(f"job     {printable(run.record.job_file)}")
     print(f"folder  {printable(str(run.folder))}")
     if facts["tasks"] > 1:

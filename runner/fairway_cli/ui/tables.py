@@ -20,9 +20,10 @@ _MOST_POINTS = 1000
 
 
 def run_table(runs: Sequence[dict[str, Any]]) -> str:
-    """A line a run."""
+    """A line a run, with the columns that were asked for."""
+    more = list(runs[0].get("columns", {})) if runs else []
     return columns(
-        ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME"),
+        ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME", "TAGS", *map(_title, more)),
         [
             (
                 run["run_id"],
@@ -31,6 +32,8 @@ def run_table(runs: Sequence[dict[str, Any]]) -> str:
                 str(run["tasks"]),
                 _moment(run["created"]),
                 duration(run["seconds"]),
+                " ".join(run["tags"]),
+                *(_cell(name, run["columns"][name]) for name in more),
             )
             for run in runs
         ],
@@ -107,6 +110,20 @@ def print_table(table: Table) -> None:
     with console.capture() as text:
         console.print(table)
     print(text.get(), end="")
+
+
+def _title(column: str) -> str:
+    """That of a column: a metric and a parameter are called as they are, a fact in capitals."""
+    _, colon, name = column.partition(":")
+    return name if colon else column.upper()
+
+
+def _cell(column: str, value: Any) -> str:
+    if column.startswith("metric:"):
+        return " … ".join(map(number, value if isinstance(value, list) else [value]))
+    if column == "time":
+        return duration(value)
+    return " ".join((value if isinstance(value, str) else shown(value)).splitlines())
 
 
 def _moment(iso: str | None) -> str:

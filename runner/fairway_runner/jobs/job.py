@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 from fairway_core.documents import FieldError, Model
 from fairway_core.spans import Span
 from fairway_runner.jobs.foreign_keys import FOREIGN_KEYS
+
+from fairway_runner.jobs.labels import Note, Tags
 from fairway_runner.jobs.params import Identifier, ParamValue, Scalar
 from fairway_runner.jobs.sweep.models import Sweep
 
@@ -214,6 +216,10 @@ class Job(Model):
 
     name: JobName
     """Begins the run's id."""
+    tags: Tags = ()
+    """Words to find its runs by, beside those of `--tag`."""
+    note: Note = ""
+    """What its runs are about, in your own words; `--note` gives another."""
     template: Annotated[str, Field(min_length=1)] = "openmpi"
     """The launcher: a name that `fairway templates` lists, or a file."""
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 1

@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 
 
 def run_facts(run: Run, status: dict[str, Any] | None = None) -> dict[str, Any]:
-    """One run: ids, state and why, counts of its tasks by state, times in ISO 8601, seconds.
+    """One run: ids, state and why, tags, counts of its tasks by state, times in ISO 8601.
 
     Its recorded `status` may be given.
     """
-    record, status = run.record, status or run.status
+    record, status, labels = run.record, status or run.status, run.labels
     return {
         "run_id": run.id,
         "name": record.name,
         "target": record.target,
         "state": status["state"],
         "reason": status.get("reason") or _timed_out(run, status),
+        "tags": list(labels.tags),
+        "note": labels.note,
         "tasks": record.tasks,
         "task_states": status.get("tasks") or {},
         "created": iso(record.created),

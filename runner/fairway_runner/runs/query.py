@@ -1,9 +1,9 @@
-"""Which of the runs of a folder are listed."""
+"""Which of the runs of a folder are listed, and in which order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 
@@ -11,49 +11,100 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from fairway_core.findings import Finding
+    from fairway_runner.runs.labels import Labels
+    from fairway_runner.runs.records import RunRecord
+    from fairway_runner.runs.run_columns import Column, Found
     from fairway_runner.runs.store import Run, RunStore
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What must hold for a run: all that is given here.
+
+    `tags` are all to be there, `since` is in seconds since 1970, `text` is looked for in the
+    run's id, tags, note and job file, in small letters and capitals alike.
+    """
+
+    states: Collection[str] = ()
+    name: str | None = None
+    target: str | None = None
+    tags: Collection[str] = ()
+    since: float | None = None
+    text: str = ""
+
+    def takes_record(self, record: RunRecord) -> bool:
+        """Whether what was submitted fits."""
+        return (
+            (self.name is None or record.name == self.name)
+            and (self.target is None or record.target == self.target)
+            and (self.since is None or record.created >= self.since)
+        )
+
+    def takes_words(self, run: Run, labels: Labels) -> bool:
+        """Whether its tags, and its words, fit."""
+        if not set(self.tags) <= set(labels.tags):
+            return False
+        text = self.text.lower()
+        words = "\n".join((run.id, labels.note, *labels.tags)).lower()
+        return text in words or text in _job_file(run).lower()
 
 
 @dataclass
 class Listing:
-    """Runs with their recorded states, the newest last, and what is wrong with those that
-    cannot be read."""
+    """Runs with their recorded states, the last of their order last, and what is wrong with
+    those that cannot be read."""
 
-    runs: list[tuple[Run, dict[str, Any]]] = field(default_factory=list)
+    runs: list[Found] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
 
 def select(
     store: RunStore,
-    states: Collection[str] = (),
-    name: str | None = None,
-    target: str | None = None,
+    wanted: Wanted | None = None,
     limit: int | None = None,
+    sort: Column | None = None,
+    *,
+    descending: bool = False,
 ) -> Listing:
-    """The newest runs that all that is given holds for, at most `limit` of them."""
-    listing = Listing()
-    runs: list[Run] = []
-    for run in store.unsorted():
-        try:
-            record = run.record
-        except UserError as error:
-            listing.findings += error.findings
-            continue
-        except FileNotFoundError:
-            continue  # it was removed just now
-        if (name is None or record.name == name) and (target is None or record.target == target):
-            runs.append(run)
+    """The runs for which all that is `wanted` holds: the last `limit` of their order, in which
+    the newest is last, or the one with the highest value of the column to `sort` by."""
+    wanted, listing = wanted or Wanted(), Listing()
+    runs = _recorded(store, wanted, listing)
     for run in sorted(runs, key=lambda run: (-run.record.created, run.id)):
-        if limit is not None and len(listing.runs) >= limit:
+        if limit is not None and sort is None and len(listing.runs) >= limit:
             break
         try:
             status = run.status
+            fits = not wanted.states or status["state"] in wanted.states
+            if fits and wanted.takes_words(run, run.labels):
+                listing.runs.append((run, status))
         except UserError as error:
             listing.findings += error.findings
-            continue
         except FileNotFoundError:
-            continue
-        if not states or status["state"] in states:
-            listing.runs.append((run, status))
+            continue  # it was removed just now
     listing.runs.reverse()
+    if sort is not None:
+        listing.runs = sort.ordered(listing.runs, descending=descending)
+        listing.runs = listing.runs[-limit:] if limit else listing.runs
     return listing
+
+
+def _recorded(store: RunStore, wanted: Wanted, listing: Listing) -> list[Run]:
+    """The runs whose records fit."""
+    runs = []
+    for run in store.unsorted():
+        try:
+            if wanted.takes_record(run.record):
+                runs.append(run)
+        except UserError as error:
+            listing.findings += error.findings
+        except FileNotFoundError:
+            continue  # it was removed just now
+    return runs
+
+
+def _job_file(run: Run) -> str:
+    try:
+        return (run.folder / "job.yaml").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

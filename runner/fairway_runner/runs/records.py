@@ -39,6 +39,8 @@ class RunRecord:
     fairway: str
     metrics: dict[str, str] = field(default_factory=dict)
     engine: str = "local"
+    tags: list[str] = field(default_factory=list)
+    note: str = ""
 
 
 def is_run_id(text: str) -> bool:

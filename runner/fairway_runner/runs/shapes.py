@@ -48,6 +48,10 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable()
 
 
+def _are_plain(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_plain, value))
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53
 
@@ -105,7 +109,10 @@ RECORD = {
     "fairway": _is_plain,
     "metrics": _is_patterns,
     "engine": _is_plain,
+    "tags": _are_plain,
+    "note": is_text,
 }
+LABELS = {name: RECORD[name] for name in ("tags", "note")}
 TASK = {
     "params": lambda value: isinstance(value, dict),
     "nodes": is_count,

@@ -23,6 +23,7 @@ from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.spelling import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs.labels import read_labels, write_labels
 from fairway_runner.runs.records import (
     FINAL_STATES,
     RunRecord,
@@ -34,9 +35,10 @@ from fairway_runner.runs.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from fairway_runner.engines.engine import Engine
+    from fairway_runner.runs.labels import Labels
     from fairway_runner.runs.results import TaskResult
 
 __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
@@ -135,6 +137,30 @@ class Run:
     def metrics(self) -> dict[str, float]:
         """The last value of each metric of the first task; of a sweep, look at its `tasks`."""
         return self.tasks[0].metrics
+
+    @property
+    def labels(self) -> Labels:
+        """The tags by which it can be found, and what somebody has written about it."""
+        return read_labels(self.folder, self.record)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The words by which it can be found."""
+        return self.labels.tags
+
+    @property
+    def note(self) -> str:
+        """What somebody has written about it."""
+        return self.labels.note
+
+    def label(
+        self, add: Iterable[str] = (), *, remove: Iterable[str] = (), note: str | None = None
+    ) -> Labels:
+        """Adds tags, takes some off, writes another note where one is given; returns all.
+
+        UserError for what cannot be a tag, and for one to take off that is not there.
+        """
+        return write_labels(self.folder, self.record, add, remove, note)
 
     def log_text(self, index: int = 0) -> str:
         """All that a task printed so far."""

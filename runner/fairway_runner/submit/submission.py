@@ -172,6 +172,8 @@ def _record(job_file: JobFile, job: Job, target: Target, plan: Plan) -> RunRecor
         fairway=fairway_core.__version__,
         metrics=job.metric_patterns,
         engine=target.engine,
+        tags=list(job.tags),
+        note=job.note,
     )
 
 

@@ -257,6 +257,10 @@ class TestTheTarget:
 
     def test_its_runs_are_listed_and_removed(self, fairway: Fairway, place: Place) -> None:
         _, run, _ = watched(fairway, place, template="plain", command="true")
+        tagged = fairway("tag", run, "kept", "--json")
+        assert json.loads(tagged.stdout)["tags"] == ["kept"], tagged.stderr
+        listed = json.loads(fairway("list", "--tag", "kept", "--json").stdout)
+        assert [each["run_id"] for each in listed] == [run]
         listed = json.loads(fairway("list", "--target", place.name, "--json").stdout)
         assert (run, "succeeded") in [(each["run_id"], each["state"]) for each in listed]
         removed = fairway("clean", run, "--yes")
@@ -269,11 +273,16 @@ class TestTheTarget:
     ) -> None:
         if place.name == "local":
             pytest.skip("a run on this machine is known here alone")
-        _, run, _ = watched(fairway, place, template="plain", command="echo here")
+        words = ("--tag", "baseline", "--note", "the first")
+        _, run, _ = watched(
+            fairway, place, *words, template="plain", command="echo here", tags=["vision"]
+        )
         elsewhere = tmp_path_factory.mktemp("elsewhere")
         (elsewhere / "fairway.yaml").write_text(place.project)
         listed = fairway("list", "--target", place.name, "--json", cwd=elsewhere)
-        assert run in [each["run_id"] for each in json.loads(listed.stdout)], listed.stderr
+        found = {each["run_id"]: each for each in json.loads(listed.stdout)}
+        assert found[run]["tags"] == ["vision", "baseline"], listed.stderr
+        assert found[run]["note"] == "the first"
         assert fairway("logs", run, cwd=elsewhere).stdout == "here\n"
 
     def test_the_same_id_is_the_same_run(self, fairway: Fairway, place: Place) -> None:

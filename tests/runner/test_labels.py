@@ -1,0 +1,140 @@
+"""Tags and notes of runs: `fairway tag`, `fairway note`, and the same from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+import fairway_hpc
+from fairway_cli.main import app
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.runs.labels import labelled
+from fairway_runner.submit.submission import prepare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs.store import RunStore
+
+
+def test_tags_are_added_taken_off_and_printed(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
+    run = make_run("job-a", tags=["first"])
+    folder = store.base.parent
+    for words, says in (
+        ([], "job-a first\n"),
+        (["best", "lr=0.1", "first"], "job-a first best lr=0.1\n"),
+        (["--remove", "first", "--remove", "best"], "job-a lr=0.1\n"),
+        (["--remove", "lr=0.1"], "job-a has no tags\n"),
+    ):
+        assert fairway(folder, "tag", "job-a", *words) == (0, says, "")
+    assert run.tags == ()
+    assert json.loads((run.folder / "run.json").read_text())["tags"] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["two words"], "`two words` is not a tag"),
+        (["a,b"], "`a,b` is not a tag"),
+        (["x" * 64], "up to 63 letters"),
+        (["--remove", "best"], "there is no tag `best` to remove"),
+    ],
+)
+def test_what_cannot_be_a_tag_changes_nothing(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore, words: list[str], says: str
+) -> None:
+    run = make_run("job-a")
+    code, out, err = fairway(store.base.parent, "tag", "job-a", "good", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert run.tags == ()
+
+
+def test_a_note_is_written_shown_and_taken_away(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
+    make_run("job-a")
+    folder = store.base.parent
+    assert fairway(folder, "note", "job-a") == (0, "job-a has no note\n", "")
+    fairway(folder, "note", "job-a", "too high\n\x1b[31ma rate ")
+    code, out, _ = fairway(folder, "note", "job-a")
+    assert (code, out.splitlines()[0]) == (0, "too high")
+    assert "\x1b" not in out
+    _, out, _ = fairway(folder, "show", "job-a")
+    assert "note    too high\n" in out
+    assert "\x1b" not in out
+    facts = json.loads(fairway(folder, "note", "job-a", "--json")[1])
+    assert facts == {"run_id": "job-a", "tags": [], "note": "too high\n\x1b[31ma rate"}
+    assert fairway(folder, "note", "job-a", "") == (0, "job-a has no note\n", "")
+    assert fairway(folder, "note", "job-a", "x" * 10_001)[0] == 2
+
+
+def test_damaged_labels_are_named(fairway: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+    run = make_run("job-a")
+    make_run("job-b")
+    for text in ("{", '{"tags": "a"}', '{"note": 3}'):
+        (run.folder / "labels.json").write_text(text)
+        code, _, err = fairway(store.base.parent, "tag", "job-a")
+        assert code == 2
+        assert "labels.json: damaged" in err
+        code, out, err = fairway(store.base.parent, "list")
+        assert code == 0
+        assert "job-b" in out
+        assert "labels.json: damaged" in err
+
+
+def test_a_folder_that_cannot_be_written_is_named(make_run: MakeRun) -> None:
+    run = make_run("job-a")
+    (run.folder / "labels.lock").mkdir()
+    with pytest.raises(UserError, match="cannot be written"):
+        run.label(["best"])
+
+
+def test_a_job_file_and_the_command_line_give_tags(tmp_path: Path, store: RunStore) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(
+        "name: job\ntemplate: plain\ncommand: 'true'\nparams: {lr: 3}\n"
+        "tags: [vision, 'lr-{{ params.lr }}', vision]\nnote: the first\n"
+    )
+    record = prepare(load_job(job), Target.local(), store).record
+    assert (record.tags, record.note) == (["vision", "lr-3"], "the first")
+    more = labelled(record, ["vision", "best"], "another")
+    assert (more.tags, more.note) == (["vision", "lr-3", "best"], "another")
+    with pytest.raises(UserError, match="is not a tag"):
+        prepare(load_job(job, ["tags=[a b]"]), Target.local(), store)
+
+
+def test_tags_are_completed(
+    make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run("job-a", tags=["best", "base"])
+    monkeypatch.chdir(store.base.parent)
+    monkeypatch.setattr(sys, "argv", ["fairway"])
+    words = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": "fairway tag job-a be"}
+    done = CliRunner().invoke(
+        app, [], env={**os.environ, **words, "COMP_CWORD": "3"}, prog_name="fairway"
+    )
+    assert done.output.split() == ["best"]
+
+
+def test_from_python(make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run("job-a", created=1e9)
+    run = make_run("job-b", created=1.5e9)
+    monkeypatch.chdir(store.base.parent)
+    run.label(["best", "old"], note="lr too high")
+    run.label(remove=["old"])
+    assert (run.tags, run.note) == (("best",), "lr too high")
+    for wanted in ({"tags": ["best"]}, {"text": "LR TOO"}, {"since": "2010-01-01"}):
+        assert [each.id for each in fairway_hpc.runs(**wanted)] == ["job-b"], wanted  # type: ignore[arg-type]
+    assert [each.id for each in fairway_hpc.runs(states=["failed"])] == []
