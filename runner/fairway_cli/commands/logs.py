@@ -27,17 +27,34 @@ def command(
     node: Annotated[
         int | None, typer.Option("--node", min=0, help="Only the ranks of this node, from 0.")
     ] = None,
+    tail: Annotated[
+        int | None,
+        typer.Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines of each log."),
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option(
+            "--grep", metavar="PATTERN", help="Only lines in which this regular expression is."
+        ),
+    ] = None,
 ) -> None:
     """Print what a run printed; lines of several tasks begin with the task, as [3].
 
-    A log names its ranks where the job sets `options: {label_ranks: true}`.
+    A log names its ranks where the job sets `options: {label_ranks: true}`; a terminal then shows
+    each in a colour of its own. --tail takes the last lines of what the other options leave.
     """
-    from fairway_cli.ui.follow import Selection, copy_logs
+    from fairway_cli.ui.columns import has_colours
+    from fairway_cli.ui.follow import Selection, copy_logs, names_ranks
+    from fairway_cli.ui.log_lines import LineFilter, pattern
     from fairway_runner.runs.store import RunStore
 
+    expression = pattern(grep)
     found = RunStore.here().find(run)
     found.refresh(logs=True)
-    selection = Selection.of(found, task, _ranks(found, task, rank, node))
+    several = names_ranks(found) or (task is None and found.record.tasks > 1)
+    coloured = several and has_colours()
+    lines = LineFilter(_ranks(found, task, rank, node), expression, coloured)
+    selection = Selection.of(found, task, lines, tail)
     try:
         copy_logs(found, selection, sys.stdout.buffer, follow=follow)
     except KeyboardInterrupt:

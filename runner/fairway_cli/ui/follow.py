@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from fairway_cli.ui.log_lines import LineFilter, label, tail_offset
 from fairway_core.findings import UserError, printable
 from fairway_runner.jobs.ranks import split_label
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fairway_runner.runs.store import Run
@@ -66,15 +68,21 @@ class Log:
 
 @dataclass
 class Selection:
-    """What is wanted of a run's logs: one task or all, and some ranks or all."""
+    """What is wanted of a run's logs: one task or all, some lines or all, and of each log the
+    last `tail` of them, or all."""
 
     task: int | None = None
-    ranks: Collection[int] | None = None
+    lines: LineFilter = field(default_factory=LineFilter)
+    tail: int | None = None
     logs: list[Log] = field(default_factory=list)
 
     @classmethod
     def of(
-        cls, run: Run, task: int | None = None, ranks: Collection[int] | None = None
+        cls,
+        run: Run,
+        task: int | None = None,
+        lines: LineFilter | None = None,
+        tail: int | None = None,
     ) -> Selection:
         """UserError where the run has no such task, or its ranks cannot be told apart."""
         count = run.record.tasks
@@ -87,14 +95,15 @@ class Selection:
             logs[-1].label = "finally"
         if task is None and (run.folder / "setup.jsonl").exists():
             logs.insert(0, Log("setup", run.folder / "setup" / "log.txt"))
-        if ranks is not None:
+        lines = lines or LineFilter()
+        if lines.ranks is not None:
             _require_labels(run, logs)
-        return cls(task, ranks, logs)
+        return cls(task, lines, tail, logs)
 
     @property
     def is_raw(self) -> bool:
         """Whether there is one log, to be shown as it stands."""
-        return len(self.logs) == 1 and self.ranks is None
+        return len(self.logs) == 1 and self.lines.is_open
 
 
 @dataclass
@@ -136,7 +145,7 @@ def copy_logs(
     One log is copied byte by byte; lines of several are labelled with their task, `[3] `. With
     `remarks` standard error says why nothing comes.
     """
-    remarked = Remarks(run)
+    remarked, tail = Remarks(run), selection.tail
     while True:
         # Asked before reading: what was printed by then is read below.
         run.refresh(logs=True)
@@ -146,36 +155,49 @@ def copy_logs(
         began = time.monotonic()
         for log in selection.logs:
             if ended or log.grown():
-                _copy(log, selection, out, ended=ended)
+                _copy(log, selection, out, ended=ended, tail=tail)
         out.flush()
+        tail = None
         if ended:
             return
         # Looking at very many files takes a tenth of the time at most.
         time.sleep(max(run.engine.pause, 9 * (time.monotonic() - began)))
 
 
-def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool) -> None:
+def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool, tail: int | None) -> None:
     if selection.is_raw:
+        if tail is not None:
+            log.offset = tail_offset(log.path, tail)
         for chunk in log.chunks():
             out.write(chunk)
         return
-    label = f"[{log.label}] ".encode() if len(selection.logs) > 1 else b""
-    for line in log.lines(ended=ended):
-        shown = line
-        if selection.ranks is not None:
-            rank, shown = split_label(line)
-            if rank not in selection.ranks:
-                continue
-        out.write(label + shown.removesuffix(b"\r") + b"\n")
+    before = _label(log, selection)
+    lines = selection.lines.taken(log.lines(ended=ended))
+    for line in lines if tail is None else deque(lines, tail):
+        out.write(before + line.removesuffix(b"\r") + b"\n")
+
+
+def _label(log: Log, selection: Selection) -> bytes:
+    """What each line of a log begins with, where there are several."""
+    if len(selection.logs) == 1:
+        return b""
+    if selection.lines.coloured:
+        return label(log.label, selection.logs.index(log))
+    return f"[{log.label}] ".encode()
+
+
+def names_ranks(run: Run) -> bool:
+    """Whether the run's job asked for labels."""
+    try:
+        job = read_json(run.folder / "job.json")
+    except (UserError, OSError):
+        return False
+    return job.get("options", {}).get("label_ranks") is True
 
 
 def _require_labels(run: Run, logs: Sequence[Log]) -> None:
     """UserError where neither the job asked for labels nor any line has one."""
-    try:
-        job = read_json(run.folder / "job.json")
-    except (UserError, OSError):
-        job = {}
-    if job.get("options", {}).get("label_ranks") is True or any(map(_is_labelled, logs)):
+    if names_ranks(run) or any(map(_is_labelled, logs)):
         return
     message = f"the log of {run.id} does not say which rank printed a line"
     hint = "submit the job with -s options.label_ranks=true"

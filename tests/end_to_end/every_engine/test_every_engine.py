@@ -47,6 +47,7 @@ class TestOneTask:
         assert code == 0
         assert log == "to out\nto err\n"
         assert fairway("logs", run).stdout == log
+        assert fairway.within("logs", run, "--tail", "1", "--grep", "to").stdout == "to err\n"
         facts = facts_of(fairway, run)
         assert (facts["target"], facts["state"]) == (place.name, "succeeded")
         [task] = facts["task_list"]

@@ -1,0 +1,93 @@
+"""Which lines `fairway logs` shows: the last ones, those with a pattern, those of a rank."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_cli.ui.follow import Selection, copy_logs
+from fairway_cli.ui.log_lines import LineFilter, tail_offset
+from fairway_core.findings import UserError
+from fairway_runner import cpu_limit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs.store import Run, RunStore
+
+RANKS = "".join(f"[1,{rank}]<stdout>: step {step}\n" for step in (1, 2) for rank in (0, 1))
+
+
+def _shown(
+    run: Run, lines: LineFilter | None = None, tail: int | None = None, task: int | None = None
+) -> str:
+    out = io.BytesIO()
+    copy_logs(run, Selection.of(run, task, lines, tail), out, follow=False)
+    return out.getvalue().decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "left"),
+    [
+        ("a\nb\nc\n", 2, "b\nc\n"),
+        ("a\nb\nc", 2, "b\nc"),
+        ("a\nb\nc\n", 3, "a\nb\nc\n"),
+        ("a\nb\nc\n", 9, "a\nb\nc\n"),
+        ("a\nb\nc\n", 0, ""),
+        ("", 2, ""),
+        ("a\n\n\n", 2, "\n\n"),
+        ("x" * 70_000 + "\n" + "y" * 70_000 + "\nz\n", 2, "y" * 70_000 + "\nz\n"),
+    ],
+)
+def test_the_last_lines_of_a_log(make_run: MakeRun, text: str, lines: int, left: str) -> None:
+    run = make_run("job-a", [{"log": text}])
+    assert _shown(run, tail=lines) == left
+
+
+def test_a_log_that_is_not_there_has_no_last_lines(tmp_path: Path) -> None:
+    assert tail_offset(tmp_path / "log.txt", 3) == 0
+
+
+def test_lines_with_a_pattern(make_run: MakeRun) -> None:
+    run = make_run("job-a", [{"log": "loss 1\nstep\r\nloss 2\nloss 3\n"}, {"log": "loss 4\n"}])
+    losses = LineFilter(grep=re.compile("^loss [^2]"))
+    assert _shown(run, losses) == "[0] loss 1\n[0] loss 3\n[1] loss 4\n"
+    assert _shown(run, losses, tail=1) == "[0] loss 3\n[1] loss 4\n"
+    assert _shown(run, losses, task=1) == "loss 4\n"
+
+
+def test_lines_of_ranks_and_their_colours(make_run: MakeRun) -> None:
+    run = make_run("job-a", [{"log": RANKS + "mpirun says\n"}])
+    assert _shown(run, LineFilter(ranks={1})) == "step 1\nstep 2\n"
+    assert _shown(run, LineFilter(ranks={1}), tail=1) == "step 2\n"
+    assert _shown(run, LineFilter(grep=re.compile("^step 2"))) == "".join(
+        f"[1,{rank}]<stdout>: step 2\n" for rank in (0, 1)
+    )
+    zero, one = "\x1b[36m[0]\x1b[0m ", "\x1b[33m[1]\x1b[0m "
+    coloured = LineFilter(coloured=True)
+    shown = f"{zero}step 1\n{one}step 1\n{zero}step 2\n{one}step 2\nmpirun says\n"
+    assert _shown(run, coloured) == shown
+    assert _shown(run, LineFilter(ranks={1}, coloured=True)) == f"{one}step 1\n{one}step 2\n"
+
+
+def test_what_takes_without_end_is_stopped(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.05)
+    run = make_run("job-a", [{"log": "a" * 40 + "!\n"}])
+    with pytest.raises(UserError, match="--grep was stopped after"):
+        _shown(run, LineFilter(grep=re.compile("(a+)+$")))
+
+
+def test_a_pattern_that_is_none_is_refused(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
+    make_run("job-a")
+    code, _, err = fairway(store.base.parent, "logs", "job-a", "--grep", "loss[")
+    assert code == 2
+    assert "--grep: `loss[` is not a regular expression" in err
