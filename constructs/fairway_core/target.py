@@ -113,11 +113,20 @@ class BatchAccess(Model):
     mpi: bool = True
 
 
+class Gateway(Model):
+    """A host inside of the network that ssh leads to: storage and Batch are reached through it
+    from machines to which they are closed.
+    """
+
+    host: Word
+    user: Word
+
+
 class Target(Model):
     """A place to run jobs; exactly the section of its engine is set, and none for `local`.
 
     `mounts` maps a file system's name to its path on every node. `reach` is the way to the host
-    of `ssh:` or `slurm:`; without it ssh connects to the host as it is.
+    of `ssh:` or `slurm:`, and to the `gateway`; without it ssh connects to the host as it is.
 
     >>> Target.local().engine
     'local'
@@ -134,6 +143,7 @@ class Target(Model):
     storage: StorageAccount | None = None
     vault_url: Text = ""
     reach: Reach | None = None
+    gateway: Gateway | None = None
     slurm: SlurmAccess | None = None
     ssh: SshAccess | None = None
     batch: BatchAccess | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -52,24 +52,30 @@ def as_known_now(recorded: Target) -> Target:
 
     Azure replaces a main host, and a Bastion is added or goes: runs that were submitted before
     are reached as new ones are, once the targets were read again. It is the same cluster where
-    environment, name, engine and shared folder are.
+    environment, name, engine and shared folder are, or of Batch the account and the pool.
     """
-    access = recorded.access
-    if access is None or not recorded.environment:
+    if not recorded.environment:
         return recorded
     try:
         found = all_targets().get(recorded.name)
     except (UserError, OSError):
         return recorded  # what is wrong with the files is said where a target is asked for
-    if found is None:
+    if found is None or not _is_same_cluster(recorded, found.target):
         return recorded
-    known, now = found.target, found.target.access
-    if now is None or not now.host or now.shared != access.shared:
-        return recorded
+    known, access = found.target, recorded.access
+    changes: dict[str, Any] = {"reach": known.reach, "gateway": known.gateway}
+    if access is not None and (now := known.access) is not None:
+        place = access.model_copy(update={"host": now.host, "user": now.user})
+        changes[recorded.engine] = place
+    return recorded.model_copy(update=changes)
+
+
+def _is_same_cluster(recorded: Target, known: Target) -> bool:
     if (known.environment, known.engine) != (recorded.environment, recorded.engine):
-        return recorded
-    place = access.model_copy(update={"host": now.host, "user": now.user})
-    return recorded.model_copy(update={recorded.engine: place, "reach": known.reach})
+        return False
+    if recorded.access is None or known.access is None:
+        return recorded.batch is not None and recorded.batch == known.batch
+    return bool(known.access.host) and known.access.shared == recorded.access.shared
 
 
 def all_targets() -> dict[str, KnownTarget]:

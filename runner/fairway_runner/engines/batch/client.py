@@ -20,9 +20,11 @@ from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.pipeline.policies import RetryPolicy, SansIOHTTPPolicy
 from azure.core.pipeline.transport import RequestsTransport
 from azure.core.rest import HttpRequest
+from requests.adapters import HTTPAdapter
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch.calls import Calls
+from fairway_runner.engines.batch.gateway import HOSTS, KEPT, adapter_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +98,7 @@ class Account:
             # It gives up early on some failures and never on others: `Calls` asks again.
             retry_policy=RetryPolicy.no_retries(),
             per_call_policies=[_Dates(self.calls)],
-            transport=transport(),
+            transport=transport(adapter_for(self.target, self.endpoint, self.calls.deadline)),
         )
 
     def _credential(self) -> AzureNamedKeyCredential | TokenCredential:
@@ -269,14 +271,12 @@ def token_credential() -> TokenCredential:
     return DefaultAzureCredential()
 
 
-def transport(size: int = 2 * CONCURRENCY) -> RequestsTransport:
-    """Connections for so many threads: the SDK's own default throws all but ten away."""
+def transport(adapter: HTTPAdapter | None = None) -> RequestsTransport:
+    """The connections of an adapter, or straight ones."""
     import requests
-    from requests.adapters import HTTPAdapter
 
     session = requests.Session()
-    # A proxy that the environment names is used as ever; loopback needs none.
-    adapter = HTTPAdapter(pool_connections=4, pool_maxsize=size)
+    adapter = adapter or HTTPAdapter(pool_connections=HOSTS, pool_maxsize=KEPT)
     session.mount("https://", adapter)
     session.mount("http://", adapter)
     return RequestsTransport(

@@ -35,26 +35,32 @@ class Storage:
         """The SDK's client; UserError where neither target nor environment names an account."""
         from azure.storage.blob import BlobServiceClient
 
-        from fairway_runner.engines.batch.client import token_credential, transport
+        from fairway_runner.engines.batch.client import token_credential
 
         url = self.target.storage.account_url if self.target.storage else ""
         given = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
-        options: Any = {"transport": transport(), "retry_total": 0}
         if given:
             try:
-                client = BlobServiceClient.from_connection_string(given, **options)
+                named = BlobServiceClient.from_connection_string(given).url
             except ValueError:
                 message = "AZURE_STORAGE_CONNECTION_STRING is not a connection string"
                 raise UserError.of("bad-connection-string", message) from None
-            if not url or urlsplit(client.url).netloc == urlsplit(url).netloc:
-                self.calls.address = client.url
-                return client
+            if not url or urlsplit(named).netloc == urlsplit(url).netloc:
+                self.calls.address = named
+                return BlobServiceClient.from_connection_string(given, **self._options(named))
         if not url:
             message = f"nothing says where the storage account of `{self.target.name}` is"
             hint = "set AZURE_STORAGE_CONNECTION_STRING, or write the target's `storage:`"
             raise UserError.of("no-storage", message, hint)
         self.calls.has_token, self.calls.address = True, url
-        return BlobServiceClient(url, token_credential(), **options)
+        return BlobServiceClient(url, token_credential(), **self._options(url))
+
+    def _options(self, url: str) -> dict[str, Any]:
+        from fairway_runner.engines.batch.client import transport
+        from fairway_runner.engines.batch.gateway import adapter_for
+
+        adapter = adapter_for(self.target, url, self.calls.deadline)
+        return {"transport": transport(adapter), "retry_total": 0}
 
     def container(self, name: str) -> ContainerClient:
         """A container's client."""

@@ -171,6 +171,14 @@ class Ssh:
             *("-o", "BatchMode=yes", "-o", "ControlMaster=no", *options),
         ]
 
+    @property
+    def said(self) -> str:
+        """What ssh has said of the connection that this process has made."""
+        try:
+            return self._errors.read_text(errors="replace") if self.folder else ""
+        except OSError:
+            return ""
+
     def close(self) -> None:
         """Ends the master connection that this process has made."""
         self._drop()
@@ -187,16 +195,18 @@ class Ssh:
         if self.folder is None:
             # Short: a socket's path has 108 bytes at most, some of which ssh wants itself.
             _remove_left_over()
-            self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+            self.folder = Path(tempfile.mkdtemp(prefix=private_folder_prefix()))
         self.socket = self.folder / "ssh"
-        errors = self.folder / "errors"
+        errors = self._errors
         errors.unlink(missing_ok=True)
         with errors.open("ab") as log:
-            # Not a pipe: the master holds it open for as long as it lives.
+            # Not a pipe: the master holds it open for as long as it lives. And -E, as it lets go
+            # of its standard error once it is there, and later says why it forwards nothing.
             code = subprocess.call(
                 [
                     *("ssh", *self._configuration(), *self._options(), "-o", "BatchMode=yes"),
                     *("-o", f"ControlPersist={_PERSIST}", "-o", f"ControlPath={self.socket}"),
+                    *("-E", str(errors), "-o", "LogLevel=INFO"),
                     *("-M", "-N", "-f", "--", self.name),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -226,6 +236,11 @@ class Ssh:
             time.sleep(0)  # a master that hangs ends by its own keepalive
         self.socket.unlink(missing_ok=True)
         self.socket = None
+
+    @property
+    def _errors(self) -> Path:
+        assert self.folder is not None
+        return self.folder / "errors"
 
     def _configuration(self) -> list[str]:
         return ["-F", self.config] if self.config else []
@@ -265,6 +280,11 @@ class Ssh:
         hint = next(hints, None) or ways.hint_for(self.host, self.reach)
         message = f"{self.name} cannot be reached: {_last_line(said) or 'the connection broke'}"
         return UserError.of("no-connection", message, hint.format(ssh=by_hand), exit_code=5)
+
+
+def private_folder_prefix() -> str:
+    """How the names of this process's private folders begin; they go with it, see below."""
+    return f"{_PREFIX}{os.getpid()}-"
 
 
 def _last_line(text: str) -> str:

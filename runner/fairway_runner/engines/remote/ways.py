@@ -72,7 +72,7 @@ def fault_in(said: str) -> bastion.Fault | None:
 
 def hint_for(host: str, reach: Reach | None) -> str:
     """What to do about a host that does not answer; `{ssh}` stands for how to try by hand."""
-    if reach is None and _is_private(host):
+    if reach is None and is_private(host):
         return (
             f"{host} is a private address, to which only its own network leads: is your VPN up?\n"
             "through a Bastion or jump hosts: set `access.bastion` or `access.reach` in the\n"
@@ -90,7 +90,8 @@ def _proxy_command(bastion_id: str) -> str:
     return f"{words.replace('%', '%%')} %h %p"
 
 
-def _is_private(host: str) -> bool:
+def is_private(host: str) -> bool:
+    """Whether a host is named by an address that its own network alone knows."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

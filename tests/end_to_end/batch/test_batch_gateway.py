@@ -1,0 +1,223 @@
+"""Storage and Batch that only a private network leads to: through its Bastion and a host in it.
+
+The host has a network of its own in which the services' names and ports are known; needs root.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from fairway_runner.engines.batch import gateway
+from fairway_runner.engines.batch.storage import Storage
+from fairway_runner.targets.lookup import find_target
+from fairway_simulator.ssh.bastion import Bastion
+from fairway_simulator.ssh.cluster import SshCluster, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Batch
+
+    from fairway_simulator.batch import StorageAccess
+    from fairway_simulator.ssh.host import Host
+
+_PATIENCE = 60.0  # seconds; only a hang takes so long
+ADDRESS = "10.231.77.5"
+NAME = "storage-of-the-lab"
+
+
+@dataclass
+class Inside:
+    """A private network, what leads there, and how often each of its ports was used."""
+
+    host: Host
+    bastion: Bastion
+    hosts_file: Path
+    used: dict[int, int] = field(default_factory=dict)
+    _listeners: list[socket.socket] = field(default_factory=list)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    @property
+    def way(self) -> dict[str, Any]:
+        """The fields of a target that lead there."""
+        gateway = {"host": ADDRESS, "user": "root"}
+        return {"reach": {"bastion": self.bastion.id}, "gateway": gateway}
+
+    def name(self, name: str) -> None:
+        """Lets a name lead to the services, inside alone."""
+        with self.hosts_file.open("a") as hosts:
+            hosts.write(f"127.0.0.1 {name}\n")
+
+    def serve(self, port: int) -> None:
+        """Lets a port there lead to the same one of this machine."""
+        made: list[socket.socket] = []
+
+        def listen() -> None:
+            with open(f"/proc/{self.host.pids()[0]}/ns/net", "rb") as file:  # noqa: PTH123
+                assert ctypes.CDLL(None).setns(file.fileno(), 0) == 0  # of this thread alone
+            made.append(socket.create_server(("127.0.0.1", port)))
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        thread.join()
+        self.used[port] = 0
+        self._listeners += made
+        self._start(self._accept, made[0], port)
+
+    def _accept(self, listener: socket.socket, port: int) -> None:
+        with suppress(OSError), listener:
+            while True:
+                client, _ = listener.accept()
+                self.used[port] += 1
+                self._start(_relay, client, port)
+
+    def _start(self, function: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=function, args=args, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def close(self) -> None:
+        """Ends it, once the host is gone."""
+        for listener in self._listeners:
+            listener.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(_PATIENCE)
+            assert not thread.is_alive()
+
+
+def _relay(client: socket.socket, port: int) -> None:
+    with client, socket.create_connection(("127.0.0.1", port)) as service:
+        back = threading.Thread(target=_copy, args=(service, client))
+        back.start()
+        _copy(client, service)
+        back.join()
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+    for each in (source, sink):
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
+    lacking = missing() or ("" if shutil.which("ip") else "no ip (Debian: iproute2)")
+    if lacking and os.environ.get("CI") == "true":
+        pytest.fail(lacking)
+    if lacking:
+        pytest.skip(lacking)
+    with SshCluster(tmp_path / "cluster", ["n1"], private=ADDRESS) as cluster:
+        bastion = Bastion(tmp_path / "bastion")
+        bastion.lets_in(cluster.hosts["n1"])
+        monkeypatch.setenv("PATH", f"{bastion.programs}:{os.environ['PATH']}")
+        for name, value in cluster.environment.items():
+            monkeypatch.setenv(name, value)
+        inside = Inside(cluster.hosts["n1"], bastion, cluster.folder / "hosts")
+        yield inside
+    inside.close()
+
+
+def _port(url: str) -> int:
+    port = urlsplit(url).port
+    assert port is not None
+    return port
+
+
+def test_data_travels_by_names_that_are_known_inside_alone(
+    fairway: Any,
+    inside: Inside,
+    storage: StorageAccess,
+    make_batch: Callable[..., Batch],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    port = _port(storage.url)
+    inside.name(NAME)
+    inside.serve(port)
+    named = storage.connection_string.replace("127.0.0.1", NAME)
+    assert named != storage.connection_string
+    make_batch(nodes=0).target(**inside.way)
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", named)
+    (fairway.folder / "a").write_text("alpha")
+    put = fairway("data", "put", "a", "batch-sim:datasets/gateway/")
+    assert put.returncode == 0, put.stderr
+    got = fairway("data", "get", "batch-sim:datasets/gateway/a", "back")
+    assert got.returncode == 0, got.stderr
+    assert (fairway.folder / "back" / "a").read_text() == "alpha"
+    assert inside.used[port] >= 2
+    assert len(inside.bastion.calls) == 2  # one connection a command
+
+
+def test_a_job_on_batch_is_submitted_followed_and_fetched(
+    inside: Inside,
+    storage: StorageAccess,
+    make_batch: Callable[..., Batch],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batch = make_batch(nodes=1)
+    batch.target(**inside.way)
+    # The nodes are processes of this machine and know the services by the same addresses.
+    monkeypatch.setattr(gateway, "_is_near", lambda _: False)
+    ports = [_port(os.environ["AZURE_BATCH_ENDPOINT"]), _port(storage.url)]
+    for port in ports:
+        inside.serve(port)
+    job = batch.fairway.job(
+        'echo hello; echo 42 >"$FAIRWAY_OUTPUT_WORD/w"', template="plain", outputs={"word": {}}
+    )
+    code, said = batch.watch(job)
+    assert code == 0, said
+    assert "hello" in said
+    (run,) = batch.runs()
+    batch.ok("fetch", run)
+    assert (batch.fairway.folder / run / "0" / "word" / "w").read_text() == "42\n"
+    assert all(inside.used[port] for port in ports)
+    assert len(inside.bastion.calls) == 1
+
+
+def test_the_way_is_opened_again_after_it_was_cut(
+    inside: Inside,
+    storage: StorageAccess,
+    make_batch: Callable[..., Batch],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inside.name(NAME)
+    inside.serve(_port(storage.url))
+    make_batch(nodes=0).target(**inside.way)
+    named = storage.connection_string.replace("127.0.0.1", NAME)
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", named)
+    monkeypatch.chdir(inside.bastion.folder.parent)
+    account = Storage(find_target("batch-sim"), _PATIENCE)
+    assert not account.exists("datasets", "nothing")
+    (session,) = inside.bastion.sessions
+    os.kill(int(session), signal.SIGKILL)
+    assert not account.exists("datasets", "nothing")
+    assert len(inside.bastion.calls) == 2
+
+
+def test_a_service_that_nobody_answers_for_inside_is_named_with_the_reason(
+    fairway: Any, inside: Inside, make_batch: Callable[..., Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside.name(NAME)
+    make_batch(nodes=0).target(**inside.way)
+    text = f"AccountName=lab;AccountKey=bGFi;BlobEndpoint=http://{NAME}:9/lab"
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
+    monkeypatch.setattr("fairway_cli.commands.data._DEADLINE", 1.0)
+    said = fairway.within("data", "ls", "batch-sim:datasets")
+    assert said.returncode == 5, said.stderr
+    assert f"root@{ADDRESS} has no connection to it: Connection refused" in " ".join(
+        said.stderr.split()
+    )
