@@ -101,7 +101,8 @@ def synthesize(environment: Environment, *, project: Path, outdir: Path) -> list
     here = Project(app=app, folder=project, outdir=outdir)
     network = NetworkStack(here, environment)
     data = DataStack(here, environment, network.network)
-    ComputeStack(here, environment, network.network, data)
+    gateway = network.gateway.address if network.gateway else ""
+    ComputeStack(here, environment, network.network, data, gateway=gateway)
     app.synth()
     return [f"{environment.name}-{role}" for role in ("network", "data", "compute")]
 

@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
+from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_core.catalog import vm_size
 from fairway_core.reach import Reach
-from fairway_core.target import BatchAccess, SlurmAccess, SshAccess, StorageAccount, Target
+from fairway_core.target import (
+    BatchAccess,
+    Gateway,
+    SlurmAccess,
+    SshAccess,
+    StorageAccount,
+    Target,
+)
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
@@ -32,7 +40,13 @@ class ComputeStack(EnvironmentStack):
     """One scale set, VM or pool a cluster, and the output `targets`: a list of Target records."""
 
     def __init__(
-        self, project: Project, environment: Environment, network: AnyNetwork, data: DataStack
+        self,
+        project: Project,
+        environment: Environment,
+        network: AnyNetwork,
+        data: DataStack,
+        *,
+        gateway: str = "",
     ) -> None:
         super().__init__(project, environment, "compute")
         self._environment = environment
@@ -44,12 +58,8 @@ class ComputeStack(EnvironmentStack):
         )
         self._reach = _reach(environment, network)
         self._slurm = self._scheduler(network) if environment.scheduler else None
-        targets = [
-            self._pool(name, cluster, network)
-            if cluster.engine == "batch"
-            else self._cluster(name, cluster, network)
-            for name, cluster in environment.clusters.items()
-        ]
+        self._gateway_host = gateway or (self._slurm.scheduler.address if self._slurm else "")
+        targets = self._targets(network)
         if self._slurm:
             self._slurm.let_scheduler_scale()
         # A Batch pool's machines are Azure's own: nothing of ours sends from them.
@@ -64,10 +74,37 @@ class ComputeStack(EnvironmentStack):
         Output(
             self,
             "targets",
-            value=[target.record() for target in targets],
+            value=[targets[name].record() for name in environment.clusters],
             description="What the runner knows of each cluster",
             static_id=True,
         )
+
+    def _targets(self, network: AnyNetwork) -> dict[str, Target]:
+        """Of each cluster; pools are the last, as they may be reached through another cluster."""
+        clusters = self._environment.clusters
+        found = {
+            name: self._cluster(name, cluster, network)
+            for name, cluster in clusters.items()
+            if cluster.engine != "batch"
+        }
+        hosts = [target.access.host for target in found.values() if target.access]
+        other_host = hosts[0] if hosts else ""
+        pools = {
+            name: self._pool(name, cluster, network, other_host)
+            for name, cluster in clusters.items()
+            if cluster.engine == "batch"
+        }
+        return found | pools
+
+    def _gateway(self, other_host: str) -> Gateway | None:
+        """Through which storage and Batch are reached where they are closed to people's machines:
+        by a host that is there for it, or else by a cluster's."""
+        environment = self._environment
+        host = self._gateway_host or other_host
+        is_open = public_ranges(environment.access.allowed)
+        if not host or is_open or not environment.network.private_endpoints:
+            return None
+        return Gateway(host=host, user=ADMIN_USERNAME)
 
     def _scheduler(self, network: AnyNetwork) -> SlurmStack:
         from fairway_stacks.slurm import SlurmStack
@@ -95,6 +132,7 @@ class ComputeStack(EnvironmentStack):
             storage=self._storage,
             vault_url=self._vault_url,
             reach=self._reach,
+            gateway=self._gateway(cluster.main_host),
             **self._access(name, cluster, mounts),
         )
 
@@ -166,7 +204,7 @@ class ComputeStack(EnvironmentStack):
         for admin in self._environment.access.admins:
             let_in(self, "nodes", admin, resource_id=group.id, what="the nodes")
 
-    def _pool(self, name: str, spec: BatchCluster, network: AnyNetwork) -> Target:
+    def _pool(self, name: str, spec: BatchCluster, network: AnyNetwork, other_host: str) -> Target:
         from fairway_constructs.batch_pool import BatchPool
 
         account = self._data.batch
@@ -199,6 +237,7 @@ class ComputeStack(EnvironmentStack):
             spot=spec.spot,
             mounts={mount.name: mount.path for mount in mounts},
             reach=self._reach,
+            gateway=self._gateway(other_host),
             storage=self._storage,
             vault_url=self._vault_url,
             batch=BatchAccess(

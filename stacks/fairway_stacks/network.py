@@ -10,6 +10,7 @@ from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
     from fairway_constructs.existing_network import ExistingNetwork
+    from fairway_constructs.gateway import Gateway
     from fairway_constructs.network import Network
     from fairway_core.environment import Environment, Existing
     from fairway_stacks.stack import Project
@@ -23,6 +24,23 @@ class NetworkStack(EnvironmentStack):
         existing = environment.network.existing
         self.network = (
             self._existing(environment, existing) if existing else self._made(environment)
+        )
+        self.gateway = self._gateway(environment)
+
+    def _gateway(self, environment: Environment) -> Gateway | None:
+        """The VM through which storage and Batch are reached; it stays when the clusters go."""
+        size = environment.access.gateway_size
+        if size is None:
+            return None
+        from fairway_constructs.gateway import Gateway
+
+        subnets = self.network.subnets
+        return Gateway(
+            self,
+            place=self.place,
+            size=size,
+            subnet_id=subnets["management" if "management" in subnets else "compute"].id,
+            ssh_keys=environment.access.ssh_keys or (),
         )
 
     def _existing(self, environment: Environment, spec: Existing) -> ExistingNetwork:

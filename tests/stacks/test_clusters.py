@@ -144,6 +144,41 @@ def test_targets_say_how_their_hosts_are_reached(written: Written) -> None:
     assert _reach(written(_file(BOX, access=jump))) == {"jump": ["me@gate"]}
 
 
+def _gateways(stacks: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    records = stacks["compute"]["output"]["targets"]["value"]
+    return {record["name"]: record.get("gateway") for record in records}
+
+
+POOL = {"pool": CLUSTERS["pool"]}
+
+
+def test_closed_services_are_reached_through_a_host_of_the_environment(written: Written) -> None:
+    """A cluster that ssh leads to is one for pools too, and open services need none."""
+    bastion = ", bastion: true"
+    found = _gateways(written(_file(POOL | BOX, access=bastion)))
+    assert found["pool"] == found["box"]
+    assert found["pool"]["user"] == "azureuser"
+    assert "interface-box.private_ip_address" in found["pool"]["host"]
+    assert set(_gateways(written(_file(POOL, access=bastion))).values()) == {None}
+    opened = _file(POOL | BOX, access=", allowed: [203.0.113.0/24]")
+    assert set(_gateways(written(opened)).values()) == {None}
+    public = _file(BOX, "network: {private_endpoints: false}\n", bastion)
+    assert set(_gateways(written(public)).values()) == {None}
+
+
+def test_a_gateway_is_a_small_vm_beside_the_clusters(written: Written) -> None:
+    stacks = written(_file(POOL, access=", bastion: true, gateway: true"))
+    resources = stacks["network"]["resource"]
+    machine = resources["azurerm_linux_virtual_machine"]["gateway"]
+    assert machine["size"] == "Standard_D2s_v6"
+    assert machine["admin_ssh_key"][0]["public_key"] == KEY
+    assert "identity" not in machine  # who gets in has no more rights there
+    subnet = resources["azurerm_network_interface"]["gateway-nic"]["ip_configuration"][0]
+    assert subnet["subnet_id"] == "${azurerm_subnet.management.id}"
+    assert "gateway-nic" in json.dumps(stacks["network"]["output"])
+    assert "gateway-nic" in _gateways(stacks)["pool"]["host"]
+
+
 def test_a_network_may_be_peered_and_leave_by_its_firewall(written: Written) -> None:
     more = (
         f"network: {{egress: {{next_hop: 10.0.0.4}}, peerings: {{hub: {{network: {NETWORK}}}}}}}\n"

@@ -137,6 +137,10 @@ def _network(environment: Environment, region: str) -> Iterator[Part]:
         yield make.flat("NAT gateway", region, meter="public_ip", what="public address")
         reason = "paid for by the GB that passes"
         yield make.used("NAT gateway", region, what="data", reason=reason)
+    if size := environment.access.gateway_size:
+        yield make.machine("gateway", region, size=size)
+        system = image(_SERVER_IMAGE).os_disk_gib
+        yield make.tiered_disks("gateway", region, kind="premium", gib=system)
     if environment.access.bastion:
         yield make.flat("bastion", region, meter="bastion/Standard", what="bastion")
         yield make.flat("bastion", region, meter="public_ip", what="public address")

@@ -166,7 +166,7 @@ class Environment(Model):
         for name, filesystem in self.filesystems.items():
             if filesystem.kind == "nfs_server":
                 return ("filesystems", name)
-        return None
+        return ("access", "gateway") if self.access.gateway else None
 
     @property
     def scheduler(self) -> Slurm | None:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, PlainValidator, field_validator, mod
 from fairway_core.catalog import reserved_ranges
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.addresses import LONGEST_PREFIX
-from fairway_core.environment.values import Range, named
+from fairway_core.environment.values import Range, named, offered_size
 from fairway_core.reach import Reach
 from fairway_core.resource_ids import ObjectId, SubnetId, VirtualNetworkId, network_of, parts_of
 
@@ -52,6 +52,21 @@ def _address(value: object) -> IPv4Address:
         raise FieldError(f"`{value}` is not an IPv4 address", "for example 10.0.0.4") from None
 
 
+class GatewayVm(Model, defer_build=True):
+    """A small VM in the network, by which people's machines reach storage and Batch."""
+
+    size: str = "Standard_D2s_v6"
+    """The VM size; it runs no jobs, and all that is copied goes through it."""
+
+    @field_validator("size")
+    @classmethod
+    def _can_be_had(cls, name: str) -> str:
+        size = offered_size(name)
+        if size.architecture != "x64":
+            raise FieldError(f"`{name}` is an Arm size", "take Standard_D2s_v6 or a larger one")
+        return size.name
+
+
 class Access(Model, defer_build=True):
     """Who may log in: public keys (or paths to them), and ranges from which SSH is let in.
 
@@ -69,6 +84,9 @@ class Access(Model, defer_build=True):
     """Object ids of users and groups who may reach nodes through the bastion."""
     researchers: tuple[ObjectId, ...] = ()
     """Object ids of users and groups who may submit to Batch, and read and write the blobs."""
+    gateway: bool | GatewayVm = False
+    """A small VM for environments without any other, as those of Batch alone: storage and Batch
+    are reached through it over SSH from machines to which they are closed."""
     reach: Literal["direct"] | Reach | None = None
     """How people's machines get to nodes over SSH: by default through the environment's own
     bastion where there is one, or `direct`, as a VPN does."""
@@ -92,6 +110,13 @@ class Access(Model, defer_build=True):
                 ("reach",),
             )
         return self
+
+    @property
+    def gateway_size(self) -> str | None:
+        """The VM size of the gateway; None where there is none."""
+        if isinstance(self.gateway, GatewayVm):
+            return self.gateway.size
+        return GatewayVm().size if self.gateway else None
 
     @field_validator("reach")
     @classmethod
@@ -274,6 +299,12 @@ def check_network(
 
     `services` says by name which ones are there, beside the storage account.
     """
+    if access.gateway and not network.private_endpoints:
+        raise FieldError(
+            "storage and Batch have public addresses here: nobody needs a gateway to them",
+            "leave it out, or leave `private_endpoints: false` out",
+            ("access", "gateway"),
+        )
     if network.existing:
         _check_existing(network, network.existing.subnets, access, nfs_servers)
     for name in nfs_servers if network.egress == "none" else ():

@@ -70,6 +70,44 @@ def _ways_in(subject: EnvironmentSubject) -> Iterator[Place]:
     )
 
 
+def _ways_to_batch(subject: EnvironmentSubject) -> Iterator[Place]:
+    environment = subject.environment
+    access, network = environment.access, environment.network
+    if environment.has_pools and network.private_endpoints:
+        yield (
+            ("access",),
+            {
+                "has_range": bool(access.allowed),
+                "has_other_network": bool(network.existing or network.peerings),
+                "has_host": bool(access.gateway)
+                or any(each.engine != "batch" for each in environment.clusters.values()),
+            },
+        )
+
+
+@check("closed-batch", Severity.WARNING, Subject.ENVIRONMENT, at=_ways_to_batch)
+def closed_batch(has_range: bool, has_other_network: bool, has_host: bool) -> Iterator[Fault]:
+    """A Batch account that has a private address alone, to which nothing leads.
+
+    A Bastion leads to VMs only. Commands reach Batch and storage through one of these over SSH:
+    the gateway, a Slurm scheduler or a cluster with `engine: ssh`.
+
+    Wrong:
+        access: {allowed: [], bastion: true}
+        clusters: {pair: {engine: batch, size: Standard_ND96asr_v4, nodes: 2}}
+
+    Right:
+        access: {allowed: [], bastion: true, gateway: true}
+        clusters: {pair: {engine: batch, size: Standard_ND96asr_v4, nodes: 2}}
+    """
+    if not (has_range or has_other_network or has_host):
+        yield Fault(
+            "from outside of its network nothing leads to Batch and storage: jobs cannot be "
+            "submitted from your machine",
+            "add `gateway: true`, or the public ranges that you work from as `allowed: [...]`",
+        )
+
+
 _OVER_SSH = frozenset({"ssh", "slurm"})
 
 
