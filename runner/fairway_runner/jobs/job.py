@@ -11,7 +11,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 from fairway_core.documents import FieldError, Model
 from fairway_core.spans import Span
 from fairway_runner.jobs.foreign_keys import FOREIGN_KEYS
-
 from fairway_runner.jobs.labels import Note, Tags
 from fairway_runner.jobs.params import Identifier, ParamValue, Scalar
 from fairway_runner.jobs.sweep.models import Sweep

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from fairway_agent.record import alone, write_json
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
-from fairway_runner.engines.local import records
 from fairway_runner.runs.records import damaged, read_json
 from fairway_runner.runs.shapes import LABELS, Unfit, check
 
@@ -70,11 +70,11 @@ def write_labels(
 ) -> Labels:
     """Changes the run's tags and note on this machine and returns them; see `Labels.changed`."""
     try:
-        with records.alone(folder / _LOCK):
+        with alone(folder / _LOCK):
             before = read_labels(folder, record)
             after = before.changed(add, remove, note)
             if after != before:
-                records.write_json(folder / _FILE, asdict(after))
+                write_json(folder / _FILE, asdict(after))
     except OSError as error:
         message = f"{folder / _FILE}: cannot be written: {error.strerror}"
         raise UserError.of("unwritable-folder", message, exit_code=5) from None
