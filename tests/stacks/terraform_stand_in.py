@@ -6,7 +6,6 @@ It needs no provider. TERRAFORM_STAND_IN names a folder: `calls.jsonl` gets a li
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -22,6 +21,7 @@ def diagnose(summary, detail, **more):
     print(json.dumps({"@level": "error", "type": "diagnostic", "diagnostic": facts}))
 
 
+UNKNOWN = "${jsondecode(uuid())}"
 document = json.loads((folder / "cdk.tf.json").read_text())
 call = {
     "stack": stack,
@@ -31,6 +31,7 @@ call = {
     "client": os.environ.get("ARM_CLIENT_ID", ""),
     "backend": document["terraform"]["backend"],
     "inputs": document.get("data", {}).get("terraform_remote_state", {}),
+    "promised": document.get("locals", {}),
 }
 with (HERE / "calls.jsonl").open("a") as calls:
     calls.write(json.dumps(call) + "\n")
@@ -48,7 +49,7 @@ fault = faults.get(f"{stack} {command}", "")
 if fault == "no-provider":
     diagnose("Failed to query available provider packages", "could not connect\nto it\n\nMore.")
     sys.exit(1)
-if fault == "no-inputs":
+if fault == "no-inputs" and call["inputs"]:
     source = "data.terraform_remote_state.cross-stack-reference-input-demo-network"
     what = "No stored state was found for the given workspace."
     diagnose("Unable to find remote state", what, address=source)
@@ -62,19 +63,21 @@ if fault == "broken":
     sys.exit(1)
 
 if host and command == "apply":
-    # The provider refuses a key whose host is not NAME.vault.SOMETHING, and the vault's own
-    # address is the stand-in's. Source: azurerm provider 5.2.0, at apply.
-    for account in document.get("resource", {}).get("azurerm_storage_account", {}).values():
-        key = account.get("customer_managed_key", {}).get("key_vault_key_id")
-        url = re.sub(r"\$\{[^}]*\.vault_uri\}", f"https://{host}/", key or "https://a.vault.b/")
-        if not re.match(r"https://[^/]+\.vault\.[^/]+/", url):
-            diagnose("expanding customer_managed_key", f"expected NAME.vault.** but got {host}")
-            sys.exit(1)
+    diagnose("Applied to the stand-in for Azure", "A plan from nothing applies nothing.")
+    sys.exit(1)
+
+# Terraform: "At least one object property is required, whose name represents the block's type."
+for section in ("data", "locals", "resource", "output"):
+    if command == "plan" and document.get(section) == {}:
+        diagnose("Missing block label", section)
+        sys.exit(1)
 
 # "without NETWORK": until that stack was applied its state lacks an output that this one reads.
-# Terraform writes a plan of what does not need it, and says that it is errored.
+# Terraform writes a plan of what does not need it, and says that it is errored. Where the stack
+# does not read that state it lacks nothing.
 lacks = fault.removeprefix("without ") if fault.startswith("without ") else ""
-if lacks and (HERE / f"{lacks}.applied").exists():
+reads = f"cross-stack-reference-input-{lacks}" in call["inputs"]
+if lacks and (not reads or (HERE / f"{lacks}.applied").exists()):
     lacks = ""
 if command == "apply":
     (HERE / f"{stack}.applied").touch()
@@ -114,6 +117,21 @@ elif command == "show":
         },
     }
     plan = {"format_version": "1.2", "terraform_version": "1.11.4", "resource_changes": [change]}
+    # What others read of the stack: its value is known when it was applied.
+    zones = [each["cross-stack-output-zone"] for each in document.get("locals", {}).values()]
+    if action == "create":
+        zone = f"zone of {stack}"
+        known = (HERE / f"{stack}.applied").exists()
+        output = {"actions": ["no-op"], "before": zone, "after": zone, "after_unknown": False}
+        if not known:
+            output = {"actions": ["create"], "before": None, "after_unknown": True}
+        plan["output_changes"] = {"cross-stack-output-zone": output}
+        if UNKNOWN in zones:
+            change["change"]["after_unknown"] = {"zones": True}
+        elif zones or call["inputs"]:
+            change["change"]["after"] = {**after, "zones": zones or ["read"]}
+        if known:
+            change["change"].update(actions=["no-op"], before=change["change"]["after"])
     if faults.get(f"{stack} plan") == "prevented":
         plan["errored"] = True
     lacks = Path(arguments[-1]).read_text().partition(" ")[2]

@@ -98,22 +98,22 @@ def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch
     return terraform
 
 
-def test_offline_each_stack_sees_what_was_applied_before(
+def test_offline_each_stack_reads_what_the_plans_before_it_promise(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     assert fairway("plan", "demo", "--offline", "--report", str(tmp_path / "report")) == 0
     calls = quick.calls()
     steps = ["init", "validate", "plan", "show"]
     assert [(call["stack"], call["command"]) for call in calls] == [
-        *(("demo-network", step) for step in [*steps, "apply"]),
-        *(("demo-data", step) for step in [*steps, "apply"]),
-        *(("demo-compute", step) for step in steps),
-    ]
+        (stack, step) for stack in STACKS for step in steps
+    ], "nothing is applied"
     states = {call["backend"]["local"]["path"] for call in calls}
     assert [Path(state).name for state in sorted(states)] == sorted(f"{s}.tfstate" for s in STACKS)
     assert all(not Path(state).parent.exists() for state in states)
     for call in calls:
-        assert {each["config"]["path"] for each in call["inputs"].values()} <= states
+        read = {name.removeprefix("outputs-of-") for name in call["promised"]}
+        assert read == set(STACKS[: STACKS.index(call["stack"])])
+        assert call["inputs"] == {}, "no state is read"
         # The provider comes from its registry, and then meets nobody but the stand-in.
         assert bool(call["host"]) == (call["command"] != "init")
         assert call["client"] in ("", "0" * 8 + "-0000-0000-0000-" + "0" * 12)
@@ -121,7 +121,11 @@ def test_offline_each_stack_sees_what_was_applied_before(
     printed = capfd.readouterr()
     assert all(f"azurerm_managed_disk.{stack}" in printed.out for stack in STACKS)
     review = json.loads((tmp_path / "report/review.json").read_text())
-    assert [each["stack"] for each in review["stacks"]] == STACKS
+    assert [(each["stack"], each["state"]) for each in review["stacks"]] == [
+        (stack, "planned") for stack in STACKS
+    ]
+    created = [each["changes"][0]["created"] for each in review["stacks"]]
+    assert [each.get("zones") for each in created] == [None, {"unknown": True}, {"unknown": True}]
     assert "demo-data" in (tmp_path / "report/review.md").read_text()
 
 
@@ -131,8 +135,7 @@ def test_offline_a_key_of_ones_own_is_taken_too(
     file = tmp_path / "lab.yaml"
     file.write_text(everything)
     assert fairway("plan", str(file), "--offline", "--report", str(tmp_path / "report")) == 0
-    applied = [call["stack"] for call in terraform.calls() if call["command"] == "apply"]
-    assert applied == ["lab-network", "lab-data"]
+    assert "apply" not in {call["command"] for call in terraform.calls()}
 
 
 def test_a_live_plan_changes_nothing(
@@ -164,6 +167,31 @@ def test_a_stack_that_waits_is_shown_and_does_not_fail(
     assert fairway("plan", "demo", "--json") == 0
     states = {s["stack"]: s["state"] for s in json.loads(capfd.readouterr().out)["stacks"]}
     assert states == dict.fromkeys(STACKS, "planned") | {"demo-compute": "waiting"}
+
+
+def test_all_of_a_new_environment_is_shown_before_anything_is_deployed(
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
+) -> None:
+    """A stack that waits is planned with the outputs that the plans of the others promise."""
+    quick.fault(data_plan="no-inputs", compute_plan="without demo-data")
+    kept = tmp_path / "plans"
+    assert fairway("plan", "demo", "--out", str(kept)) == 0
+    capfd.readouterr()
+    # As what was kept is reviewed again, too.
+    assert fairway("review", *map(str, sorted(kept.glob("*.json"))), "--json") == 0
+    found = {each["stack"]: each for each in json.loads(capfd.readouterr().out)["stacks"]}
+    assert {name: (each["state"], each["promised"]) for name, each in found.items()} == {
+        "demo-network": ("planned", False),
+        "demo-data": ("waiting", True),
+        "demo-compute": ("waiting", True),
+    }
+    assert found["demo-compute"]["waits_for"] == ["demo-data"]
+    assert [len(each["changes"]) for each in found.values()] == [1, 1, 1]
+    # What was only promised cannot be applied, and the stacks read their states again.
+    assert [file.stem for file in kept.glob("*.tfplan")] == ["demo-network"]
+    stack = json.loads((tmp_path / "out/stacks/demo-data/cdk.tf.json").read_text())
+    assert "locals" not in stack
+    assert list(stack["data"]["terraform_remote_state"])
 
 
 def test_data_that_would_be_lost_sets_the_exit_code(
@@ -420,10 +448,54 @@ def test_a_stack_that_waited_is_not_deployed_unseen(
     assert "demo-data" in (following / "review.md").read_text()
     quick.forget()
     assert fairway("deploy", "demo", "--approved", str(following / "review.json")) == 0
+    assert _applied(quick) == STACKS[1:]
+
+
+def test_a_new_environment_takes_two_approvals(
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
+) -> None:
+    """The second is one of all that is left, as it will be but for values that are not known."""
+    quick.fault(data_plan="without demo-network", compute_plan="without demo-data")
+    first, second = tmp_path / "first", tmp_path / "second"
+    arguments = ["--approved", str(_approve(fairway, first)), "--report", str(second)]
+    assert fairway("deploy", "demo", *arguments) == 2
+    assert _applied(quick) == ["demo-network"]
+    review = json.loads((second / "review.json").read_text())
+    assert [each["state"] for each in review["stacks"]] == ["planned", "planned", "waiting"]
+    assert review["stacks"][2]["changes"][0]["created"]["zones"] == {"unknown": True}
+    assert fairway("deploy", "demo", "--approved", str(second / "review.json")) == 0
     assert _applied(quick) == STACKS
 
 
-def test_on_a_terminal_each_stack_is_asked_for_when_its_plan_is_known(quick: StandIn) -> None:
+def test_what_differs_from_what_was_promised_is_not_deployed(
+    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
+) -> None:
+    faults = {"data_plan": "without demo-network", "compute_plan": "without demo-data"}
+    quick.fault(**faults)
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    arguments = ["--approved", str(_approve(fairway, first)), "--report", str(second)]
+    assert fairway("deploy", "demo", *arguments) == 2
+    quick.fault(**faults, compute_owner="somebody else")
+    arguments = ["--approved", str(second / "review.json"), "--report", str(third)]
+    assert fairway("deploy", "demo", *arguments) == 2
+    said = "demo-compute would do something else than was shown: azurerm_managed_disk.demo-compute"
+    assert said in capfd.readouterr().err
+    assert _applied(quick) == STACKS[:2]
+    assert fairway("deploy", "demo", "--approved", str(third / "review.json")) == 0
+    assert _applied(quick) == STACKS
+
+
+def test_what_is_promised_is_not_approved_before_a_deployment_has_begun(
+    quick: StandIn, tmp_path: Path, fairway: Fairway
+) -> None:
+    quick.fault(compute_plan="without demo-data")
+    review = _approve(fairway, tmp_path / "report")
+    assert json.loads(review.read_text())["stacks"][2]["promised"]
+    assert fairway("deploy", "demo", "--approved", str(review)) == 2
+    assert _applied(quick) == STACKS[:2]
+
+
+def test_on_a_terminal_what_waited_is_asked_for_once(quick: StandIn) -> None:
     quick.fault(data_plan="without demo-network", compute_plan="without demo-data")
     shown: list[list[str]] = []
     asked: list[str] = []
@@ -436,8 +508,8 @@ def test_on_a_terminal_each_stack_is_asked_for_when_its_plan_is_known(quick: Sta
         shown.append([each.state for each in found.stacks])
 
     deploy.deploy("demo", None, deploy.Person(show, ask), allow=[])
-    assert shown == [["planned", "waiting", "waiting"], ["planned"], ["planned"]]
-    assert len(asked) == 3
+    assert shown == [["planned", "waiting", "waiting"], ["planned", "waiting"]]
+    assert asked == ["apply the stacks that are planned here?", "apply demo-data and demo-compute?"]
     assert _applied(quick) == STACKS
 
 

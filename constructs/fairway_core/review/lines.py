@@ -62,6 +62,8 @@ def summary_of_stack(stack: StackReview) -> str:
         counts[change.action] += 1
     if stack.state != "waiting":
         return _counted(counts)
+    if stack.promised:
+        return f"waits for other stacks; then {_counted(counts)}"
     known = f"; as far as it is known, {_counted(counts)}" if any(counts.values()) else ""
     return f"waits for other stacks{known}"
 
@@ -122,6 +124,12 @@ def output_line(output: OutputChange) -> Line:
 
 def waiting_line(stack: StackReview) -> Line:
     """For which stacks it waits, and what becomes of it."""
+    if stack.promised:
+        return [
+            "waits for outputs of ",
+            Given(", ".join(stack.waits_for)),
+            "; this is what it would do with them, and what depends on their values is unknown yet",
+        ]
     known = "this is not all" if stack.changes or stack.pending else "not planned"
     return [
         f"{known} yet: it needs outputs of ",

@@ -27,6 +27,10 @@ _HOW = "terraform plan -out tfplan && terraform show -json tfplan > plan.json"
 _PLAIN_NAMES = frozenset({"plan", "tfplan", "show"})
 _NAME_PREFIXES, _NAME_SUFFIXES = ("plan-", "tfplan-"), (".plan", ".tfplan", "-plan")
 
+WAITS_FOR = "fairway_waits_for"
+"""In a plan that was made with outputs which are only promised: the stacks that are to have them.
+"""
+
 # The key that each line of Terraform's machine-readable log has.
 _LEVEL = "@level"
 _REMOTE_STATE = "terraform_remote_state"
@@ -45,12 +49,18 @@ _NO_STATE, _NO_OUTPUT = "Unable to find remote state", "Unsupported attribute"
 class Plan:
     """A stack, and its plan as plain data.
 
-    `waits_for` names stacks of which it needs outputs that are not deployed yet.
+    `waits_for` names stacks of which it needs outputs that are not deployed yet. The plan is
+    `promised` where it is whole all the same: made with what their plans promise.
     """
 
     stack: str
     data: Mapping[str, Any]
     waits_for: tuple[str, ...] = ()
+
+    @property
+    def promised(self) -> bool:
+        """Whether the stack waits, and its plan was made with outputs that are promised."""
+        return bool(self.data.get(WAITS_FOR)) and not self.errored
 
     @property
     def errored(self) -> bool:
@@ -151,6 +161,9 @@ def _check_shape(data: Mapping[str, Any], file: Path) -> None:
     outputs = {} if data.get("output_changes") is None else data["output_changes"]
     if not isinstance(outputs, dict) or not all(_has_actions(each) for each in outputs.values()):
         raise _no_plan(file, "`output_changes` is not what Terraform writes")
+    waits = data.get(WAITS_FOR, [])
+    if not isinstance(waits, list) or not all(isinstance(name, str) for name in waits):
+        raise _no_plan(file, f"`{WAITS_FOR}` is not a list of stacks")
 
 
 def _is_change(change: Any) -> bool:
@@ -186,6 +199,7 @@ def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
     output too, which its own next plan adds.
     """
     if data.get("errored") is not True:
+        yield from data.get(WAITS_FOR, ())
         return
     read = dict(_outputs_read(data))
     used: dict[str, set[str]] = {}

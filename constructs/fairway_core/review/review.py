@@ -43,7 +43,8 @@ class StackReview:
     """What becomes of one stack.
 
     `state` is `planned`, `failed` where Terraform gave up before the plan was whole, or
-    `waiting` where stacks that it reads are not deployed yet. `pending` is what the base's
+    `waiting` where stacks that it reads are not deployed yet; what it would do is `promised`
+    where that is whole but for the values of their outputs. `pending` is what the base's
     plan would do as well, and `dropped` what only that would do. `reread` counts resources
     that Terraform reads in another form than it wrote them, without a value that differs.
     """
@@ -60,6 +61,7 @@ class StackReview:
     findings: tuple[Finding, ...] = ()
     losses: tuple[Loss, ...] = ()
     waits_for: tuple[str, ...] = ()
+    promised: bool = False
     terraform_version: str = ""
 
 
@@ -67,7 +69,8 @@ class StackReview:
 class Review:
     """Every stack; `allowed` are the addresses of which the loss is meant.
 
-    `findings` are those of no single stack.
+    `findings` are those of no single stack. A review that `continues` a deployment which stopped
+    is of what is left of it: who approves it approves what is promised in it, too.
     """
 
     stacks: tuple[StackReview, ...]
@@ -76,6 +79,7 @@ class Review:
     compared: bool = False
     cost: CostReview | None = None
     findings: tuple[Finding, ...] = ()
+    continues: bool = False
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -216,6 +220,7 @@ def _review_stack(
         findings=(*_shortcomings(plan, state), *findings),
         losses=tuple(Loss(each, lost[each.address]) for each in changes if each.address in lost),
         waits_for=plan.waits_for,
+        promised=plan.promised,
         terraform_version=str(plan.data.get("terraform_version") or ""),
     )
 

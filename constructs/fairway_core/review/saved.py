@@ -55,16 +55,18 @@ def review_of(facts: Mapping[str, Any]) -> Review:
     losses = facts["data_loss"]
     cost = facts["cost"]
     return Review(
-        stacks=tuple(_stack(each, losses) for each in facts["stacks"]),
+        stacks=tuple(stack_of(each, losses) for each in facts["stacks"]),
         digest=_digest(facts["digest"]),
         allowed=frozenset(_text(each["address"]) for each in losses if each["allowed"] is True),
         compared=facts["compared"] is True,
+        continues=facts["continues"] is True,
         cost=_cost(cost) if cost else None,
         findings=tuple(map(_finding, facts["findings"])),
     )
 
 
-def _stack(facts: Mapping[str, Any], losses: list[Mapping[str, Any]]) -> StackReview:
+def stack_of(facts: Mapping[str, Any], losses: list[Mapping[str, Any]]) -> StackReview:
+    """One stack of a review; `losses` are those of the whole review."""
     name, state = _text(facts["stack"]), _text(facts["state"])
     if state not in _STATES:
         raise ValueError(state)
@@ -81,6 +83,7 @@ def _stack(facts: Mapping[str, Any], losses: list[Mapping[str, Any]]) -> StackRe
         findings=tuple(map(_finding, facts["findings"])),
         losses=tuple(_loss(name, each, facts) for each in losses if each["stack"] == name),
         waits_for=tuple(map(_text, facts["waits_for"])),
+        promised=facts["promised"] is True,
         terraform_version=_text(facts["terraform_version"]),
     )
 

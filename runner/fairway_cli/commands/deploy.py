@@ -38,8 +38,8 @@ def command(
     Stacks that only destroy something come after those that read them.
 
     A stack that waited for outputs of another one when the review was made is planned when they
-    are there. On a terminal it is shown and asked for; with --approved the deployment stops
-    there, and writes the review to approve next to --report. Exits with 2 where something is
+    are there. On a terminal all that is left is shown and asked for; with --approved the
+    deployment stops there, and writes the review of it, to approve next, to --report. Exits with 2 where something is
     not as approved, with 3 where data would be lost, and with 5 where Terraform failed; stacks
     that were done stay done.
     """

@@ -8,11 +8,13 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
+from fairway_core.review.saved import stack_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_core.review.review import StackReview
     from fairway_stacks.plan.stacks import StackFolder
 
 AGAIN = "plan again, and have that approved: fairway plan --report DIR"
@@ -25,7 +27,8 @@ class Approved:
     """A stack of the review: its `state`, its `digest`, and what it does to those after it.
 
     `removes` says that it destroys something, `adds` that outputs which others read change;
-    `losses` are the addresses by which data would be lost.
+    `losses` are the addresses by which data would be lost. `promised` is what a stack that waits
+    would do, where that was approved: see `Review.continues`.
     """
 
     state: str
@@ -33,6 +36,7 @@ class Approved:
     removes: bool = False
     adds: bool = False
     losses: tuple[str, ...] = ()
+    promised: StackReview | None = None
 
 
 def read_approved(file: Path) -> dict[str, Approved]:
@@ -58,9 +62,17 @@ def approved_of(review: Mapping[str, Any]) -> dict[str, Approved]:
                 for output in each.get("outputs", ())
             ),
             losses=tuple(loss["address"] for loss in losses if loss["stack"] == each["stack"]),
+            promised=_promised(each, review),
         )
         for each in review["stacks"]
     }
+
+
+def _promised(stack: Mapping[str, Any], review: Mapping[str, Any]) -> StackReview | None:
+    """What a stack that waits would do, where the approval of the review is one of that too."""
+    if not (review.get("continues") is True and stack.get("promised") is True):
+        return None
+    return stack_of(stack, review["data_loss"])
 
 
 def _changes(stack: Mapping[str, Any]) -> list[Mapping[str, Any]]:

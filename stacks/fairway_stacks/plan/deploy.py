@@ -1,9 +1,10 @@
 """`fairway deploy`: does what was approved, and stops where it would be anything else.
 
 Plans each stack again, holds the digest of its review against that of the approved review, and
-applies that very plan. A stack that could not be planned when the review was made, because it
-needs outputs of another one, is planned when they are there: on a terminal it is shown and asked
-for, and elsewhere the deployment stops and writes the review that is to be approved next.
+applies that very plan. A stack that waited for outputs of another one when the review was made is
+planned when they are there: on a terminal all that is left is shown and asked for, and elsewhere
+the deployment stops and writes the review of that, which is to be approved next. Who approves it
+approves what waits in it too, as it is shown there: so a change takes two approvals at most.
 Exits with 2 where something is not as approved, with 3 where data would be lost, and with 5
 where Terraform failed; stacks that were done stay done.
 """
@@ -11,11 +12,12 @@ where Terraform failed; stacks that were done stay done.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
 
 from fairway_core.findings import UserError
 from fairway_core.review.facts import review_facts
+from fairway_core.review.promise import not_as_promised
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.approval import (
     AGAIN,
@@ -30,6 +32,7 @@ from fairway_stacks.plan.planning import (
     alone_in_outdir,
     live_terraform,
     plan_folder,
+    plan_in_turn,
     prepare_and_plan,
 )
 from fairway_stacks.plan.review import DATA_LOST, Reviewer, write_report
@@ -40,7 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from fairway_core.review.review import Review
+    from fairway_core.review.review import Review, StackReview
+
+# How many names of resources a message has.
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -113,69 +119,95 @@ class _Deployment:
     person: Person
     report: Path | None
 
+    def approved_by_person(self) -> dict[str, Approved]:
+        """Shows what all stacks would do, as far as it is known, and asks."""
+        found = self.reviewer.review(plan_in_turn(self.stacks, self.folder, say))
+        self._agreed(found, "the stacks that are planned here")
+        return approved_of(review_facts(found))
+
     def run(self, approved: Mapping[str, Approved]) -> None:
         """Does each stack at its turn."""
-        for stack in in_deploy_order(self.stacks, approved):
+        done: set[str] = set()
+        while left := [s for s in in_deploy_order(self.stacks, approved) if s.name not in done]:
+            stack = left[0]
             known = approved.get(stack.name, Approved("", ""))
+            if known.state == "waiting" and known.promised is None:
+                approved = {**approved, **self._approved_now(stack, left)}
+                continue
             if known.state == "waiting":
-                self._unseen(stack)
+                self._as_promised(stack, known.promised)
             elif known.state == "planned":
                 self._as_approved(stack, known)
             else:
                 failed = known.state == "failed"
                 why = "its plan had failed" if failed else "it is not in the review"
                 raise UserError.of("not-approved", f"{stack.name} was not approved: {why}", AGAIN)
-
-    def approved_by_person(self) -> dict[str, Approved]:
-        """Shows what all stacks would do, as far as it is known, and asks."""
-        found = self.reviewer.review([self._plan(stack, lock=False) for stack in self.stacks])
-        self.person.show(found)
-        self._stop_where_it_must(found, "the environment")
-        self._ask("the stacks that are planned here")
-        return approved_of(review_facts(found))
-
-    def _plan(self, stack: StackFolder, *, lock: bool) -> StackPlan:
-        say(f"{stack.name}: plan")
-        return prepare_and_plan(live_terraform(stack), self.folder, lock=lock)
+            done.add(stack.name)
 
     def _as_approved(self, stack: StackFolder, known: Approved) -> None:
-        plan = self._plan(stack, lock=True)
-        found = self.reviewer.review([plan])
-        if found.stacks[0].digest != known.digest:
+        plan, found = self._plan(stack)
+        if found.stacks[0].digest != known.digest and not _is_done(found.stacks[0]):
             self.person.show(found)
             what = "the plan is not the one that was approved; nothing of it was done"
             raise UserError.of("not-as-approved", f"{stack.name}: {what}", AGAIN)
         self._apply(stack, plan, found)
 
-    def _unseen(self, stack: StackFolder) -> None:
-        """A stack that waited when the review was made: its inputs should be there now."""
+    def _as_promised(self, stack: StackFolder, promised: StackReview | None) -> None:
+        """A stack that was shown while values that it reads were not known."""
+        plan, found = self._plan(stack)
+        self._stop_where_it_waits(plan, found.stacks[0])
+        differ = not_as_promised(found.stacks[0], promised) if promised else []
+        if differ:
+            message = f"{stack.name} would do something else than was shown: {_some(differ)}"
+            if self.person.ask is None:
+                self._stop_for_approval(message)
+            say(message)
+            self._agreed(found, stack.name)
+        self._apply(stack, plan, found)
+
+    def _approved_now(self, stack: StackFolder, left: Sequence[StackFolder]) -> dict[str, Approved]:
+        """A stack that waited when the review was made: its inputs should be there now.
+
+        The person is shown all that is left, and asked once for it.
+        """
         if self.person.ask is None:
-            self._stop_for_approval(stack)
-        plan = self._plan(stack, lock=True)
-        found = self.reviewer.review([plan])
+            self._stop_for_approval(
+                f"{stack.name} waited when the review was made, so its plan has not been reviewed"
+            )
+        plans = plan_in_turn(left, self.folder, say)
+        found = self.reviewer.review(plans)
+        self._stop_where_it_waits(plans[0], found.stacks[0])
+        if any(each.changes or each.outputs for each in found.stacks):
+            self._agreed(found, " and ".join(each.name for each in left))
+        return approved_of(review_facts(replace(found, continues=True)))
+
+    def _plan(self, stack: StackFolder) -> tuple[StackPlan, Review]:
+        say(f"{stack.name}: plan")
+        plan = prepare_and_plan(live_terraform(stack), self.folder, lock=True)
+        return plan, self.reviewer.review([plan])
+
+    def _stop_where_it_waits(self, plan: StackPlan, found: StackReview) -> None:
         if plan.error:
             raise plan.error
         if plan.waits:
-            names = ", ".join(found.stacks[0].waits_for)
-            raise UserError.of("still-waiting", f"{stack.name} needs outputs of {names}", AGAIN)
-        if found.stacks[0].changes or found.stacks[0].outputs:
-            self.person.show(found)
-            self._stop_where_it_must(found, stack.name)
-            self._ask(stack.name)
-        self._apply(stack, plan, found)
+            names = ", ".join(found.waits_for)
+            raise UserError.of("still-waiting", f"{plan.stack} needs outputs of {names}", AGAIN)
 
-    def _stop_for_approval(self, stack: StackFolder) -> None:
+    def _stop_for_approval(self, message: str) -> NoReturn:
         """Stops, and writes the review of all that is left to do."""
-        message = f"{stack.name} waited when the review was made, so its plan has not been reviewed"
         if self.report is None:
-            raise UserError.of("not-approved", message, AGAIN)
-        plans = [self._plan(each, lock=False) for each in self.stacks]
-        write_report(self.reviewer.review(plans), self.report)
+            hint = "deploy again with --report DIR, and have DIR/review.json approved"
+            raise UserError.of("not-approved", message, hint)
+        found = self.reviewer.review(plan_in_turn(self.stacks, self.folder, say))
+        write_report(replace(found, continues=True), self.report)
         file = self.report / "review.json"
         hint = f"approve {file}, then: fairway deploy --approved {file}"
         raise UserError.of("not-approved", message, hint)
 
-    def _ask(self, what: str) -> None:
+    def _agreed(self, found: Review, what: str) -> None:
+        """Shows the review, and asks; UserError where it is not approved."""
+        self.person.show(found)
+        self._stop_where_it_must(found, what)
         if self.person.ask is None or not self.person.ask(f"apply {what}?"):
             raise UserError.of("not-approved", f"{what}: not approved, and not done", AGAIN)
 
@@ -191,9 +223,18 @@ class _Deployment:
         self._stop_where_it_must(found, stack.name)
         if plan.error:
             raise plan.error
-        done = found.stacks[0]
-        if not done.changes and not done.outputs and not done.drift:
+        if _is_done(found.stacks[0]) and not found.stacks[0].drift:
             say(f"{stack.name}: as it should be")
             return
         say(f"{stack.name}: apply")
         live_terraform(stack).apply(plan.file)
+
+
+def _is_done(stack: StackReview) -> bool:
+    """Whether nothing is left to do, as where a deployment stopped after this stack."""
+    return stack.state == "planned" and not (stack.changes or stack.outputs)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

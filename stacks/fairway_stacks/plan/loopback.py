@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from fairway_stacks.plan.stacks import StackFolder
 
 _FAILED = 5
-_STATE = "terraform_remote_state"
-# What cdktf puts before the name of the stack whose outputs another one reads.
-_INPUT = "cross-stack-reference-input-"
 
 
 @contextmanager
@@ -52,33 +48,10 @@ FOREIGN = ("ARM_", "AZURE_", "TF_CLI_ARGS", "TF_WORKSPACE", "TF_DATA_DIR", "TF_V
 
 
 def keep_states_in(folder: Path, stacks: Sequence[StackFolder]) -> None:
-    """Makes the synthesized stacks keep their states, and find each other's, in `folder`."""
+    """Makes the synthesized stacks keep their states, which stay empty, in `folder`."""
     for stack in stacks:
         file = stack.folder / "cdk.tf.json"
         document = json.loads(file.read_text(encoding="utf-8"))
-        document["terraform"]["backend"] = {"local": {"path": _state(folder, stack.name)}}
-        for name, source in document.get("data", {}).get(_STATE, {}).items():
-            source["backend"] = "local"
-            source["config"] = {"path": _state(folder, name.removeprefix(_INPUT))}
+        path = str(folder / f"{stack.name}.tfstate")
+        document["terraform"]["backend"] = {"local": {"path": path}}
         file.write_text(json.dumps(document, indent=1), encoding="utf-8")
-
-
-# The provider takes a key only from a host called NAME.vault.SOMETHING, and the stand-in is at
-# localhost. Source: azurerm provider, parseNameFromBaseUrl in services/keyvault/client.
-_KEY_IN_VAULT = re.compile(r"\$\{(azurerm_key_vault\.[\w-]+)\.vault_uri\}keys/")
-
-
-def name_vaults_in_keys(stacks: Sequence[StackFolder]) -> None:
-    """Makes the urls of keys those that Azure would give, in place of the stand-in's own."""
-    for stack in stacks:
-        file = stack.folder / "cdk.tf.json"
-        text = file.read_text(encoding="utf-8")
-        file.write_text(_KEY_IN_VAULT.sub(_named_url, text), encoding="utf-8")
-
-
-def _named_url(match: re.Match[str]) -> str:
-    return f"https://${{{match[1]}.name}}.vault.azure.net/keys/"
-
-
-def _state(folder: Path, stack: str) -> str:
-    return str(folder / f"{stack}.tfstate")

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.environment.selection import project_folder
-from fairway_core.review.plan import read_plan
+from fairway_core.findings import UserError
+from fairway_core.review.plan import WAITS_FOR, read_plan
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.locks import alone_in
-from fairway_stacks.plan.loopback import (
-    FOREIGN,
-    keep_states_in,
-    loopback_azure,
-    name_vaults_in_keys,
-)
+from fairway_stacks.plan.loopback import FOREIGN, keep_states_in, loopback_azure
+from fairway_stacks.plan.private import write_private
+from fairway_stacks.plan.promised import outputs_of, reading
 from fairway_stacks.plan.stacks import synthesize
 from fairway_stacks.plan.terraform import Terraform, cache_variables, require, waits_for_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fairway_core.findings import UserError
     from fairway_core.review.plan import Plan
+    from fairway_stacks.plan.promised import Outputs
     from fairway_stacks.plan.stacks import StackFolder
 
     Say = Callable[[str], None]
@@ -40,8 +39,9 @@ LOCK = "terraform.lock.hcl"
 class StackPlan:
     """The plan of a stack: Terraform's own file, and what `fairway review` reads of it.
 
-    Where the stack waits for the outputs of another, `review` is the plan as far as it goes, or
-    the log that says so. Where Terraform gave up before the plan was whole, `error` is why.
+    Where the stack waits for the outputs of another, `review` is the plan as it would be with
+    those that are promised, or as far as it goes, or the log that says so; there is no `file`.
+    Where Terraform gave up before the plan was whole, `error` is why.
     """
 
     stack: str
@@ -74,12 +74,72 @@ def plan_folder(given: Path | None) -> Iterator[Path]:
 def plan_live(environment: str | None, folder: Path, say: Say) -> list[StackPlan]:
     """Plans every stack against its state and Azure; nothing is changed, no state is locked."""
     require()
-    plans = []
     with alone_in_outdir(say):
-        for stack in synthesize(environment, usual_outdir()):
-            say(f"{stack.name}: init, validate, plan")
-            plans.append(prepare_and_plan(live_terraform(stack), folder, lock=False))
-    return plans
+        return plan_in_turn(synthesize(environment, usual_outdir()), folder, say)
+
+
+def plan_in_turn(stacks: Sequence[StackFolder], folder: Path, say: Say) -> list[StackPlan]:
+    """The plans of these stacks, which are in their order.
+
+    A stack that waits for outputs is planned with those that the plans before it promise, so
+    that all of it is known but their values.
+    """
+    plans: dict[str, StackPlan] = {}
+    for stack in stacks:
+        say(f"{stack.name}: init, validate, plan")
+        terraform = live_terraform(stack)
+        plan = prepare_and_plan(terraform, folder, lock=False)
+        if plan.waits:
+            _plan_as_promised(stack, terraform, plan, plans)
+        plans[stack.name] = plan
+    return list(plans.values())
+
+
+def _plan_as_promised(
+    stack: StackFolder, terraform: Terraform, plan: StackPlan, before: Mapping[str, StackPlan]
+) -> None:
+    """Writes the review of a waiting stack's plan as it would be with what others promise.
+
+    Leaves what there is where one of those plans is not whole, or where Terraform fails.
+    """
+    promised = _promises(stack, before)
+    if not promised:
+        return
+    with tempfile.TemporaryDirectory(prefix="fairway-promised-") as folder:
+        try:
+            with reading(stack, promised):
+                found = make_plan(terraform, Path(folder), lock=False)
+        except UserError:
+            return
+        if found.waits or found.error:
+            return
+        document = json.loads(found.review.read_text(encoding="utf-8"))
+    document[WAITS_FOR] = read_plan(plan.argument).waits_for
+    write_private(plan.review, json.dumps(document))
+    plan.file.unlink(missing_ok=True)  # nobody applies what was only promised
+
+
+def _promises(stack: StackFolder, before: Mapping[str, StackPlan]) -> dict[str, Outputs] | None:
+    """The outputs of the stacks that this one reads; None where a plan of those is not whole.
+
+    What is not among the plans is read from its state.
+    """
+    promised = {}
+    for name in filter(before.__contains__, stack.dependencies):
+        outputs = outputs_of(_document(before[name].review))
+        if outputs is None:
+            return None
+        promised[name] = outputs
+    return promised
+
+
+def _document(review: Path) -> dict[str, Any]:
+    """The plan in a file; nothing where it is the log of one that was not made."""
+    try:
+        found: dict[str, Any] = json.loads(review.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}
+    return found
 
 
 def alone_in_outdir(say: Say) -> AbstractContextManager[None]:
@@ -90,47 +150,45 @@ def alone_in_outdir(say: Say) -> AbstractContextManager[None]:
 
 def live_terraform(stack: StackFolder) -> Terraform:
     """Terraform in the stack's folder, with the user's own credentials and the project's lock."""
+    return Terraform(stack.name, stack.folder, _usual_variables(), _lock())
+
+
+def _lock() -> Path | None:
+    """The project's own lock file, where it has one."""
     project = project_folder()
     lock = project / LOCK if project else None
-    held = lock if lock is not None and lock.is_file() else None
-    return Terraform(stack.name, stack.folder, _usual_variables(), held)
+    return lock if lock is not None and lock.is_file() else None
 
 
 def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackPlan]:
     """Plans every stack from an empty state against the stand-in for Azure.
 
-    Each stack but the last is applied to the stand-in, so that the next sees its outputs.
-    Nothing that the user has is touched: neither cdktf.out, nor a state, nor Azure.
+    Nothing is applied: a stack reads the outputs that the plans before it promise. Nothing that
+    the user has is touched: neither cdktf.out, nor a state, nor Azure.
     """
     require()
     with tempfile.TemporaryDirectory(prefix="fairway-offline-") as text:
         here = Path(text)
-        (here / "states").mkdir()
         stacks = synthesize(environment, here / "cdktf.out")
-        keep_states_in(here / "states", stacks)
-        name_vaults_in_keys(stacks)
+        keep_states_in(here, stacks)
+        plans: dict[str, StackPlan] = {}
         with _only_what_is_ours(), loopback_azure() as azure:
-            return [
-                _plan_and_apply(stack, azure, folder, say, apply=stack is not stacks[-1])
-                for stack in stacks
-            ]
+            for stack in stacks:
+                say(f"{stack.name}: init, validate, plan")
+                with reading(stack, _promises(stack, plans) or {}):
+                    plans[stack.name] = _plan_of_nothing(stack, azure, folder)
+    return list(plans.values())
 
 
-def _plan_and_apply(
-    stack: StackFolder, azure: dict[str, str], folder: Path, say: Say, *, apply: bool
-) -> StackPlan:
-    then = ", apply to the stand-in" if apply else ""
-    say(f"{stack.name}: init, validate, plan{then}")
+def _plan_of_nothing(stack: StackFolder, azure: dict[str, str], folder: Path) -> StackPlan:
     # The provider is downloaded with the usual authorities, and then trusts the stand-in's.
     usual = _usual_variables()
-    Terraform(stack.name, stack.folder, usual).init()
+    Terraform(stack.name, stack.folder, usual, _lock()).init()
     terraform = Terraform(stack.name, stack.folder, {**usual, **azure})
     terraform.validate()
     plan = make_plan(terraform, folder)
     if plan.error:
         raise plan.error
-    if apply:
-        terraform.apply(plan.file)
     return plan
 
 
@@ -152,21 +210,13 @@ def make_plan(terraform: Terraform, folder: Path, *, lock: bool = True) -> Stack
     file.unlink(missing_ok=True)
     log, failed = terraform.plan(file, lock=lock)
     if failed and waits_for_inputs(log):
-        _write(review, terraform.show(file) if file.exists() else log)
+        write_private(review, terraform.show(file) if file.exists() else log)
         return StackPlan(terraform.stack, file, review, waits=True)
     if not file.exists():
         raise terraform.failed(log)
-    _write(review, terraform.show(file))
+    write_private(review, terraform.show(file))
     error = terraform.failed(log) if failed else None
     return StackPlan(terraform.stack, file, review, error=error)
-
-
-def _write(file: Path, text: str) -> None:
-    """A file for nobody else to read: there are secrets in it."""
-    file.unlink(missing_ok=True)
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(text)
 
 
 def _usual_variables() -> dict[str, str]:

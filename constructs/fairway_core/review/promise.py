@@ -1,0 +1,105 @@
+"""Whether a plan does what was shown of it while values that it reads were not known yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.review.attributes import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from fairway_core.review.attributes import AttributeChange
+    from fairway_core.review.changes import Change
+    from fairway_core.review.outputs import OutputChange
+    from fairway_core.review.review import StackReview
+
+
+def not_as_promised(planned: StackReview, promised: StackReview) -> list[str]:
+    """The addresses of resources, and the outputs, with which a plan does something else.
+
+    It may do less where a value that was unknown turned out to be what it was before.
+    """
+    return [*_changes(planned, promised), *_outputs(planned.outputs, promised.outputs)]
+
+
+def _changes(planned: StackReview, promised: StackReview) -> Iterator[str]:
+    shown = {change.key: change for change in (*promised.changes, *promised.pending)}
+    for change in (*planned.changes, *planned.pending):
+        known = shown.pop(change.key, None)
+        if known is None or not _is_as_shown(change, known):
+            yield change.address
+    yield from (known.address for known in shown.values() if not _may_be_nothing(known))
+
+
+def _is_as_shown(change: Change, shown: Change) -> bool:
+    same = (change.type, change.provider, change.action, change.moved_from) == (
+        shown.type,
+        shown.provider,
+        shown.action,
+        shown.moved_from,
+    )
+    return (
+        same
+        and set(change.because) <= set(shown.because)
+        and fits(change.created, shown.created)
+        and _attributes_fit(change.attributes, shown.attributes)
+    )
+
+
+def _attributes_fit(found: Collection[AttributeChange], shown: Collection[AttributeChange]) -> bool:
+    """Whether each is one that was shown, or a part of one whose value was unknown."""
+    known = {each.path: each for each in shown if each.new is not UNKNOWN}
+    unknown = [each.path for each in shown if each.new is UNKNOWN]
+    for each in found:
+        before = known.pop(each.path, None)
+        if before is not None:
+            if not (fits(each.old, before.old) and fits(each.new, before.new)):
+                return False
+        elif not any(_is_part(each.path, path) for path in unknown):
+            return False
+    return all(_has_unknown(each.new) for each in known.values())
+
+
+def _is_part(path: str, of: str) -> bool:
+    return path == of or path.startswith((f"{of}.", f"{of}["))
+
+
+def _may_be_nothing(shown: Change) -> bool:
+    """Whether nothing is left of a change where its unknown values are as they were."""
+    return bool(shown.attributes) and all(_has_unknown(each.new) for each in shown.attributes)
+
+
+def _outputs(found: Collection[OutputChange], shown: Collection[OutputChange]) -> Iterator[str]:
+    known = {each.name: each for each in shown}
+    for each in found:
+        before = known.pop(each.name, None)
+        if before is None or each.action is not before.action or not fits(each.new, before.new):
+            yield each.name
+    yield from (each.name for each in known.values() if not _has_unknown(each.new))
+
+
+def fits(value: Any, shown: Any) -> bool:
+    """Whether a value is the one that was shown, in all of it that was known.
+
+    >>> fits({"id": "7", "size": 2}, {"id": UNKNOWN, "size": 2}), fits([1], [2])
+    (True, False)
+    """
+    if shown is UNKNOWN:
+        return True
+    if isinstance(shown, dict) and isinstance(value, dict):
+        return value.keys() <= shown.keys() and all(
+            fits(value[key], item) if key in value else item is UNKNOWN
+            for key, item in shown.items()
+        )
+    if isinstance(shown, list) and isinstance(value, list):
+        return len(value) == len(shown) and all(map(fits, value, shown))
+    return type(value) is type(shown) and bool(value == shown)
+
+
+def _has_unknown(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_has_unknown(item) for item in value.values())
+    if isinstance(value, list):
+        return any(_has_unknown(item) for item in value)
+    return value is UNKNOWN

@@ -1,0 +1,99 @@
+"""Whether a plan does what was shown while values were not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairway_core.review.attributes import HIDDEN, UNKNOWN, AttributeChange
+from fairway_core.review.changes import Action, Change
+from fairway_core.review.outputs import OutputChange
+from fairway_core.review.promise import not_as_promised
+from fairway_core.review.review import StackReview
+
+NIC = "azurerm_network_interface.nic"
+SHOWN = Change("s", NIC, "azurerm_network_interface", "hashicorp/azurerm", Action.CREATE)
+
+
+def _stack(*changes: Change, outputs: tuple[OutputChange, ...] = ()) -> StackReview:
+    return StackReview("s", "planned", "", changes=changes, outputs=outputs)
+
+
+def _created(**values: Any) -> Change:
+    return replace(SHOWN, created=values)
+
+
+def _changed(*attributes: AttributeChange, because: tuple[str, ...] = ()) -> Change:
+    action = Action.REPLACE if because else Action.CHANGE
+    return replace(SHOWN, action=action, attributes=attributes, because=because)
+
+
+SUBNET = {"name": "n", "ip": [{"subnet": UNKNOWN, "kind": "Dynamic"}], "key": HIDDEN}
+
+
+@pytest.mark.parametrize(
+    ("found", "kept"),
+    [
+        (dict(SUBNET), True),
+        ({**SUBNET, "ip": [{"subnet": "/s/1", "kind": "Dynamic"}]}, True),
+        ({**SUBNET, "ip": [{"subnet": None, "kind": "Dynamic"}]}, True),
+        ({**SUBNET, "ip": [{"kind": "Dynamic"}]}, True),
+        ({**SUBNET, "ip": [{"subnet": "/s/1", "kind": "Static"}]}, False),
+        ({**SUBNET, "ip": []}, False),
+        ({**SUBNET, "public": True}, False),
+        ({**SUBNET, "key": "in clear text"}, False),
+        ({**SUBNET, "name": UNKNOWN}, False),
+        ({"name": "n"}, False),
+    ],
+)
+def test_what_is_created_may_differ_in_unknown_values_alone(
+    found: dict[str, Any], kept: bool
+) -> None:
+    differ = not_as_promised(_stack(_created(**found)), _stack(_created(**SUBNET)))
+    assert differ == ([] if kept else [NIC])
+
+
+@pytest.mark.parametrize(("found", "shown"), [(1, True), (0, False), (1, 1.0), ("1", 1)])
+def test_true_is_not_one(found: Any, shown: Any) -> None:
+    assert not_as_promised(_stack(_created(a=found)), _stack(_created(a=shown))) == [NIC]
+
+
+def test_a_change_may_turn_out_to_be_none() -> None:
+    unknown = AttributeChange("ip[0].subnet", "/s/1", UNKNOWN)
+    size = AttributeChange("size", 1, 2)
+    shown = _stack(_changed(unknown, size))
+    assert not_as_promised(_stack(_changed(size)), shown) == []
+    below = AttributeChange("ip[0].subnet.id", "a", "b")
+    assert not_as_promised(_stack(_changed(below, size)), shown) == []
+    beside = AttributeChange("ip[0].subnets", "a", "b")
+    assert not_as_promised(_stack(_changed(beside, size)), shown) == [NIC]
+    assert not_as_promised(_stack(), _stack(_changed(unknown))) == []
+    assert not_as_promised(_stack(), shown) == [NIC], "the size was to change"
+
+
+def test_more_than_was_shown_is_never_as_promised() -> None:
+    unknown = AttributeChange("subnet", "/s/1", UNKNOWN, forces=True)
+    known = AttributeChange("subnet", "/s/1", "/s/2", forces=True)
+    replaced = _changed(known, because=("subnet",))
+    assert not_as_promised(_stack(replaced), _stack(_changed(unknown, because=("subnet",)))) == []
+    assert not_as_promised(_stack(replaced), _stack(_changed(unknown))) == [NIC]
+    assert not_as_promised(_stack(replaced), _stack()) == [NIC]
+    gone = replace(SHOWN, action=Action.DESTROY)
+    assert not_as_promised(_stack(gone), _stack(_created(**SUBNET))) == [NIC]
+    assert not_as_promised(_stack(), _stack(gone)) == [NIC]
+    pending = replace(_stack(), pending=(_created(**SUBNET),))
+    assert not_as_promised(_stack(_created(**SUBNET)), pending) == []
+
+
+def test_outputs_are_held_to_it_too() -> None:
+    def one(new: Any, action: Action = Action.CREATE) -> StackReview:
+        return _stack(outputs=(OutputChange("targets", action, None, new),))
+
+    assert not_as_promised(one(["a", "b"]), one(["a", UNKNOWN])) == []
+    assert not_as_promised(one(["c", "b"]), one(["a", UNKNOWN])) == ["targets"]
+    assert not_as_promised(one(None, Action.DESTROY), one(UNKNOWN)) == ["targets"]
+    assert not_as_promised(_stack(), one(UNKNOWN)) == []
+    assert not_as_promised(_stack(), one("a")) == ["targets"]
+    assert not_as_promised(one("a"), _stack()) == ["targets"]

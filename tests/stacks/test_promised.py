@@ -1,0 +1,161 @@
+"""Stacks planned with the outputs that other plans promise, by Terraform itself.
+
+Its own resource `terraform_data` needs no provider. Without Terraform these tests are skipped;
+`test_plan.py` has a stand-in for it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.review.attributes import UNKNOWN
+from fairway_core.review.plan import read_plan
+from fairway_core.review.promise import not_as_promised
+from fairway_core.review.review import StackReview, review
+from fairway_stacks.plan.planning import live_terraform, plan_in_turn, prepare_and_plan
+from fairway_stacks.plan.promised import outputs_of, reading
+from fairway_stacks.plan.stacks import StackFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_terraform = pytest.mark.skipif(
+    shutil.which("terraform") is None, reason="terraform is not on PATH"
+)
+
+
+def _output(stack: str, name: str) -> str:
+    source = f"data.terraform_remote_state.cross-stack-reference-input-{stack}.outputs"
+    return f"{source}.cross-stack-output-{name}"
+
+
+def _stack(folder: Path, name: str, reads: tuple[str, ...] = (), **content: Any) -> StackFolder:
+    """A stack as cdktf writes it, whose state lies in `folder`."""
+    here = folder / "stacks" / name
+    here.mkdir(parents=True)
+    states = {
+        f"cross-stack-reference-input-{one}": {
+            "backend": "local",
+            "config": {"path": str(folder / f"{one}.tfstate")},
+            "workspace": "${terraform.workspace}",
+        }
+        for one in reads
+    }
+    document = {
+        "terraform": {"backend": {"local": {"path": str(folder / f"{name}.tfstate")}}},
+        **({"data": {"terraform_remote_state": states}} if reads else {}),
+        **content,
+    }
+    (here / "cdk.tf.json").write_text(json.dumps(document))
+    return StackFolder(name, here, reads)
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[StackFolder]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    shared = {"sensitive": True}
+    network = {
+        "resource": {"terraform_data": {"net": {"input": "a$${b} %%{c}"}}},
+        "output": {
+            "cross-stack-output-id": {"value": "${terraform_data.net.id}", **shared},
+            "cross-stack-output-range": {"value": "${terraform_data.net.input}", **shared},
+        },
+    }
+    given = {
+        "id": f"${{{_output('x-network', 'id')}}}",
+        "range": f"in ${{{_output('x-network', 'range')}}}",
+    }
+    data = {
+        "resource": {"terraform_data": {"disk": {"input": given}}},
+        "output": {"cross-stack-output-disk": {"value": "${terraform_data.disk.id}", **shared}},
+    }
+    disk = f'${{replace("disk @", "@", {_output("x-data", "disk")})}}'
+    compute = {
+        "resource": {"terraform_data": {"node": {"input": disk, "triggers_replace": given}}},
+        "output": {"targets": {"value": [disk, "here"]}},
+    }
+    return [
+        _stack(tmp_path, "x-network", **network),
+        _stack(tmp_path, "x-data", ("x-network",), **data),
+        _stack(tmp_path, "x-compute", ("x-network", "x-data"), **compute),
+    ]
+
+
+def _planned(stacks: list[StackFolder], folder: Path) -> list[StackReview]:
+    folder.mkdir(exist_ok=True)
+    plans = plan_in_turn(stacks, folder, lambda _: None)
+    return list(review([read_plan(plan.argument) for plan in plans]).stacks)
+
+
+def _apply(stack: StackFolder, folder: Path) -> StackReview:
+    terraform = live_terraform(stack)
+    plan = prepare_and_plan(terraform, folder, lock=True)
+    terraform.apply(plan.file)
+    return review([read_plan(plan.argument)]).stacks[0]
+
+
+@needs_terraform
+def test_all_is_known_but_what_is_known_after_an_apply(
+    stacks: list[StackFolder], tmp_path: Path
+) -> None:
+    network, data, compute = _planned(stacks, tmp_path / "plans")
+    assert [one.state for one in (network, data, compute)] == ["planned", "waiting", "waiting"]
+    assert (data.waits_for, compute.waits_for) == (("x-network",), ("x-data", "x-network"))
+    assert (data.promised, compute.promised) == (True, True)
+    assert data.changes[0].created["input"] == {"id": UNKNOWN, "range": "in a${b} %{c}"}
+    assert compute.changes[0].created["input"] is UNKNOWN
+    assert compute.outputs[0].new == [UNKNOWN, "here"]
+
+
+@needs_terraform
+def test_what_was_promised_is_what_is_planned_when_it_is_there(
+    stacks: list[StackFolder], tmp_path: Path
+) -> None:
+    _, *promised = _planned(stacks, tmp_path / "plans")
+    _apply(stacks[0], tmp_path)
+    assert not_as_promised(_apply(stacks[1], tmp_path), promised[0]) == []
+    found = _apply(stacks[2], tmp_path)
+    assert isinstance(found.changes[0].created["input"], str)
+    assert not_as_promised(found, promised[1]) == []
+    # Deployed, nothing waits any more; a change of the first stack is not yet one of the others.
+    assert [(one.state, one.changes) for one in _planned(stacks, tmp_path / "again")] == [
+        ("planned", ())
+    ] * 3
+
+
+def test_the_stack_reads_its_states_again_afterwards(stacks: list[StackFolder]) -> None:
+    file = stacks[2].folder / "cdk.tf.json"
+    before = file.read_text()
+    with reading(stacks[2], {"x-data": {"a": 1}}):
+        inside = json.loads(file.read_text())
+        assert inside["locals"] == {"outputs-of-x-data": {"a": 1}}
+        assert list(inside["data"]["terraform_remote_state"]) == [
+            "cross-stack-reference-input-x-network"
+        ]
+        assert "local.outputs-of-x-data.cross-stack-output-disk" in file.read_text()
+        assert file.stat().st_mode & 0o077 == 0, "outputs may be secret"
+    assert file.read_text() == before
+
+
+def test_a_plan_that_is_not_whole_promises_nothing() -> None:
+    changes: dict[str, Any] = {"resource_changes": [], "output_changes": {}}
+    assert outputs_of(changes) == {}
+    assert outputs_of({**changes, "errored": True}) is None
+    assert outputs_of({}) is None
+    changes["output_changes"] = {
+        "gone": {"actions": ["delete"], "before": "x", "after": None},
+        "some": {
+            "actions": ["create"],
+            "after": {"a${b}": ["%{c}", None, 1], "d": None},
+            "after_unknown": {"a${b}": [False, True], "e": {"f": True}},
+        },
+    }
+    unknown = "${jsondecode(uuid())}"
+    assert outputs_of(changes) == {
+        "some": {"a$${b}": ["%%{c}", unknown, 1], "d": None, "e": {"f": unknown}}
+    }
