@@ -39,9 +39,9 @@ def command(
 
     A stack that waited for outputs of another one when the review was made is planned when they
     are there. On a terminal all that is left is shown and asked for; with --approved the
-    deployment stops there, and writes the review of it, to approve next, to --report. Exits with 2 where something is
-    not as approved, with 3 where data would be lost, and with 5 where Terraform failed; stacks
-    that were done stay done.
+    deployment stops there, and writes the review of it, to approve next, to --report. Exits
+    with 2 where something is not as approved, with 3 where data would be lost, and with 5 where
+    Terraform failed; stacks that were done stay done.
     """
     from fairway_cli.ui.reviews import print_review
     from fairway_stacks.plan.deploy import Person, deploy
