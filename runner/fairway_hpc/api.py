@@ -17,6 +17,7 @@ from fairway_runner.runs.labels import labelled
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.rerun import rerun as _rerun
 from fairway_runner.submit.submission import prepare, start
 from fairway_runner.targets.lookup import find_target
 
@@ -52,12 +53,33 @@ def submit(
     return start(prepared, store)
 
 
+def rerun(
+    run: Run | str,
+    target: str | None = None,
+    *,
+    set: Sequence[str] = (),  # noqa: A002 - the option's own name
+    tags: Sequence[str] = (),
+    note: str | None = None,
+    folder: str | Path | None = None,
+) -> Run:
+    """Starts a new run with the job and the code of an earlier one, given as such or by its id.
+
+    `set` holds further `KEY=VALUE`, and `target` is another place where one is given. Raises
+    UserError where the earlier run's record is incomplete.
+
+    >>> run = rerun("digits-4k2mzp", set=["params.lr=0.5"])  # doctest: +SKIP
+    """
+    earlier = _store(folder).find(run) if isinstance(run, str) else run
+    there = None if target is None else find_target(target)
+    return _rerun(earlier, set, there, tags=tags, note=note).run
+
+
 def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:
     # JSON is YAML: what is wrong with the job is shown at its lines.
     text = json.dumps(job.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=1)
     parsed = parse_yaml(text, f"<{job.name}>")
     document = Document(parsed, parsed.data).override(overrides, Job)
-    return JobFile(document, folder.resolve())
+    return JobFile(document, folder.resolve(), assignments=tuple(overrides))
 
 
 def compare(

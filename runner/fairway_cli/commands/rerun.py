@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
-from fairway_cli.commands.arguments import JsonOption, RunArgument
+import sys
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import (
+    JsonOption,
+    NoteOption,
+    RunArgument,
+    SetOption,
+    TagOption,
+    WatchOption,
+)
 
 
-def command(run: RunArgument, json_: JsonOption = False) -> None:
-    """Start a new run with the job and the code of an earlier one."""
-    from fairway_cli.ui.started import print_started
+def command(
+    run: RunArgument,
+    set_: SetOption = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="Where to run; by default where it ran.",
+            autocompletion=completion.targets,
+        ),
+    ] = None,
+    tag: TagOption = None,
+    note: NoteOption = None,
+    watch: WatchOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Start a new run with the job and the code of an earlier one.
+
+    -s sets fields over those that the earlier run was submitted with, and --target takes it
+    elsewhere; what changed is printed. The new run has the earlier one's tags.
+    """
+    from fairway_cli.ui.started import changes_shown, print_started, watch_to_the_end
+    from fairway_core.findings import format_finding
     from fairway_runner.runs.store import RunStore
-    from fairway_runner.submit.retry import rerun
+    from fairway_runner.submit.rerun import rerun
+    from fairway_runner.targets.lookup import find_target
 
-    print_started(rerun(RunStore.here().find(run)), json_=json_)
+    there = None if target is None else find_target(target)
+    again = rerun(RunStore.here().find(run), set_ or (), there, tags=tag or (), note=note)
+    for finding in again.warnings:
+        print(format_finding(finding), file=sys.stderr)
+    if not watch:
+        print_started(again.run, json_=json_, changes=again.changes)
+        return
+    for line in changes_shown(again.changes):
+        print(line, file=sys.stderr)
+    raise typer.Exit(watch_to_the_end(again.run, json_=json_))

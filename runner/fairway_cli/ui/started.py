@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_core.findings import printable
 from fairway_runner.runs.facts import run_facts
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.store import Run
+
+Changes = Mapping[str, tuple[Any, Any]]
 
 _DETACHED = 130
 _IN_JSON = ("run_id", "target", "tasks", "state")
@@ -29,18 +32,34 @@ def print_prepared(record: RunRecord, *, json_: bool = False) -> None:
     print(f"{record.name} is valid; it would start {tasks} on {record.target}")
 
 
-def print_started(run: Run, *, json_: bool = False, quiet: bool = False) -> None:
-    """The run's id and how to go on; `quiet` is the id alone."""
+def print_started(
+    run: Run, *, json_: bool = False, quiet: bool = False, changes: Changes | None = None
+) -> None:
+    """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
+    earlier run."""
     facts = run_facts(run)
     with _named(run):
         if json_:
-            print(json.dumps({name: facts[name] for name in _IN_JSON}))
+            more = {} if changes is None else {"changes": changes}
+            print(json.dumps({**{name: facts[name] for name in _IN_JSON}, **more}))
         elif quiet:
             print(run.id)
         else:
             print(f"{run.id} runs on {facts['target']}")
+            for line in changes_shown(changes or {}):
+                print(line)
             print(f"  follow it:  fairway logs {run.id} -f")
             print(f"  end it:     fairway cancel {run.id}")
+
+
+def changes_shown(changes: Changes) -> Iterator[str]:
+    """A line for each field that was changed: its value before and after."""
+    from fairway_runner.runs.varying import shown
+
+    for name, values in changes.items():
+        texts = [json.dumps(each) if isinstance(each, dict) else shown(each) for each in values]
+        before, after = (printable(text) or "(none)" for text in texts)
+        yield f"  {printable(name)}: {before} → {after}"
 
 
 @contextmanager

@@ -34,11 +34,13 @@ LITERAL_FIELDS = {"params", "sweep"}
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job file with what the command line set over it; `index` is its point's in a sweep."""
+    """A job file with the `assignments` of the command line set over it; `index` is its point's
+    in a sweep."""
 
     document: Document
     folder: Path
     index: int = 0
+    assignments: tuple[str, ...] = ()
 
     def sweep(self) -> JobSweep | None:
         """Its sweep, or None where it has none; see `read_sweep`."""
@@ -153,7 +155,7 @@ def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
     >>> job = load_job("examples/digits/job.yaml", ["nodes=3"])  # doctest: +SKIP
     """
     document = read(file).override(overrides, Job)
-    return JobFile(document, Path(file).resolve().parent)
+    return JobFile(document, Path(file).resolve().parent, assignments=tuple(overrides))
 
 
 def _as_yaml(text: str) -> Any:

@@ -101,12 +101,13 @@ def prepare(
     *,
     run_id: str | None = None,
     deadline: float = DEADLINE,
+    code_folder: Path | None = None,
 ) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
     something is.
 
     `run_id` is one of the caller's choice; `deadline` says for how many seconds a failing
-    service is asked again.
+    service is asked again. `code_folder` holds the code in place of what the job says.
     """
     tasks = job_file.tasks()
     first = next(tasks)
@@ -117,7 +118,7 @@ def prepare(
     engine = engine_for(target, deadline)
     launchers = Launchers()
     source = launchers.of(first, job).source
-    folder = _code_folder(job_file, job)
+    folder = code_folder or _code_folder(job_file, job)
     plan = Plan(
         run=run_id or store.new_id(job.name),
         engine=engine,
@@ -145,7 +146,7 @@ def prepare(
         "job.yaml": job_file.document.text.source,
         "job.json": job.model_dump_json(indent=1, by_alias=True),
         "target.json": json.dumps(target.record(), indent=1),
-        **_provenance(folder, source, collected.digest),
+        **_provenance(job_file, folder, source, collected.digest),
     }
     sweep = job_file.sweep()
     whole = job.model_copy(update={"sweep": sweep.section if sweep else None})
@@ -191,6 +192,7 @@ def _code_folder(job_file: JobFile, job: Job) -> Path:
     return folder
 
 
-def _provenance(folder: Path, template: str, digest: str) -> dict[str, str]:
+def _provenance(job_file: JobFile, folder: Path, template: str, digest: str) -> dict[str, str]:
     facts, diff = provenance(folder, template, digest)
+    facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
     return {"provenance.json": json.dumps(facts, indent=1), "code.diff": diff}

@@ -134,6 +134,13 @@ class TestOneTask:
         assert new != run
         assert fairway("wait", new).returncode == 0
         assert fairway("logs", new).stdout == "first\n"
+        changed = fairway("rerun", run, "-s", "command=./tool.sh; echo more", "--json")
+        assert changed.returncode == 0, changed.stderr
+        facts = json.loads(changed.stdout)
+        assert facts["changes"] == {"command": ["./tool.sh", "./tool.sh; echo more"]}
+        assert facts["target"] == place.name
+        assert fairway("wait", facts["run_id"]).returncode == 0
+        assert fairway("logs", facts["run_id"]).stdout == "first\nmore\n"
 
     def test_the_setup_runs_before(self, fairway: Fairway, place: Place) -> None:
         code, run, log = watched(

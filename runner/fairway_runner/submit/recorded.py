@@ -1,0 +1,55 @@
+"""What a run's folder keeps of its submission, from which the run can be started again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_runner.runs.records import read_json
+from fairway_runner.submit import snapshot as code
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_runner.runs.store import Run
+
+# What is needed of each file: a key, and what it holds.
+_NEEDED: dict[str, tuple[str, type]] = {
+    "provenance.json": ("code", str),
+    "plan.json": ("environment", dict),
+}
+
+
+def facts(run: Run, name: str) -> dict[str, Any]:
+    """What one of its JSON files holds; UserError where that is too little."""
+    try:
+        value = read_json(run.folder / name)
+    except (UserError, OSError):
+        value = {}
+    key, kind = _NEEDED.get(name, ("name", str))
+    if not isinstance(value.get(key), kind):
+        raise _unusable(run, name)
+    return value
+
+
+def text(run: Run, name: str) -> str:
+    """One of its files; UserError where it cannot be read."""
+    try:
+        return (run.folder / name).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise _unusable(run, name) from None
+
+
+def snapshots(run: Run) -> Path:
+    """Where the snapshots of code of its project are."""
+    return run.folder.parent.parent / "code"
+
+
+def snapshot(run: Run) -> Path:
+    """That of its own code, which may be gone."""
+    return code.stored(facts(run, "provenance.json")["code"], snapshots(run))
+
+
+def _unusable(run: Run, name: str) -> UserError:
+    message = f"{run.folder / name}: missing or damaged"
+    return UserError.of("damaged-run", message, "submit the job again from its file")

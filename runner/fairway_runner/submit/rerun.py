@@ -1,0 +1,171 @@
+"""A run once more as a new one, with the same code: as it was, or with changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fairway_core
+from fairway_core.documents import Document
+from fairway_core.findings import UserError
+from fairway_core.yaml_text import parse_yaml
+from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.engines.engine import target_of
+from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.job_file import JobFile
+from fairway_runner.runs.labels import labelled
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit import recorded
+from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.secret_values import secret_values
+from fairway_runner.submit.submission import launch, prepare, start
+from fairway_runner.targets.lookup import as_known_now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fairway_core.findings import Finding
+    from fairway_core.target import Target
+    from fairway_runner.runs.store import Run
+    from fairway_runner.submit.submission import Prepared
+
+_FILES = (
+    *("job.yaml", "job.json", "target.json", "code.diff"),
+    *("setup.jsonl", "tasks.jsonl", "finally.jsonl"),
+)
+
+
+@dataclass(frozen=True)
+class Again:
+    """The new run, and by the path of each field that was changed its value before and after;
+    `warnings` are what a person should hear of."""
+
+    run: Run
+    changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    warnings: Sequence[Finding] = ()
+
+
+def rerun(
+    run: Run,
+    assignments: Sequence[str] = (),
+    target: Target | None = None,
+    *,
+    tags: Sequence[str] = (),
+    note: str | None = None,
+) -> Again:
+    """Starts a new run of the same job with the same code.
+
+    `assignments` are further `KEY=VALUE` over those that the run was submitted with. It keeps
+    the run's tags, beside the new ones. UserError where the run's record is incomplete, its code
+    is gone, or a change cannot be.
+    """
+    if not assignments and target is None:
+        return Again(_same(run, tags, note))
+    return _changed(run, assignments, target, tags, note)
+
+
+def _same(run: Run, tags: Sequence[str], note: str | None) -> Run:
+    """From the run's own record: nothing is read or rendered anew."""
+    store = RunStore(run.folder.parent.parent)
+    secrets = secret_values(recorded.facts(run, "job.json").get("secrets", {}), os.environ)
+    run_id = store.new_id(run.record.name)
+    record = replace(run.record, id=run_id, created=time.time(), fairway=fairway_core.__version__)
+    record = labelled(record, (*run.tags, *tags), note)
+    plan, engine = recorded.facts(run, "plan.json"), run.engine
+    inputs = {
+        name: value
+        for name, value in plan["environment"].items()
+        if name.startswith("FAIRWAY_INPUT_")
+    }
+    plan |= {"run": run_id, "environment": {**engine.environment(), **inputs}}
+    if runs_here(run.record.engine):
+        plan["directory"] = str(store.folder / run_id / "code")
+    files = {name: recorded.text(run, name) for name in _FILES if (run.folder / name).exists()}
+    files["plan.json"] = json.dumps(plan, indent=1)
+    files["provenance.json"] = _provenance(run)
+    with code.in_use(recorded.snapshots(run)):
+        return launch(store, engine, record, files, _snapshot(run), secrets)
+
+
+def _changed(
+    run: Run,
+    assignments: Sequence[str],
+    target: Target | None,
+    tags: Sequence[str],
+    note: str | None,
+) -> Again:
+    for each in assignments:
+        if re.match(r"code[.=]", each):
+            message = f"`-s {each}`: a rerun has the code of {run.id}"
+            raise UserError.of("bad-override", message, "submit the job again from its file")
+    store = RunStore(run.folder.parent.parent)
+    facts = recorded.facts(run, "provenance.json")
+    there = target or as_known_now(target_of(recorded.facts(run, "target.json")))
+    with code.in_use(recorded.snapshots(run)):
+        snapshot = _snapshot(run)
+        parsed = parse_yaml(recorded.text(run, "job.yaml"), run.record.job_file)
+        before = Document(parsed, parsed.data).override(facts.get("set", []), Job)
+        after = before.override(assignments, Job)
+        job_file = _job_file(after, facts, snapshot, there)
+        job_file = replace(job_file, assignments=(*facts.get("set", []), *assignments))
+        prepared = prepare(job_file, there, store, code_folder=snapshot)
+        _keep(prepared, run)
+        prepared.record = labelled(prepared.record, (*run.tags, *tags), note)
+        new = start(prepared, store)
+    changes = dict(_changes(before.data, after.data))
+    if there.name != run.record.target:
+        changes["target"] = (run.record.target, there.name)
+    return Again(new, changes, prepared.warnings)
+
+
+def _job_file(
+    document: Document, facts: Mapping[str, Any], snapshot: Path, target: Target
+) -> JobFile:
+    """The job with the folder in which its templates and the files of its sweep are: that of the
+    code, unless the code was only a part of it."""
+    data, folder = document.data, Path(facts.get("folder") or snapshot)
+    whole = not isinstance(data, dict) or (data.get("code") or {}).get("path", ".") == "."
+    kept = data.get("checkpoint", {}).get("directory") if isinstance(data, dict) else None
+    if runs_here(target.engine) and isinstance(kept, str) and not re.match(r"/|[a-z0-9-]+:", kept):
+        # It outlives the runs, and lies beside the job's file.
+        document = document.override([f"checkpoint.directory={folder / kept}"], Job)
+    return JobFile(document, snapshot if whole or not folder.is_dir() else folder)
+
+
+def _keep(prepared: Prepared, run: Run) -> None:
+    """Gives the new run the origin of the code that it has."""
+    prepared.record = replace(prepared.record, job_file=run.record.job_file)
+    made = json.loads(prepared.files["provenance.json"])
+    known = {name: made[name] for name in ("fairway", "python", "machine", "template", "set")}
+    prepared.files["provenance.json"] = _provenance(run, **known)
+    if (run.folder / "code.diff").exists():
+        prepared.files["code.diff"] = recorded.text(run, "code.diff")
+
+
+def _provenance(run: Run, **facts: Any) -> str:
+    known = recorded.facts(run, "provenance.json")
+    return json.dumps({**known, **facts, "rerun_of": run.id}, indent=1)
+
+
+def _snapshot(run: Run) -> Path:
+    snapshot = recorded.snapshot(run)
+    if not snapshot.is_dir():
+        message = f"the code snapshot of {run.id} no longer exists: {snapshot}"
+        raise UserError.of("no-code", message, "submit the job again from its file")
+    return snapshot
+
+
+def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The values that differ, by their dotted paths."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        # repr tells 1 from 1.0 and from true.
+        if repr(before) != repr(after):
+            yield path, (before, after)
+        return
+    for name in dict.fromkeys((*before, *after)):
+        yield from _changes(before.get(name), after.get(name), f"{path}.{name}" if path else name)

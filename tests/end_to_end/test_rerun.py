@@ -1,0 +1,111 @@
+"""A run once more with changes: `fairway rerun -s … --target …`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Fairway
+
+
+def _record(fairway: Fairway, run: str, name: str) -> dict[str, object]:
+    path: Path = fairway.folder / ".fairway" / "runs" / run / name
+    facts: dict[str, object] = json.loads(path.read_text())
+    return facts
+
+
+def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
+    (fairway.folder / "tool.sh").write_text("echo first $*\n")
+    params = {"lr": 0.1, "epochs": 3}
+    job = fairway.job(
+        "bash tool.sh {{ params.lr }} {{ params.epochs }}", template="plain", params=params
+    )
+    first = fairway.submit(job, "-s", "params.epochs=5", "--tag", "vision")
+    (fairway.folder / "tool.sh").write_text("echo second\n")
+    job.write_text("name: another\ncommand: 'false'\n")
+    again = fairway("rerun", first, "-s", "params.lr=0.5", "--tag", "more", "--note", "higher")
+    assert again.returncode == 0, again.stderr
+    new = again.stdout.split()[0]
+    assert again.stdout.splitlines()[1] == "  params.lr: 0.1 → 0.5"
+    assert fairway("wait", new).returncode == 0
+    assert fairway("logs", new).stdout == "first 0.5 5\n"
+    known, made = _record(fairway, first, "provenance.json"), _record(fairway, new, "run.json")
+    origin = _record(fairway, new, "provenance.json")
+    assert (made["tags"], made["note"]) == (["vision", "more"], "higher")
+    assert origin["rerun_of"] == first
+    assert origin["set"] == ["params.epochs=5", "params.lr=0.5"]
+    assert (origin["code"], origin["git"]) == (known["code"], known["git"])
+    # And once more from there, watched.
+    last = fairway("rerun", new, "-s", "params.epochs=6", "--watch")
+    assert last.returncode == 0
+    assert "first 0.5 6\n" in last.stdout
+    assert "params.epochs: 5 → 6" in last.stderr
+
+
+def test_a_part_of_the_folder_was_the_code(fairway: Fairway) -> None:
+    """Templates and checkpoints lie beside the job's file; the code is that of the first run."""
+    (fairway.folder / "src").mkdir()
+    (fairway.folder / "src" / "tool.sh").write_text("echo first\n")
+    (fairway.folder / "mine.sh.j2").write_text(
+        "{#\ndescription: Mine.\n#}\necho mine; bash -c {{ command }}\n"
+    )
+    command = (
+        'bash tool.sh; echo >>"$FAIRWAY_CHECKPOINT_DIR/all"; wc -l <"$FAIRWAY_CHECKPOINT_DIR/all"'
+    )
+    job = fairway.job(
+        command, template="mine.sh.j2", code={"path": "src"}, checkpoint={"directory": "kept"}
+    )
+    first = fairway.submit(job)
+    assert fairway("wait", first).returncode == 0, fairway("logs", first).stdout
+    (fairway.folder / "src" / "tool.sh").write_text("echo second\n")
+    again = fairway("rerun", first, "-s", "retries=1", "--json")
+    facts = json.loads(again.stdout)
+    assert facts["changes"] == {"retries": [None, 1]}
+    assert fairway("wait", facts["run_id"]).returncode == 0
+    assert fairway("logs", facts["run_id"]).stdout == "mine\nfirst\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["-s", "code.path=elsewhere"], "a rerun has the code of"),
+        (["-s", "retrys=1"], "did you mean `retries`"),
+        (["-s", "params.n=1"], "params.n"),
+        (["--target", "nowhere"], "nowhere"),
+        (["--tag", "two words"], "is not a tag"),
+    ],
+)
+def test_what_cannot_be_changed_starts_nothing(
+    fairway: Fairway, words: list[str], says: str
+) -> None:
+    run = fairway.submit(fairway.job("true", template="plain"))
+    refused = fairway.within("rerun", run, *words)
+    assert refused.returncode == 2
+    assert says in refused.stderr
+    assert len(list((fairway.folder / ".fairway" / "runs").glob("[!.]*"))) == 1
+
+
+def test_from_python(fairway: Fairway) -> None:
+    run = fairway.submit(fairway.job("echo {{ params.x }}", template="plain", params={"x": 1}))
+    program = (
+        "import sys, fairway_hpc\n"
+        "new = fairway_hpc.rerun(sys.argv[1], set=['params.x=2'], tags=['second'])\n"
+        "new.wait()\n"
+        "print(new.log_text().strip(), new.tags)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, run],
+        cwd=fairway.folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout == "2 ('second',)\n", done.stderr
