@@ -65,4 +65,5 @@ class Torch:
         dist.barrier()
 
     def close(self) -> None:
+        dist.barrier()  # a rank that leaves early can crash one that still speaks to it
         dist.destroy_process_group()

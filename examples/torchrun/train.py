@@ -30,6 +30,7 @@ def main() -> None:
         nodes = os.environ["GROUP_WORLD_SIZE"]
         ranks = dist.get_world_size()
         print(f"done: slope={slope:.3f} offset={offset:.3f} ranks={ranks} nodes={nodes}")
+    dist.barrier()  # a rank that leaves early can crash one that still speaks to it
     dist.destroy_process_group()
 
 
