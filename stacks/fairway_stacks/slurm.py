@@ -83,7 +83,7 @@ class SlurmStack:
                 scheduler=self.scheduler.address,
                 vault=self._foundation.vault_url,
                 client_id=self._foundation.nodes.client_id,
-                facts=node_facts(vm_size(spec.size), mounts),
+                facts=node_facts(vm_size(spec.size), mounts, image_checks=spec.health == "full"),
             ),
             **{**common, "identity_id": self._foundation.nodes.id},
         )

@@ -53,6 +53,7 @@ class SlurmNode:
             "scheduler": f"{self.scheduler}:{SLURMCTLD_PORT}",
             "vault": self.vault,
             "client_id": self.client_id,
+            "check": [f"{PROGRAMS}/health-check", "--before"],
         }
         return {
             **_programs(settings, NODE_MODULES),

@@ -68,8 +68,11 @@ def partition(name: str, spec: SlurmNodes, *, default: bool) -> Partition:
     )
 
 
-def node_facts(size: VmSize, mounts: Sequence[Mount]) -> NodeFacts:
-    """What the health check of a node of that size holds it against."""
+def node_facts(size: VmSize, mounts: Sequence[Mount], *, image_checks: bool = False) -> NodeFacts:
+    """What the health check of a node of that size holds it against.
+
+    With `image_checks` the image's own, which measure its hardware, come before its first job.
+    """
     infiniband = size.infiniband if size.rdma else None
     return NodeFacts(
         gpus=size.gpu.count if size.gpu else 0,
@@ -77,6 +80,7 @@ def node_facts(size: VmSize, mounts: Sequence[Mount]) -> NodeFacts:
         adapters=infiniband.adapters if infiniband else 0,
         adapter_gbps=infiniband.gbps if infiniband else 0,
         mounts=tuple(mount.path for mount in mounts),
+        image_checks=size.name.removeprefix("Standard_").lower() if image_checks else "",
     )
 
 

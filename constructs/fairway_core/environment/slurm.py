@@ -69,6 +69,18 @@ class SlurmNodes(Nodes, defer_build=True):
     """`slurm`: Slurm queues and runs the jobs, on nodes that come and go."""
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     """How many nodes there are, or `{min, max}` between which Slurm starts and deletes them."""
+    health: Literal["quick", "full"] = "quick"
+    """What a new node must pass before its first job: `quick` counts GPUs and InfiniBand adapters,
+    `full` also measures them by the HPC image's own checks, which take some minutes.
+    """
+
+    @model_validator(mode="after")
+    def _the_image_can_check_it(self) -> Self:
+        known = vm_size(self.size).health is not None and self.chosen_image.hpc
+        if self.health == "full" and not known:
+            message = f"no checks of an HPC image are known for {self.size}"
+            raise FieldError(message, "leave it out", ("health",))
+        return self
 
     @model_validator(mode="after")
     def _one_placement_group_holds_them(self) -> Self:

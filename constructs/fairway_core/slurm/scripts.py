@@ -27,12 +27,13 @@ SETTINGS = "/etc/fairway/slurm.json"
 _COMMON = ("__init__", "log", "metadata", "munge", "requests", "settings", "slurm")
 SCHEDULER_MODULES = (
     *_COMMON,
-    *("capacity", "claim_service", "holds", "ledger", "munge_key", "program", "reconcile"),
+    *("capacity", "claim_service", "hardware", "holds", "ledger", "munge_key", "program"),
+    "reconcile",
     *("resume", "resume_fail", "scale_set", "suspend", "vault"),
 )
 """The modules that a scheduler needs."""
 
-NODE_MODULES = (*_COMMON, "eviction", "node", "vault")
+NODE_MODULES = (*_COMMON, "eviction", "hardware", "node", "vault")
 """The modules that a node needs."""
 
 _CALLED = {
@@ -48,6 +49,8 @@ class NodeFacts:
 
     `adapter_gbps` is the rate of each InfiniBand adapter in Gb/s; `mounts` are paths that must
     be mounted, `folders` those that must have `free_gib` GiB free, if they are there.
+    With `image_checks`, the name of a size as the HPC image's own checks have it, these run too
+    before a node takes its first job.
     """
 
     gpus: int = 0
@@ -57,6 +60,7 @@ class NodeFacts:
     mounts: tuple[str, ...] = ()
     folders: tuple[str, ...] = ("/", "/tmp")  # noqa: S108 - where jobs write
     free_gib: int = 2
+    image_checks: str = ""
 
 
 def node_scripts(facts: NodeFacts, *, scratch: str, slurm_conf: str = "") -> dict[str, str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _FIELDS = "%N|%T|%o|%c|%m|%f|%G|%E"
 _JOBS = "%j|%N|%k"
 
+_COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)
+
 _ACTIONS = {
     "drain": ("state=drain", "reason={reason}"),
     "resume": ("state=resume",),
@@ -41,15 +43,22 @@ def answer(
 
 def _nodes(partition: str) -> list[dict[str, str]]:
     listed = commands.run(["sinfo", "-h", "-N", "-p", partition, "-o", _FIELDS])
-    runs = _runs(partition)
+    runs, comments = _runs(partition), _comments()
     keys = ("name", "state", "address", "cores", "memory", "features", "gres", "reason")
     found = []
     for line in listed.splitlines():
         node = dict(zip(keys, line.split("|", len(keys) - 1), strict=True))
         node["run"] = ", ".join(runs.get(node["name"], ()))
+        node["comment"] = comments.get(node["name"], "")
         node["reason"] = "" if node["reason"] == "none" else node["reason"]
         found.append(node)
     return found
+
+
+def _comments() -> dict[str, str]:
+    """What the scheduler has noted of nodes, which sinfo does not list."""
+    listed = commands.run(["scontrol", "-o", "show", "node"])
+    return dict(_COMMENT.findall(listed))
 
 
 def _runs(partition: str) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ app = typer.Typer(
     cls=group_with_default("list"),
     add_completion=False,
     no_args_is_help=True,
-    help="List, drain, resume, reboot or reimage the nodes of a target.",
+    help="List, drain, resume, reboot, reimage or report the nodes of a target.",
 )
 
 _TargetArgument = Annotated[
@@ -64,6 +64,78 @@ def reboot(target: _TargetArgument, nodes: _NodesArgument) -> None:
 def reimage(target: _TargetArgument, nodes: _NodesArgument) -> None:
     """Reinstall nodes from their image; what is on their disks is lost."""
     _act("reimage", target, nodes, "is reinstalled from its image")
+
+
+def _categories() -> list[str]:
+    from fairway_core.catalog.guest_health import impact_categories
+
+    return impact_categories()
+
+
+@app.command()
+def report(
+    target: _TargetArgument,
+    node: Annotated[
+        str, typer.Argument(metavar="NODE", help="A name from `fairway nodes list TARGET`.")
+    ],
+    category: Annotated[
+        str,
+        typer.Option(
+            metavar="CATEGORY",
+            help="What is wrong, in Azure's words: HpcMissingGpu, IBPortDown, XID79FallenOffBus, …",
+            autocompletion=_categories,
+        ),
+    ] = "HpcGenericFailure",
+    description: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What was seen; by default why the node is drained.",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Annotated[
+        str, typer.Option(metavar="SPAN", help="How long to wait for Azure's answer.")
+    ] = "10m",
+    json_: JsonOption = False,
+) -> None:
+    """File a Guest Health Report, so that Azure takes the node's broken host out of service.
+
+    Drain the node first, and file the report while its VM is there. The subscription must be
+    onboarded to Guest Health Reporting (preview).
+    """
+    from fairway_cli.commands.arguments import span
+    from fairway_runner.live.guest_health import file_report, follow_report
+    from fairway_runner.targets.lookup import find_target
+    from fairway_runner.targets.report import report_of, subscription_of
+
+    seconds = span("--timeout", timeout)
+    found = report_of(find_target(target), node, category, description)
+    with subscription_of(found.machine) as azure:
+        name = file_report(azure, found)
+        if not json_:
+            print(f"{node}: reported to Azure as {name}", flush=True)
+        said = follow_report(azure, name, seconds)
+    if json_:
+        print(json.dumps({"report": name, "answer": said}, indent=1))
+    _require_removed(name, said, timeout)
+    if not json_:
+        print(f"Azure has taken the host of {node} out of service")
+
+
+def _require_removed(name: str, said: str | None, timeout: str) -> None:
+    """UserError where Azure's last word is another one."""
+    from fairway_core.catalog.guest_health import final_answers
+    from fairway_core.findings import UserError
+
+    if said == "NodeRemovedFromService":
+        return
+    if said and said in final_answers():
+        message = f"{final_answers()[said]} ({said}): report {name}"
+        raise UserError.of("report-refused", message, "try again later", exit_code=5)
+    message = f"Azure has not decided on the report {name} after {timeout}: {said or 'no answer'}"
+    hint = "keep the node drained; Azure goes on looking at its host"
+    raise UserError.of("no-answer", message, hint, exit_code=5)
 
 
 def _act(action: str, target: str, nodes: list[str], done: str) -> None:

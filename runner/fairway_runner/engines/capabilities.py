@@ -32,12 +32,16 @@ class Capabilities:
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
     node_actions: tuple[str, ...] = _row("`fairway nodes`", ())
     """What it can do to a node, of drain, resume, reboot and reimage."""
+    machines: bool = _row("`fairway nodes report`", False)
+    """Whether it knows which VM a node is."""
 
 
 ENGINES = {
     "local": Capabilities(runs_here=True, shell=False),
     "ssh": Capabilities(),
-    "slurm": Capabilities(containers=True, node_actions=("drain", "resume", "reboot")),
+    "slurm": Capabilities(
+        containers=True, node_actions=("drain", "resume", "reboot"), machines=True
+    ),
     "batch": Capabilities(
         containers=True,
         after=False,

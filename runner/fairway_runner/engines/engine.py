@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_core.machine import Machine
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.store import Run, RunStore
@@ -37,7 +38,8 @@ def nobody(done: int, of: int) -> None:
 class Node:
     """A node of a target: its name, its state in the engine's own word, and what runs on it.
 
-    `reason` says why it is not fit for work; `facts` are more columns, by their title.
+    `reason` says why it is not fit for work; `facts` are more columns, by their title. `machine`
+    is which VM it is, where the engine was asked for that and knows it.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Node:
     run: str = ""
     reason: str = ""
     facts: dict[str, str] = field(default_factory=dict)
+    machine: Machine | None = None
 
 
 class Engine(Protocol):

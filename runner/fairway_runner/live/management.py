@@ -1,13 +1,16 @@
-"""Azure Resource Manager, asked and never told: plain authenticated requests."""
+"""Azure Resource Manager by plain authenticated requests."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from azure.core import PipelineClient
     from azure.core.credentials import TokenCredential
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 _FAILED = 5
 _RETRIES = 3
+_DONE = (200, 201, 202)
+_SERVER_FAULT = 500
 
 
 class NotAllowed(Exception):
@@ -23,6 +28,14 @@ class NotAllowed(Exception):
     def __init__(self, action: str) -> None:
         self.action = action
         super().__init__(action)
+
+
+class Refused(Exception):
+    """What was asked for is refused for good; `code` is the error's."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(f"{code}: {message}" if message else code)
 
 
 class Reader(Protocol):
@@ -58,6 +71,14 @@ class Management:
         url = f"{base}/{path}" if path else base
         return self._ask(url, path, {"api-version": version, **query})
 
+    def put(self, path: str, version: str, body: Mapping[str, Any]) -> Any:
+        """Makes what is at a path below the subscription; answers with what Azure made of it.
+
+        Raises NotAllowed, Refused, and UserError as `get` does.
+        """
+        url = f"{self.cloud.manager}/subscriptions/{self.subscription}/{path}"
+        return self._ask(url, path, {"api-version": version}, body)
+
     def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
         """All items of a collection; see `Reader`."""
         page = self.get(path, version, **query)
@@ -68,27 +89,33 @@ class Management:
             page = self._ask(next_, path, {}) if next_ else None
         return items
 
-    def _ask(self, url: str, path: str, query: dict[str, str]) -> Any:
+    def _ask(
+        self, url: str, path: str, query: dict[str, str], body: Mapping[str, Any] | None = None
+    ) -> Any:
         from azure.core.exceptions import AzureError, ClientAuthenticationError
         from azure.core.rest import HttpRequest
 
         try:
-            answer = self._pipeline().send_request(HttpRequest("GET", url, params=query))
+            method = "GET" if body is None else "PUT"
+            request = HttpRequest(method, url, params=query, json=body)
+            answer = self._pipeline().send_request(request)
             status = answer.status_code
-            body = answer.json() if status == 200 else None
+            found = answer.json() if status in _DONE else None
         except ClientAuthenticationError as error:
             raise not_signed_in(error) from None
         except (AzureError, ValueError) as error:
             message = f"Azure Resource Manager does not answer: {_first_line(error)}"
             raise UserError.of("service-failed", message, exit_code=_FAILED) from None
-        if status == 200:
-            return body
+        if status in _DONE:
+            return found
         if status == 401:
             raise not_signed_in(f"the token was refused for {path}")
         if status == 403:
             raise NotAllowed(path or "the subscription")
-        if status == 404:
+        if status == 404 and body is None:
             return None
+        if body is not None and status < _SERVER_FAULT:
+            raise Refused(*_error_of(answer.text()))
         message = f"Azure Resource Manager answers {status} for {path}"
         raise UserError.of("service-failed", message, exit_code=_FAILED)
 
@@ -122,6 +149,15 @@ def not_signed_in(error: object) -> UserError:
     """Nobody is signed in, or not any more."""
     message = f"not signed in to Azure: {_first_line(error)}"
     return UserError.of("not-signed-in", message, "az login")
+
+
+def _error_of(text: str) -> tuple[str, str]:
+    """The code and the message of an error of Azure Resource Manager's."""
+    try:
+        error = json.loads(text)["error"]
+        return str(error.get("code", "")), _first_line(error.get("message", ""))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return "", _first_line(text)
 
 
 def _first_line(error: object) -> str:

@@ -12,6 +12,7 @@ from fairway_simulator.azure.answers import Answer, answer, failure
 from fairway_simulator.azure.certificate import serve_as_localhost
 from fairway_simulator.azure.cloud import metadata
 from fairway_simulator.azure.identity import NOBODY, openid_configuration, token_response
+from fairway_simulator.azure.impacts import Impacts
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.azure.store import ResourceStore
 
@@ -28,7 +29,8 @@ class ControlPlane:
     """The stand-in, served from a thread of its own while the context lasts.
 
     `folder` gets the file of the authority whose certificate it shows, which is worthless
-    afterwards. `requests` holds every request with its answer's status, in order.
+    afterwards. `requests` holds every request with its answer's status, in order, and `impacts`
+    the Guest Health Reports.
 
     >>> with ControlPlane(folder) as plane:  # doctest: +SKIP
     ...     plane.host
@@ -47,6 +49,7 @@ class ControlPlane:
         )
         self.store = ResourceStore(self.host)
         self.requests: list[tuple[str, str, int]] = []
+        self.impacts = Impacts()
         self._given: dict[tuple[str, str], Answer] = {}
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL,), daemon=True
@@ -120,7 +123,8 @@ class ControlPlane:
             document = json.loads(body) if body else None
         except ValueError as error:
             return failure(400, "InvalidRequestContent", f"The body is no JSON: {error}")
-        return answer(self.store, method, path, query, document)
+        impact = self.impacts.answer(method, path, document)
+        return impact or answer(self.store, method, path, query, document)
 
 
 class _Server(ThreadingHTTPServer):

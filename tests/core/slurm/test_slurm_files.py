@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -173,14 +174,18 @@ class TestHealthCheck:
             mounts=("/data",),
             folders=("/scratch", "/not-there"),
         )
-        script = install(tmp_path, settings="", python=sys.executable, facts=facts)["health-check"]
 
         def check(
             gpus: str = "0, 0\n1, 0",
             kernel: str = "",
             state: str = "State=IDLE+CLOUD Partitions=nd",
             free: int = 100,
+            *,
+            before: bool = False,
+            image_checks: str = "",
         ) -> list[str]:
+            chosen = replace(facts, image_checks=image_checks)
+            script = install(tmp_path, settings="", python=sys.executable, facts=chosen)
             told = tmp_path / "told"
             told.write_text("")
             (tmp_path / "gpus").write_text(f"{gpus}\n")
@@ -197,15 +202,21 @@ class TestHealthCheck:
                 (commands / name).write_text(f"#!/bin/sh\n{body}\n")
                 (commands / name).chmod(0o755)
             # The program sets a PATH of its own, as slurmd gives it none.
-            text = script.read_text().replace("export PATH=", f"export PATH={commands}:")
+            text = (
+                script["health-check"]
+                .read_text()
+                .replace("export PATH=", f"export PATH={commands}:")
+            )
             run = tmp_path / "run"
             run.write_text(text)
-            subprocess.run(
-                ["bash", str(run)],
+            done = subprocess.run(
+                ["bash", str(run), *(["--before"] if before else [])],
                 env={"FAIRWAY_SYSTEM_ROOT": str(root), "SLURMD_NODENAME": "nd-0"},
-                check=True,
+                check=not before,
                 capture_output=True,
+                text=True,
             )
+            check.said = done.returncode, done.stdout  # type: ignore[attr-defined]
             return told.read_text().splitlines()
 
         check.root = root  # type: ignore[attr-defined]
@@ -286,6 +297,36 @@ class TestHealthCheck:
     ) -> None:
         state = f"State=IDLE+CLOUD+DRAIN X=y Reason={reason} [root@2026-11-21T05:00:00]"
         assert check(state=state) == told
+
+    def test_before_slurmd_starts_it_says_what_is_wrong_and_tells_slurm_nothing(
+        self, check: Callable[..., list[str]]
+    ) -> None:
+        assert check(before=True) == []
+        assert check.said == (0, "")  # type: ignore[attr-defined]
+        assert check(gpus="0, 0", free=0, before=True) == []
+        assert check.said == (1, "1 of 2 GPUs; 0 GiB free on /scratch; ")  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize(
+        ("body", "said"),
+        [
+            ("exit 0", (0, "")),
+            ("echo 'ERROR: nhc: check_nccl_allreduce: 310 GB/s' >$4; exit 1", (1, "310 GB/s; ")),
+            ("exit 7", (1, "azurehpc: azurehpc-health-checks: exit code 7; ")),
+            (None, (1, "the image has no {}/conf/nd96isr_h100_v5.conf; ")),
+        ],
+    )
+    def test_the_images_own_checks_run_before_the_first_job(
+        self, check: Callable[..., list[str]], body: str | None, said: tuple[int, str]
+    ) -> None:
+        folder = check.root / "opt/azurehpc/test/azurehpc-health-checks"  # type: ignore[attr-defined]
+        (folder / "conf").mkdir(parents=True)
+        if body is not None:
+            (folder / "conf/nd96isr_h100_v5.conf").touch()
+            (folder / "run-health-checks.sh").write_text(f"#!/bin/sh\n{body}\n")
+            (folder / "run-health-checks.sh").chmod(0o755)
+        assert check(before=True, image_checks="nd96isr_h100_v5") == []
+        code, text = check.said  # type: ignore[attr-defined]
+        assert (code, text.endswith(said[1].format(folder))) == (said[0], True)
 
     def test_a_drained_node_is_not_drained_again(self, check: Callable[..., list[str]]) -> None:
         assert check(gpus="0, 0", state="State=IDLE+DRAIN Reason=by hand [me@now]") == []

@@ -69,6 +69,20 @@ def service(lab: Lab, munge: Path) -> Iterator[Settings]:
     server.server_close()
 
 
+def tell_host(lab: Lab, name: str) -> None:
+    """As Hyper-V tells a VM: records of a key and a value, filled up with zeros."""
+    pairs = {
+        "HostName": "x",
+        "PhysicalHostNameFullyQualified": f"{name}.net",
+        "PhysicalHostName": name,
+    }
+    records = [
+        k.encode().ljust(512, b"\0") + v.encode().ljust(2048, b"\0") for k, v in pairs.items()
+    ]
+    (lab.folder / "kvp").write_bytes(b"".join(records))
+    lab.set(key_values=str(lab.folder / "kvp"))
+
+
 class TestClaims:
     """An instance asks the scheduler which node it is."""
 
@@ -199,6 +213,64 @@ class TestClaims:
         lab.set(bin=str(lab.folder / "bin"))
         lab.run("resume-fail", "nd-0")
         assert f"reason=fairway: instances that never joined: 1 ({why}), round 1" in lab.told[0]
+
+    def test_a_host_whose_hardware_failed_is_refused_to_the_next_instance_on_it(
+        self, service: Settings, lab: Lab, azure: Azure
+    ) -> None:
+        azure.secret = base64.b64encode(b"k" * 128).decode()
+        tell_host(lab, "DSM01XYZ")
+        lab.set(check=["sh", "-c", "echo '7 of 8 GPUs; '; exit 1"], settle=0)
+        with opened(service, "nd") as ledger:
+            ledger.want(["nd-0"])
+            ledger.see(["7"])
+        assert lab.run("node").returncode == 1
+        assert not (lab.folder / "slurmd-started").exists(), "no job sees it"
+        with opened(service, "nd") as ledger:
+            assert ledger.troubles["7"] == "7 of 8 GPUs;"
+            assert ledger.claims == {}
+        # Another instance, which looks well itself, and stands on the same host.
+        lab.set(check=["true"])
+        settings = load(str(lab.folder / "settings.json"))
+        other = {"vm": "bbbb-8", "id": "/subscriptions/s/virtualMachines/8"}
+        assert node.ask_for_name(settings, other) is None
+        with opened(service, "nd") as ledger:
+            assert ledger.troubles["8"].startswith("host DSM01XYZ failed on 20")
+            assert ledger.troubles["8"].endswith(": 7 of 8 GPUs;")
+        tell_host(lab, "DSM02ABC")
+        assert node.ask_for_name(settings, other) == "nd-0"
+
+    def test_hosts_are_refused_for_some_days_and_working_nodes_never(
+        self, service: Settings, lab: Lab
+    ) -> None:
+        tell_host(lab, "DSM01XYZ")
+        settings = load(str(lab.folder / "settings.json"))
+        with opened(service, "nd") as ledger:
+            ledger.want(["nd-0", "nd-1"])
+        assert node.ask_for_name(settings, ME) == "nd-0"
+        with opened(service, "nd") as ledger:
+            assert ledger.claims["nd-0"].host == "DSM01XYZ"
+            ledger.fail_host("DSM01XYZ", "fairway: 7 of 8 GPUs")
+        assert node.ask_for_name(settings, ME) == "nd-0", "it is Slurm's to drain"
+        other = {**ME, "vm": "bbbb-8"}
+        assert node.ask_for_name(settings, other) is None
+        with opened(service, "nd") as ledger:
+            ledger.hosts["DSM01XYZ"] = ("fairway: 7 of 8 GPUs", time.time() - 8 * 86_400)
+        assert node.ask_for_name(settings, other) == "nd-1"
+
+    def test_slurm_knows_which_machine_a_node_is(self, service: Settings, lab: Lab) -> None:
+        tell_host(lab, "DSM01XYZ")
+        lab.set(bin=str(lab.folder / "bin"))
+        for name in ("munge", "unmunge"):
+            (lab.folder / "bin" / name).symlink_to(shutil.which(name) or "")
+        settings = load(str(lab.folder / "settings.json"))
+        with opened(service, "nd") as ledger:
+            ledger.want(["nd-0"])
+        me = {**ME, "id": "/subscriptions/s/resourceGroups/g/virtualMachines/7"}
+        question = {"scale_set": "nd", "vm": me["vm"], "id": "7", "host": "DSM01XYZ"}
+        signed = munge.encode(settings, {**question, "resource": me["id"]})
+        assert claim(settings, signed, "10.0.0.9") == "nd-0"
+        comment = f"host=DSM01XYZ,vm=aaaa-7,resource={me['id']}"
+        assert f"scontrol update nodename=nd-0 comment={comment}" in lab.told
 
     def test_a_node_without_munge_says_so(self, lab: Lab) -> None:
         assert lab.run("node").returncode == 1

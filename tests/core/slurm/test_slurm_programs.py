@@ -506,6 +506,32 @@ class TestDrain:
         assert lab.told == ["scontrol update nodename=nd-0 state=drain reason=keep out"]
 
 
+class TestHosts:
+    """Physical hosts whose hardware failed."""
+
+    @pytest.mark.parametrize(
+        ("reason", "remembered"),
+        [
+            ("fairway: XID 79 on 0001:00:00", True),
+            ("fairway: 7 of 8 InfiniBand adapters are up", True),
+            ("fairway: /data is not mounted", False),
+            ("by hand", False),
+        ],
+    )
+    def test_that_of_a_node_that_was_drained_for_its_hardware_is_remembered(
+        self, lab: Lab, azure: Azure, reason: str, remembered: bool
+    ) -> None:
+        azure.change(1)
+        _claimed(lab, "nd-0")
+        settings = load(str(lab.folder / "settings.json"))
+        with opened(settings, "nd") as ledger:
+            ledger.claims["nd-0"].host = "DSM01XYZ"
+        lab.states(nd_0=f"IDLE+CLOUD+DRAIN Reason={reason} [root@2026-11-21T05:00:00]")
+        lab.run("reconcile")
+        with opened(settings, "nd") as ledger:
+            assert ("DSM01XYZ" in ledger.hosts) is remembered
+
+
 class TestReconcile:
     """What was lost, left over, or is to stay."""
 

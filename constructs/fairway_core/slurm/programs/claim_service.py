@@ -8,6 +8,7 @@ gives the same name: an instance that restarts stays the node that it was.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -16,13 +17,14 @@ from . import munge
 from . import settings as settings_file
 from .ledger import opened
 from .log import log_to
-from .slurm import one_line
+from .slurm import CommandFailed, one_line, run
 
 if TYPE_CHECKING:
     from .settings import Settings
 
 _log = logging.getLogger(__name__)
 _LONGEST = 16_384
+_WORD = re.compile(r"[A-Za-z0-9/._()-]{1,400}")
 
 
 class ClaimServer(ThreadingHTTPServer):
@@ -76,16 +78,36 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
     if scale_set not in settings.scale_sets or not vm or not instance.isdigit():
         raise munge.Refused("no instance of a scale set of ours")
     trouble = one_line(str(question.get("trouble", "")))
+    host, resource = (_word(question.get(key)) for key in ("host", "resource"))
     with opened(settings, scale_set) as ledger:
+        if trouble and question.get("hardware"):
+            ledger.fail_host(host, trouble)
+        trouble = trouble or ledger.refusal(vm, host, settings.refuse_host)
         if trouble:
             ledger.troubles[instance] = trouble
         else:
-            name = ledger.claim(vm, instance, address)
+            name = ledger.claim(vm, instance, address, host)
     if trouble:
         _log.error("%s instance %s at %s: %s", scale_set, instance, address, trouble)
         return None
     _log.info("%s instance %s at %s is %s", scale_set, instance, address, name or "not needed")
+    if name:
+        _tell_slurm(settings, name, f"host={host},vm={vm},resource={resource}")
     return name
+
+
+def _tell_slurm(settings: Settings, name: str, comment: str) -> None:
+    """Which machine the node is, for those who report it to Azure: `fairway nodes report`."""
+    try:
+        run(settings, "scontrol", "update", f"nodename={name}", f"comment={comment}")
+    except CommandFailed as error:
+        _log.warning("%s", error)
+
+
+def _word(value: object) -> str:
+    """A name or a resource id of another machine's, which stands in a list with commas."""
+    text = str(value or "")
+    return text if _WORD.fullmatch(text) else ""
 
 
 def main() -> int:

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Claim:
-    """The instance that is a node: its number and its unique id, where it is, since when, and
-    whether its slurmd has ever answered slurmctld."""
+    """The instance that is a node: its number and its unique id, where it is, since when,
+    whether its slurmd has ever answered slurmctld, and the physical host that it is on."""
 
     instance: str
     vm: str
     address: str = ""
     since: float = 0.0
     joined: bool = False
+    host: str = ""
 
 
 @dataclass
@@ -38,7 +39,8 @@ class Ledger:
     `wanted` are names that Slurm asked for and no instance has yet, `claims` those that one
     has. `leaving` are instances to be deleted, and `unnamed` those that were seen without a
     name; each with the time. `troubles` is what instances say that they lack, by
-    their numbers, and `hold` whether Slurm may ask for more of them now.
+    their numbers, and `hold` whether Slurm may ask for more of them now. `hosts` are physical
+    hosts whose hardware failed, with the reason and the time.
     """
 
     wanted: dict[str, float] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class Ledger:
     unnamed: dict[str, float] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
     hold: Hold = field(default_factory=Hold)
+    hosts: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def want(self, names: list[str]) -> None:
         """Slurm asks for these nodes; one that has an instance already keeps it."""
@@ -63,11 +66,11 @@ class Ledger:
                 self.leaving[claim.instance] = time.time()
         return sorted(self.leaving)
 
-    def claim(self, vm: str, instance: str, address: str) -> str | None:
+    def claim(self, vm: str, instance: str, address: str, host: str = "") -> str | None:
         """The name of that VM: the one it has, or the wanted one that waited longest."""
         for name, claim in self.claims.items():
             if claim.vm == vm:
-                claim.address = address
+                claim.address, claim.host = address, host
                 return name
         if instance in self.leaving or not self.wanted:
             return None
@@ -75,8 +78,24 @@ class Ledger:
         del self.wanted[name]
         self.unnamed.pop(instance, None)
         self.troubles.pop(instance, None)
-        self.claims[name] = Claim(instance, vm, address, time.time())
+        self.claims[name] = Claim(instance, vm, address, time.time(), host=host)
         return name
+
+    def fail_host(self, host: str, reason: str) -> None:
+        """Notes that the hardware of a host failed; from when on stays as it was noted first."""
+        if host:
+            since = self.hosts.get(host, ("", time.time()))[1]
+            self.hosts[host] = (reason, since)
+
+    def refusal(self, vm: str, host: str, longest: float) -> str:
+        """Why a VM on that host becomes no node; empty where it may, or is one already."""
+        before = time.time() - longest
+        self.hosts = {name: bad for name, bad in self.hosts.items() if bad[1] > before}
+        if host not in self.hosts or any(claim.vm == vm for claim in self.claims.values()):
+            return ""
+        reason, since = self.hosts[host]
+        day = time.strftime("%Y-%m-%d", time.gmtime(since))
+        return f"host {host} failed on {day}: {reason.removeprefix('fairway: ')}"
 
     def trouble_of(self, node_or_instance: str) -> str:
         """What the instance, or that of the node, says that it lacks; empty where it is well."""
@@ -139,7 +158,8 @@ def _read(file: Path) -> Ledger:
     data = json.loads(file.read_text(encoding="utf-8"))
     claims = {name: Claim(**claim) for name, claim in data.pop("claims").items()}
     hold = Hold(**data.pop("hold", {}))
-    return Ledger(claims=claims, hold=hold, **data)
+    hosts = {name: (str(bad[0]), float(bad[1])) for name, bad in data.pop("hosts", {}).items()}
+    return Ledger(claims=claims, hold=hold, hosts=hosts, **data)
 
 
 def _write(file: Path, ledger: Ledger) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from . import munge
 from . import settings as settings_file
+from .hardware import physical_host, unsound
 from .log import log_to
 from .metadata import Tokens, instance
 from .requests import Failure
@@ -50,6 +51,10 @@ def main() -> int:
         _log.critical("%s", lacks)
         ask_for_name(settings, me, trouble=lacks)
         return 1
+    if fault := unsound(settings):
+        _log.critical("%s", fault)
+        ask_for_name(settings, me, trouble=fault, hardware=True)
+        return 1
     while (name := ask_for_name(settings, me)) is None:
         time.sleep(settings.poll)
     _log.info("this is %s", name)
@@ -64,14 +69,18 @@ def missing(settings: Settings, *programs: str) -> str:
     return f"{', '.join(gone)} not installed: see {_INSTALLED_BY}" if gone else ""
 
 
-def ask_for_name(settings: Settings, me: dict[str, str], trouble: str = "") -> str | None:
+def ask_for_name(
+    settings: Settings, me: dict[str, str], trouble: str = "", *, hardware: bool = False
+) -> str | None:
     """The name that the scheduler gives this instance; None where it gives none now.
 
     `trouble` says why this instance cannot be a node: it then gets none, and the scheduler says so.
+    If that is its `hardware` the scheduler remembers the host.
     """
     question = {"scale_set": settings.partition, "vm": me["vm"], "id": me["id"].split("/")[-1]}
+    question |= {"host": physical_host(settings), "resource": me["id"]}
     if trouble:
-        question["trouble"] = trouble
+        question |= {"trouble": trouble, "hardware": "yes" if hardware else ""}
     host = settings.scheduler.partition(":")[0]
     url = f"http://{host}:{settings.claim_port}/claim"
     try:

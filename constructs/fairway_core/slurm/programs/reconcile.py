@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from . import holds, slurm
 from . import settings as settings_file
 from .capacity import Capacity, lost, nameless
+from .hardware import is_of_hardware
 from .ledger import locked, opened
 from .log import log_to
 from .metadata import Tokens
@@ -65,11 +66,24 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
         capacity.make_do("the instance was not made in time")
     capacity.give_up_on_silent()
     capacity.delete(leaving)
-    states = slurm.states(settings)
+    nodes = slurm.nodes(settings)
+    states = {each: node.state for each, node in nodes.items()}
+    _remember_bad_hosts(settings, name, nodes)
     hold = _look_after_hold(settings, name, states)
     slurm.update_nodes(settings, holds.releasable(settings, name, hold), "resume")
     kept = [f"{name}-{number}" for number in range(settings.scale_sets[name].kept)]
     slurm.update_nodes(settings, _asleep(states, kept), "power_up")
+
+
+def _remember_bad_hosts(settings: Settings, name: str, nodes: Mapping[str, slurm.Node]) -> None:
+    """Notes the hosts of nodes that the health check drained for their hardware."""
+    with opened(settings, name) as ledger:
+        for node, claim in ledger.claims.items():
+            found = nodes.get(node)
+            if found and "DRAIN" in found.state and is_of_hardware(found.reason):
+                if claim.host and claim.host not in ledger.hosts:
+                    _log.warning("%s: host %s of %s: %s", name, claim.host, node, found.reason)
+                ledger.fail_host(claim.host, found.reason)
 
 
 def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozenset[str]]) -> Hold:

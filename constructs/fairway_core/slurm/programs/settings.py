@@ -31,6 +31,10 @@ class Settings:
     are not asked for again that Azure did not make: longer than idle nodes stay, so that those
     that it did make may go.
 
+    A host whose hardware failed is refused for `refuse_host`. Of a node, `check` is what says on
+    standard output what its hardware lacks and then fails, which it may do for `settle` after
+    boot, and `key_values` the file by which Hyper-V tells of the host.
+
     A node's own are `partition`, `scheduler` (HOST:PORT of slurmctld), `name_file` and
     `first_file`, which its slurmd reads, and the commands that start things.
     """
@@ -57,6 +61,10 @@ class Settings:
     failed_after: float = 600.0
     silent_after: float = 1200.0
     hold: float = 720.0
+    refuse_host: float = 604_800.0
+    check: tuple[str, ...] = ()
+    settle: float = 300.0
+    key_values: str = "/var/lib/hyperv/.kvp_pool_3"
     partition: str = ""
     name_file: str = "/run/fairway-slurm-node"
     first_file: str = "/run/fairway-slurm-first"
@@ -80,7 +88,7 @@ def load(path: str | None = None) -> Settings:
     data["scale_sets"] = {
         name: ScaleSet(**scale_set) for name, scale_set in data.get("scale_sets", {}).items()
     }
-    for name in ("start", "restart_munge", "set_host_name"):
+    for name in ("start", "restart_munge", "set_host_name", "check"):
         if name in data:
             data[name] = tuple(data[name])
     return Settings(**data)

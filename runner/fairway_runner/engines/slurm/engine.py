@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_core.findings import Finding
+    from fairway_core.machine import Machine
     from fairway_core.target import SlurmAccess
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.store import Run
@@ -147,6 +148,7 @@ class SlurmEngine(RemoteEngine):
                 run=node["run"],
                 reason=node["reason"],
                 facts={"cores": node["cores"], "features": node["features"]},
+                machine=_machine(node.get("comment", "")),
             )
             for node in self._look()["nodes"]
         ]
@@ -227,6 +229,19 @@ ENGINE = SlurmEngine
 
 # Refused before anything of it was started.
 _REFUSALS = {"refused-job", "no-partition", "failed-predecessor"}
+
+
+def _machine(comment: str) -> Machine | None:
+    """As the scheduler of a Fairway environment notes it; see `claim_service`.
+
+    >>> _machine("host=DSM01,vm=aa-7,resource=/subscriptions/s/x").host
+    'DSM01'
+    """
+    from fairway_core.machine import Machine
+
+    facts = dict(pair.split("=", 1) for pair in comment.split(",") if "=" in pair)
+    resource = facts.get("resource", "")
+    return Machine(resource, facts.get("vm", ""), facts.get("host", "")) if resource else None
 
 
 def _forget(run: Run) -> None:
