@@ -23,6 +23,7 @@ from fairway_stacks.stack import EnvironmentStack
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_constructs.batch_pool import Containers
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.gpu_cluster import GpuCluster
@@ -227,6 +228,7 @@ class ComputeStack(EnvironmentStack):
             autoscale=spec.autoscaling,
             resized_by_hand=spec.resized_by_hand,
             mounts=mounts,
+            containers=self._containers(spec),
         )
         return Target(
             name=name,
@@ -246,6 +248,17 @@ class ComputeStack(EnvironmentStack):
                 identity=self._identity_id,
                 mpi=spec.mpi,
             ),
+        )
+
+    def _containers(self, spec: BatchCluster) -> Containers | None:
+        """What a pool's nodes must know to run containers: the environment's own registry too."""
+        from fairway_constructs.batch_pool import Containers
+
+        if not spec.runs_containers:
+            return None
+        registry = self._data.registry
+        return Containers(
+            images=spec.pulled_images, registries=[registry.login_server] if registry else []
         )
 
 

@@ -162,6 +162,12 @@ FREE = f"size: {CPU}, nodes: {{min: 0, max: 8}}, mpi: false"
         (f"size: {A100}, nodes: 2, image: ubuntu-hpc-2204-v100", "image", "does not fit"),
         ("size: Standard_NC4as_T4_v3, nodes: 2, image: ubuntu-2404", "image", "does not fit|GPU"),
         ("size: Standard_NC24rs_v3, nodes: 2", "size", "retired"),
+        (
+            f"size: {CPU}, mpi: false, nodes: 2, containers: true",
+            "containers",
+            "no container runtime",
+        ),
+        (f"size: {A100}, nodes: 2, containers: [3]", "containers.0", "text"),
         (f"size: {A100}, nodes: 2, mounts: [dta]", "mounts.0", "no `dta`"),
         (f"size: {A100}, nodes: 2, priority: spot", "priority", "unknown key"),
     ],

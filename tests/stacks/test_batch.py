@@ -127,6 +127,24 @@ def test_another_pool_changes_nothing_else(written: Written) -> None:
             assert after[type_][name] == body
 
 
+@pytest.mark.parametrize("registry", [False, True])
+def test_jobs_of_a_pool_run_in_containers(written: Written, registry: bool) -> None:
+    more = "registry: {}\n" if registry else ""
+    pool = SPOT.replace("spot: true", "spot: true, containers: ['ghcr.io/team/train:3']")
+    written_pool = written(_text(pool, more=more))["compute"]["resource"]["azurerm_batch_pool"]
+    containers = written_pool["cluster-spot"]["container_configuration"]
+    assert containers["type"] == "DockerCompatible"
+    assert containers["container_image_names"] == ["ghcr.io/team/train:3"]
+    servers = [each["registry_server"] for each in containers.get("container_registries", ())]
+    assert len(servers) == registry
+    assert all("login_server" in server for server in servers)
+
+
+def test_a_pool_takes_no_containers_where_nobody_says_so(written: Written) -> None:
+    pool = written(_text(SPOT))["compute"]["resource"]["azurerm_batch_pool"]["cluster-spot"]
+    assert "container_configuration" not in pool
+
+
 def test_people_who_resize_a_pool_are_not_overruled(written: Written) -> None:
     by_hand = SPOT.replace("spot: true", "autoscale: manual")
     pool = written(_text(by_hand))["compute"]["resource"]["azurerm_batch_pool"]["cluster-spot"]

@@ -101,6 +101,9 @@ class BatchCluster(Model, defer_build=True):
     """A gallery image of your own, which was made from `image` and shares its properties."""
     mounts: tuple[str, ...] = ()
     """Names of file systems that every node mounts."""
+    containers: bool | tuple[Annotated[str, Field(min_length=1)], ...] = False
+    """Whether jobs run in containers, or the images that each node pulls when it starts. Every
+    job then names an image: Batch takes no others on such a pool."""
 
     @field_validator("size")
     @classmethod
@@ -114,6 +117,13 @@ class BatchCluster(Model, defer_build=True):
         except UserError as error:
             raise as_field_error(error, ("image",)) from None
         check_pool_image(vm_size(self.size), chosen)
+        if self.runs_containers and not chosen.hpc and self.image_id is None:
+            raise FieldError(
+                f"image `{chosen.alias}` has no container runtime",
+                "take an HPC image such as `ubuntu-hpc-2204`, or a gallery image (`image_id:`) "
+                "with Docker",
+                ("containers",),
+            )
         return self
 
     @model_validator(mode="after")
@@ -188,6 +198,16 @@ class BatchCluster(Model, defer_build=True):
     def chosen_image(self) -> Image:
         """The image of every node: the one named, or the one for such a pool."""
         return image(self.image) if self.image else pool_image(vm_size(self.size))
+
+    @property
+    def runs_containers(self) -> bool:
+        """Whether every job names a container's image."""
+        return self.containers is not False
+
+    @property
+    def pulled_images(self) -> tuple[str, ...]:
+        """The images that a node has from its start."""
+        return self.containers if isinstance(self.containers, tuple) else ()
 
     @property
     def autoscaling(self) -> Autoscale | None:

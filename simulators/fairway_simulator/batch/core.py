@@ -19,6 +19,7 @@ from fairway_simulator.batch.scheduling.schedules import Schedules
 from fairway_simulator.batch.wire.authentication import Authenticator
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_simulator.batch.agent.blobs import Blobs
@@ -42,12 +43,19 @@ class Core:
 
 
 def assemble(
-    name: str, key: str, folder: Path, blobs: Blobs, *, boot_seconds: float, seed: int
+    name: str,
+    key: str,
+    folder: Path,
+    blobs: Blobs,
+    *,
+    images: Mapping[str, Sequence[str]],
+    boot_seconds: float,
+    seed: int,
 ) -> Core:
     """The parts of an account of this name and key, none of them started."""
     clock = Clock()
     account = Account(name, clock)
-    agent = NodeAgent(account, Layout(folder), blobs)
+    agent = NodeAgent(account, Layout(folder), blobs, images)
     lifecycle = Lifecycle(account)
     ends = JobEnds(account, agent, lifecycle)
     schedules = Schedules(account, ends)

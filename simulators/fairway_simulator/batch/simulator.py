@@ -20,7 +20,7 @@ from fairway_simulator.batch.wire.router import Router
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -67,7 +67,8 @@ class BatchSimulator:
     `folder` holds all that it writes. The pool `sim` has `nodes` nodes that may talk to one
     another. With `storage` Azurite runs beside it; `storage_access` is an account that runs
     already. With `tls` it speaks https by a certificate of its own, `ca_file`, and tokens of
-    `issue_token` are accepted. `seed` decides which requests faults hit.
+    `issue_token` are accepted. `seed` decides which requests faults hit. With `images`, each with
+    its entry point, the pool is one for containers.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class BatchSimulator:
         tls: bool = False,
         boot_seconds: float = 0.0,
         seed: int = 0,
+        images: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.folder = folder.resolve()
         self.account = account
@@ -99,6 +101,7 @@ class BatchSimulator:
         self._port = port
         self._boot_seconds = boot_seconds
         self._seed = seed
+        self._images = images or {}
         self._pool: dict[str, Any] = {
             "id": DEFAULT_POOL,
             "vmSize": vm_size,
@@ -107,6 +110,9 @@ class BatchSimulator:
             "networkConfiguration": {"endpointConfiguration": {"inboundNATPools": [_SSH]}},
             "targetLowPriorityNodes" if spot else "targetDedicatedNodes": nodes,
         }
+        if images:
+            containers = {"type": "DockerCompatible", "containerImageNames": list(images)}
+            self._pool["virtualMachineConfiguration"] = {"containerConfiguration": containers}
         self.endpoint = ""
         self._core: Core
         self._server: HttpServer
@@ -123,6 +129,7 @@ class BatchSimulator:
             self.folder,
             blobs,
             boot_seconds=self._boot_seconds,
+            images=self._images,
             seed=self._seed,
         )
         core.schedules.add_job = lambda spec: jobs.add(core, spec)

@@ -184,6 +184,12 @@ class TestRefusals:
     def test_a_container_on_a_pool_without_them(self, batch: Batch) -> None:
         assert "runs no containers" in self.refused(batch, container={"image": "train:1"})
 
+    def test_a_job_without_an_image_on_a_pool_for_containers(
+        self, make_batch: Callable[..., Batch]
+    ) -> None:
+        batch = make_batch(nodes=1, images={"train:1": []})
+        assert "this one names no image" in self.refused(batch)
+
     def test_an_order_among_runs(self, batch: Batch) -> None:
         run = batch.submit(batch.fairway.job("true", template="plain"))
         job = batch.fairway.job("true", template="plain", after=[run.id])

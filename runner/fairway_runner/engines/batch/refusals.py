@@ -80,9 +80,14 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
         hint = "tasks on several nodes run only where a node has one slot: make another pool"
         yield Finding("too-many-slots", message, hint)
     machine = pool.get("virtualMachineConfiguration") or {}
-    if job.container is not None and not machine.get("containerConfiguration"):
+    runs_containers = bool(machine.get("containerConfiguration"))
+    if job.container is not None and not runs_containers:
         message = f"the pool `{name}` runs no containers"
-        yield Finding("no-containers", message, "-s container=null, or a pool with containers")
+        hint = "-s container=null; or `containers: true` in the environment, and deploy again"
+        yield Finding("no-containers", message, hint)
+    if job.container is None and runs_containers:
+        message = f"every job on the pool `{name}` runs in a container, and this one names no image"
+        yield Finding("no-container-image", message, "-s container.image=IMAGE, or another target")
     yield from _of_size(pool, job, target)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.agent import environment
+from fairway_simulator.batch.agent import containers, environment
 from fairway_simulator.batch.agent.supervisor_client import Supervisor
 from fairway_simulator.batch.scheduling.outcome import Outcome, exited, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_simulator.batch.agent.blobs import Blobs, TransferError
@@ -49,10 +49,18 @@ class Place:
 class NodeAgent:
     """What runs commands on nodes."""
 
-    def __init__(self, account: Account, layout: Layout, blobs: Blobs) -> None:
+    def __init__(
+        self,
+        account: Account,
+        layout: Layout,
+        blobs: Blobs,
+        images: Mapping[str, Sequence[str]],
+    ) -> None:
         self.account = account
         self.layout = layout
         self.blobs = blobs
+        self.images = images
+        """The images of containers that there are, each with its entry point."""
 
     def place(self, node: Node, relative: str) -> Place:
         """The folder of this path below the node's root."""
@@ -80,15 +88,26 @@ class NodeAgent:
             node.supervisors.discard(supervisor)
 
     def run(
-        self, supervisor: Supervisor, place: Place, command_line: str, variables: Mapping[str, str]
+        self,
+        supervisor: Supervisor,
+        place: Place,
+        command_line: str,
+        variables: Mapping[str, str],
+        container: Mapping[str, Any] | None = None,
     ) -> Outcome | None:
-        """Runs a command line in its folder; None where the supervisor was ended meanwhile."""
+        """Runs a command line in its folder, with settings in that container; None where the
+        supervisor was ended meanwhile."""
         try:
             argv = shlex.split(command_line)
         except ValueError as error:
             return _not_launched("CommandLaunchFailed", f"the command line cannot be read: {error}")
         if not argv:
             return _not_launched("CommandLaunchFailed", "the command line is empty")
+        if container:
+            try:
+                argv = containers.arguments(container, argv, self.images)
+            except containers.ContainerError as error:
+                return _not_launched(error.code, str(error))
         own = environment.of_node(self.account, self.layout, place.node)
         end = supervisor.run(
             argv,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.batch.agent import environment
 from fairway_simulator.batch.agent.blobs import TransferError
 from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
+from fairway_simulator.batch.agent.containers import ContainerError, require_fit
 from fairway_simulator.batch.agent.preparation import prepare
 from fairway_simulator.batch.agent.transfers import fetch, keep
 from fairway_simulator.batch.scheduling.outcome import Outcome, ended, failure
@@ -104,11 +105,11 @@ class Execution:
             place.host.mkdir(parents=True, exist_ok=True)
         for place in self.places:
             place.make()
-        if self.task.spec.get("containerSettings"):
-            message = "The pool's nodes have no container runtime"
-            return Outcome("preprocessing", None, failure("ContainerPoolNotSupported", message))
         try:
+            require_fit(self.nodes[0].pool, self.task.spec.get("containerSettings"))
             self._fetch()
+        except ContainerError as error:
+            return Outcome("preprocessing", None, failure(error.code, str(error)))
         except TransferError as error:
             return not_transferred(error, kind="preprocessing")
         for index, node in enumerate(self.nodes):
@@ -167,7 +168,9 @@ class Execution:
     def _command(self, index: int, line: str) -> Outcome | None:
         supervisor = self._supervisors[index]
         assert supervisor is not None
-        return self._agent.run(supervisor, self.places[index], line, self._variables(index))
+        container = self.task.spec.get("containerSettings")
+        variables = self._variables(index)
+        return self._agent.run(supervisor, self.places[index], line, variables, container)
 
     def _variables(self, index: int) -> dict[str, str]:
         task, place = self.task, self.places[index]

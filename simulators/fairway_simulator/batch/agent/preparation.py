@@ -118,7 +118,8 @@ def _run(
         supervisor = agent.supervise(node, generation)
         try:
             fetch(agent.blobs, spec.get("resourceFiles"), place.host / "wd")
-            outcome = agent.run(supervisor, place, spec["commandLine"], variables)
+            container = spec.get("containerSettings")
+            outcome = agent.run(supervisor, place, spec["commandLine"], variables, container)
         except TransferError as error:
             outcome = not_transferred(error, kind="preprocessing")
         finally:

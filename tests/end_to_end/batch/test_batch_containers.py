@@ -1,0 +1,34 @@
+"""Jobs in containers on a pool for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Batch
+
+
+def test_a_job_runs_in_a_container_whatever_its_entry_point(
+    make_batch: Callable[..., Batch],
+) -> None:
+    batch = make_batch(nodes=1, vm_size="Standard_ND96asr_v4", images={"train:1": ["/bin/false"]})
+    batch.target(vm_size="Standard_ND96asr_v4")
+    job = batch.fairway.job(
+        'echo "run: $(cat prepared)"',
+        template="plain",
+        setup="echo prepared >prepared",
+        container={"image": "train:1", "shm_size": "16g", "options": ["--cap-add=SYS_PTRACE"]},
+    )
+    code, said = batch.watch(job)
+    assert code == 0, said
+    assert "run: prepared" in said
+
+
+def test_what_keeps_a_container_from_starting_is_said(make_batch: Callable[..., Batch]) -> None:
+    batch = make_batch(nodes=1, images={"train:1": []})
+    job = batch.fairway.job("true", template="plain", container={"image": "train:2"})
+    code, said = batch.watch(job)
+    assert code != 0
+    assert "There is no image train:2" in said
