@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm import monitor_metric_alert as metric_alert
 from fairway_constructs.azurerm import monitor_scheduled_query_rules_alert_v2 as query_alert
+from fairway_constructs.cdk import Component
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -82,29 +83,36 @@ _MACHINE_DOWN = _Metric(
 )
 
 
-class Alerts:
-    """Makes alerts that go to the action group of `monitoring`.
+class Alerts(Component):
+    """Alerts that go to the action group of `monitoring`, in any stack of its app.
 
-    >>> alerts = Alerts(monitoring)  # doctest: +SKIP
-    >>> alerts.batch_account(stack, place=place, account_id=account.id)  # doctest: +SKIP
+    >>> alerts = Alerts(stack, place=place, monitoring=monitoring)  # doctest: +SKIP
+    >>> alerts.batch_account(account.id)  # doctest: +SKIP
     """
 
-    def __init__(self, monitoring: Monitoring) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "alerts",  # noqa: A002
+        *,
+        place: Placement,
+        monitoring: Monitoring,
+    ) -> None:
+        super().__init__(scope, id)
+        self._place = place
         self._action_group_id = monitoring.action_group_id
         self._workspace_id = monitoring.workspace_id
 
-    def batch_account(self, scope: Construct, *, place: Placement, account_id: str) -> None:
+    def batch_account(self, account_id: str) -> None:
         """Unusable, preempted and idle nodes, and failed start tasks, in any pool."""
         for each in _BATCH_ALERTS:
-            self._metric(scope, f"batch-{each.name}", place, each, _BATCH, account_id)
+            self._metric(f"batch-{each.name}", each, _BATCH, account_id)
 
-    def file_server_down(
-        self, scope: Construct, name: str, *, place: Placement, machine_id: str
-    ) -> None:
+    def file_server_down(self, name: str, machine_id: str) -> None:
         """A file server's VM that does not run."""
-        self._metric(scope, f"{name}-down", place, _MACHINE_DOWN, _MACHINE, machine_id)
+        self._metric(f"{name}-down", _MACHINE_DOWN, _MACHINE, machine_id)
 
-    def file_servers_full(self, scope: Construct, *, place: Placement, folder: str) -> None:
+    def file_servers_full(self, folder: str) -> None:
         """File systems below `folder` on any watched machine that are nearly full."""
         query = f"""\
 Perf
@@ -112,9 +120,7 @@ Perf
 | where InstanceName startswith "{folder}"
 | summarize Percent = max(CounterValue) by Computer, FileSystem = InstanceName"""
         self._query(
-            scope,
             "file-server-full",
-            place,
             says=f"A file server's disks are more than {_FULL_PERCENT} % full",
             query=query,
             operator="GreaterThan",
@@ -123,7 +129,7 @@ Perf
             window="PT15M",
         )
 
-    def gpus_idle(self, scope: Construct, *, place: Placement) -> None:
+    def gpus_idle(self) -> None:
         """Nodes whose GPUs did next to nothing for an hour, and that were up all the while."""
         query = """\
 Syslog
@@ -134,9 +140,7 @@ Syslog
 | where Last - First > 50m
 | project Computer, Percent"""
         self._query(
-            scope,
             "gpus-idle",
-            place,
             says=f"For an hour no GPU of a node was more than {_IDLE_PERCENT} % busy",
             query=query,
             operator="LessThanOrEqual",
@@ -147,15 +151,14 @@ Syslog
 
     def _metric(
         self,
-        scope: Construct,
         name: str,
-        place: Placement,
         of: _Metric,
         namespace: str,
         resource_id: str,
     ) -> None:
+        place = self._place
         metric_alert.MonitorMetricAlert(
-            scope,
+            self,
             f"{name}-alert",
             name=place.name("monitor_alert", name),
             resource_group_name=place.resource_group,
@@ -179,9 +182,7 @@ Syslog
 
     def _query(
         self,
-        scope: Construct,
         name: str,
-        place: Placement,
         *,
         says: str,
         query: str,
@@ -190,8 +191,9 @@ Syslog
         dimensions: tuple[str, ...],
         window: str,
     ) -> None:
+        place = self._place
         query_alert.MonitorScheduledQueryRulesAlertV2(
-            scope,
+            self,
             f"{name}-alert",
             name=place.name("monitor_alert", name),
             resource_group_name=place.resource_group,

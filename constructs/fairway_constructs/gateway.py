@@ -12,6 +12,7 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
     SourceImageReference,
 )
 from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
+from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_core.catalog import image, vm_size
 
@@ -27,7 +28,7 @@ _IMAGE = "ubuntu-2404"
 _NAME = "gateway"
 
 
-class Gateway:
+class Gateway(Component):
     """A VM through which people's machines reach storage and Batch by their private addresses.
 
     It has no identity and no file system: who gets in may do there what their own sign-in lets
@@ -41,20 +42,28 @@ class Gateway:
     def __init__(
         self,
         scope: Construct,
+        id: str = "gateway",  # noqa: A002
         *,
         place: Placement,
         size: str,
         subnet_id: str,
         ssh_keys: Sequence[str],
     ) -> None:
-        known, system = vm_size(size), image(_IMAGE)
-        interface = NetworkInterface(
-            scope,
+        super().__init__(scope, id)
+        self._place, self._size = place, vm_size(size)
+        interface = self._interface(subnet_id)
+        self.address = interface.private_ip_address
+        self.virtual_machine = self._machine(interface.id, ssh_keys)
+
+    def _interface(self, subnet_id: str) -> NetworkInterface:
+        place = self._place
+        return NetworkInterface(
+            self,
             "gateway-nic",
             name=place.name("network_interface", _NAME),
             resource_group_name=place.resource_group,
             location=place.location,
-            accelerated_networking_enabled=known.accelerated_networking,
+            accelerated_networking_enabled=self._size.accelerated_networking,
             ip_configuration=[
                 IpConfiguration(
                     name="primary", subnet_id=subnet_id, private_ip_address_allocation="Dynamic"
@@ -62,17 +71,19 @@ class Gateway:
             ],
             tags=place.tags,
         )
-        self.address = interface.private_ip_address
-        self.virtual_machine = LinuxVirtualMachine(
-            scope,
+
+    def _machine(self, interface_id: str, ssh_keys: Sequence[str]) -> LinuxVirtualMachine:
+        place, system = self._place, image(_IMAGE)
+        return LinuxVirtualMachine(
+            self,
             "gateway",
             name=place.name("linux_virtual_machine", _NAME),
             resource_group_name=place.resource_group,
             location=place.location,
             zone=None if place.zone is None else str(place.zone),
-            size=known.name,
-            disk_controller_type=known.disk_controller or None,
-            network_interface_ids=[interface.id],
+            size=self._size.name,
+            disk_controller_type=self._size.disk_controller or None,
+            network_interface_ids=[interface_id],
             source_image_reference=SourceImageReference(
                 publisher=system.publisher,
                 offer=system.offer,

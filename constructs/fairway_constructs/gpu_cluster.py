@@ -24,9 +24,10 @@ from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
     TerminationNotification,
 )
 from fairway_constructs.cdk import Component, Lifecycle
-from fairway_constructs.cloud_init import ADMIN_USERNAME, Mount, custom_data
+from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
+    NodeSpec,
     check_image,
     check_local_disk,
     cloud_init_of,
@@ -39,13 +40,10 @@ from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.slurm import SlurmNode
-    from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
-    from fairway_core.catalog import Image, VmSize
+    from fairway_core.catalog import Image
     from fairway_core.environment import Repair, Spot
 
 
@@ -56,20 +54,19 @@ class GpuCluster(Component):
     partition key of its own: so there is no argument for any of it. Nodes have no public
     address. What they do when they boot is in `cloud_init/node.sh`.
 
-    `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of
-    the Marketplace. The system disk is on the node itself where that has room, unless
-    `local_os_disk` says otherwise. With `repair` Azure repairs nodes that say that they are
-    unwell; with `resized` something else changes their number, and Terraform leaves it alone.
-    With `monitored` each has the Azure Monitor agent, and says how busy its GPUs are. With
-    `slurm` each gets its name from a scheduler, which changes their number.
+    The system disk is on the node itself where that has room, unless `spec` says otherwise. With
+    `repair` Azure repairs nodes that say that they are unwell; with `resized` something else
+    changes their number, and Terraform leaves it alone. With `slurm` each gets its name from a
+    scheduler, which changes their number.
 
     Raises UserError for more nodes than a placement group holds, for an image that does not
     fit the size, and for a system disk that does not fit the node.
 
-    >>> GpuCluster(stack, "pair", place=place, size=vm_size("Standard_ND96isr_H100_v5"),
-    ...            nodes=2, image=image("ubuntu-hpc-2404"), subnet=network.subnets["compute"],
-    ...            identity_id=identity.id, ssh_keys=["ssh-ed25519 AAAA…"],
-    ...            mounts=[server.mount], spot=Spot(restore="1h"))  # doctest: +SKIP
+    >>> nodes = NodeSpec(size=vm_size("Standard_ND96isr_H100_v5"), mounts=[server.mount],
+    ...                  image=image("ubuntu-hpc-2404"), subnet=network.subnets["compute"],
+    ...                  identity_id=identity.id, ssh_keys=["ssh-ed25519 AAAA…"],
+    ...                  spot=Spot(restore="1h"))  # doctest: +SKIP
+    >>> GpuCluster(stack, "pair", place=place, spec=nodes, nodes=2)  # doctest: +SKIP
     """
 
     def __init__(
@@ -78,91 +75,111 @@ class GpuCluster(Component):
         name: str,
         *,
         place: Placement,
-        size: VmSize,
+        spec: NodeSpec,
         nodes: int,
-        image: Image,
-        subnet: PlacedSubnet,
-        identity_id: str,
-        ssh_keys: Sequence[str],
-        mounts: Sequence[Mount] = (),
-        spot: Spot | None = None,
         repair: Repair | None = None,
-        image_id: str | None = None,
-        accept_terms: bool = False,
-        local_os_disk: bool | None = None,
-        os_gib: int | None = None,
-        proximity_placement_group_id: str | None = None,
         resized: bool = False,
-        monitored: bool = False,
         slurm: SlurmNode | None = None,
     ) -> None:
         super().__init__(scope, f"cluster-{name}", name=name)
         _check_number(name, nodes, least=0 if resized else 1)
-        check_image(name, size, image)
-        disk = _os_disk(name, size, os_disk_gib(name, image, os_gib), spot, local_os_disk)
-        host_prefix = place.name("computer_name_prefix", name)
-        self.scale_set = LinuxVirtualMachineScaleSet(
+        check_image(name, spec)
+        self._name, self._place, self._spec = name, place, spec
+        self.scale_set = self._scale_set(
+            nodes,
+            self._custom_data(watched=repair is not None, slurm=slurm),
+            extension=_extensions(spec, watched=repair is not None),
+            automatic_instance_repair=_repair(repair) if repair else None,
+            lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
+        )
+        self.id = self.scale_set.id
+        # Slurm's nodes come and go, and nobody starts at one of them.
+        self.main_host = "" if slurm else self._first_address()
+
+    @property
+    def _host_prefix(self) -> str:
+        return self._place.name("computer_name_prefix", self._name)
+
+    def _custom_data(self, *, watched: bool, slurm: SlurmNode | None) -> str:
+        hosts = [f"{self._host_prefix}*", *([f"{self._name}-*"] if slurm else [])]
+        return custom_data(
+            cloud_init_of(self._name, self._spec, host_patterns=hosts, watched=watched, slurm=slurm)
+        )
+
+    def _scale_set(
+        self,
+        nodes: int,
+        boot: str,
+        *,
+        extension: list[Extension] | None,
+        automatic_instance_repair: AutomaticInstanceRepair | None,
+        lifecycle: Lifecycle | None,
+    ) -> LinuxVirtualMachineScaleSet:
+        name, place, spec = self._name, self._place, self._spec
+        return LinuxVirtualMachineScaleSet(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine_scale_set", name),
             resource_group_name=place.resource_group,
             location=place.location,
             zones=place.zones,
-            sku=size.name,
+            sku=spec.size.name,
             instances=nodes,
             single_placement_group=True,
             platform_fault_domain_count=1,
             overprovision=False,
             upgrade_mode="Manual",
-            computer_name_prefix=host_prefix,
-            network_interface=[_interface(subnet, size)],
-            proximity_placement_group_id=proximity_placement_group_id,
-            source_image_id=image_id,
-            source_image_reference=None if image_id else _image(image),
-            plan=_plan(image),
-            os_disk=disk,
-            identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
+            computer_name_prefix=self._host_prefix,
+            network_interface=[_interface(spec)],
+            proximity_placement_group_id=spec.proximity_placement_group_id,
+            source_image_id=spec.image_id,
+            source_image_reference=None if spec.image_id else _image(spec.image),
+            plan=_plan(spec.image),
+            os_disk=_os_disk(name, spec),
+            identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
             admin_username=ADMIN_USERNAME,
             admin_ssh_key=[
-                AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in ssh_keys
+                AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in spec.ssh_keys
             ],
             disable_password_authentication=True,
             boot_diagnostics=BootDiagnostics(),
             termination_notification=TerminationNotification(
                 enabled=True, timeout=TERMINATION_NOTICE
             ),
-            custom_data=custom_data(
-                cloud_init_of(
-                    name,
-                    host_patterns=[f"{host_prefix}*", *([f"{name}-*"] if slurm else [])],
-                    subnet=subnet,
-                    size=size,
-                    image=image,
-                    mounts=mounts,
-                    monitored=monitored,
-                    watched=repair is not None,
-                    slurm=slurm,
-                )
-            ),
-            **spot_arguments(spot),
-            spot_restore=_restore(spot),
-            extension=_extensions(identity_id, monitored=monitored, watched=repair is not None),
-            automatic_instance_repair=_repair(repair) if repair else None,
+            custom_data=boot,
+            **spot_arguments(spec.spot),
+            spot_restore=_restore(spec.spot),
+            extension=extension,
+            automatic_instance_repair=automatic_instance_repair,
             tags=place.tags,
-            lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
-            depends_on=terms(self, image, accept_terms),
+            lifecycle=lifecycle,
+            depends_on=terms(self, spec),
         )
-        self.id = self.scale_set.id
-        # Slurm's nodes come and go, and nobody starts at one of them.
-        self.main_host = "" if slurm else _first_address(self, name, place, self.scale_set)
+
+    def _first_address(self) -> str:
+        """The private address of the first instance, read after the scale set was made.
+
+        The scale set itself does not tell; a host name made of its prefix and a number would
+        be wrong as soon as Azure replaces an instance.
+        """
+        instances = DataVirtualMachineScaleSet(
+            self,
+            f"instances-{self._name}",
+            name=self.scale_set.name,
+            resource_group_name=self._place.resource_group,
+        )
+        address = instances.reference("instances[0].private_ip_address")
+        # Empty while the scale set has no instance, for example when Azure lacks capacity. The
+        # runner refuses jobs for a target without an address.
+        return f'${{try({address}, "")}}'
 
 
-def _extensions(identity_id: str, *, monitored: bool, watched: bool) -> list[Extension] | None:
+def _extensions(spec: NodeSpec, *, watched: bool) -> list[Extension] | None:
     extensions = []
-    if monitored:
+    if spec.monitored:
         from fairway_constructs.monitoring_agent import agent_on_scale_set
 
-        extensions.append(agent_on_scale_set(identity_id))
+        extensions.append(agent_on_scale_set(spec.identity_id))
     if watched:
         from fairway_constructs.node_health import health_on_scale_set
 
@@ -184,26 +201,6 @@ def _restore(spot: Spot | None) -> SpotRestore | None:
     return SpotRestore(enabled=True, timeout=iso_duration(spot.restore))
 
 
-def _first_address(
-    scope: Construct, name: str, place: Placement, scale_set: LinuxVirtualMachineScaleSet
-) -> str:
-    """The private address of the first instance, read after the scale set was made.
-
-    The scale set itself does not tell; a host name made of its prefix and a number would
-    be wrong as soon as Azure replaces an instance.
-    """
-    instances = DataVirtualMachineScaleSet(
-        scope,
-        f"instances-{name}",
-        name=scale_set.name,
-        resource_group_name=place.resource_group,
-    )
-    address = instances.reference("instances[0].private_ip_address")
-    # Empty while the scale set has no instance, for example when Azure lacks capacity. The
-    # runner refuses jobs for a target without an address.
-    return f'${{try({address}, "")}}'
-
-
 def _check_number(name: str, nodes: int, *, least: int) -> None:
     most = limit("placement_group_vms")
     if not least <= nodes <= most:
@@ -214,24 +211,25 @@ def _check_number(name: str, nodes: int, *, least: int) -> None:
         )
 
 
-def _interface(subnet: PlacedSubnet, size: VmSize) -> NetworkInterface:
+def _interface(spec: NodeSpec) -> NetworkInterface:
     return NetworkInterface(
         name="primary",
         primary=True,
-        accelerated_networking_enabled=size.accelerated_networking,
+        accelerated_networking_enabled=spec.size.accelerated_networking,
         ip_configuration=[
-            NetworkInterfaceIpConfiguration(name="primary", primary=True, subnet_id=subnet.id)
+            NetworkInterfaceIpConfiguration(name="primary", primary=True, subnet_id=spec.subnet.id)
         ],
     )
 
 
-def _os_disk(name: str, size: VmSize, gib: int, spot: Spot | None, local: bool | None) -> OsDisk:
+def _os_disk(name: str, spec: NodeSpec) -> OsDisk:
     """On the node's own disk where that has the room: faster, and nothing to pay or keep."""
+    gib, local = os_disk_gib(name, spec), spec.local_os_disk
     if local is None:
-        kept = spot is not None and spot.eviction == "deallocate"
-        local = not kept and fits_local_disk(size.name, gib)
+        kept = spec.spot is not None and spec.spot.eviction == "deallocate"
+        local = not kept and fits_local_disk(spec.size.name, gib)
     if local:
-        check_local_disk(name, size, gib, spot)
+        check_local_disk(name, spec, gib)
         return OsDisk(
             caching="ReadOnly",
             storage_account_type="Standard_LRS",

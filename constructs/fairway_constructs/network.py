@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup
@@ -23,7 +24,6 @@ from fairway_core.environment.addresses import subnet_plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from ipaddress import IPv4Network
 
     from fairway_constructs.bastion import Bastion
     from fairway_constructs.cdk import Construct
@@ -72,7 +72,7 @@ class Network(Component):
     are those that need a subnet of their own, `netapp` and `lustre`; with `nfs_3` servers in
     the storage subnet speak that too.
 
-    >>> network = Network(stack, place=place, address_space=IPv4Network("10.40.0.0/16"),
+    >>> network = Network(stack, place=place, address_space="10.40.0.0/16",
     ...                   allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
     >>> network.subnets["compute"].id  # doctest: +SKIP
     """
@@ -83,7 +83,7 @@ class Network(Component):
         id: str = "network",  # noqa: A002
         *,
         place: Placement,
-        address_space: IPv4Network,
+        address_space: IPv4Network | str,
         allowed: Sequence[IPv4Network] = (),
         private_endpoints: bool = False,
         egress: Literal["nat", "none"] | Firewall = "nat",
@@ -94,6 +94,7 @@ class Network(Component):
         nfs_3: bool = False,
     ) -> None:
         super().__init__(scope, id)
+        address_space = IPv4Network(address_space)
         self._place = place
         self._filesystems = filesystems
         self._nfs_3 = nfs_3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cloud_init import Mount, NodeHealth, node_cloud_init
@@ -23,6 +24,31 @@ TERMINATION_NOTICE = "PT5M"
 _EVICTION = {"delete": "Delete", "deallocate": "Deallocate"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class NodeSpec:
+    """What the nodes of a cluster are, be it a scale set or a single VM.
+
+    `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of
+    the Marketplace. `os_gib` is the size of the system disk, by default that of the image;
+    `local_os_disk` puts it on the node itself or on a managed disk. With `monitored` nodes have
+    the Azure Monitor agent, and say how busy their GPUs are.
+    """
+
+    size: VmSize
+    image: Image
+    subnet: PlacedSubnet
+    identity_id: str
+    ssh_keys: Sequence[str]
+    mounts: Sequence[Mount] = ()
+    spot: Spot | None = None
+    image_id: str | None = None
+    accept_terms: bool = False
+    local_os_disk: bool | None = None
+    os_gib: int | None = None
+    proximity_placement_group_id: str | None = None
+    monitored: bool = False
+
+
 def sends_gpu_metrics(size: VmSize) -> bool:
     """Whether nodes of that size say how busy their GPUs are: those of NVIDIA do."""
     return size.gpu is not None and size.gpu.vendor == "nvidia"
@@ -30,13 +56,9 @@ def sends_gpu_metrics(size: VmSize) -> bool:
 
 def cloud_init_of(
     cluster: str,
+    spec: NodeSpec,
     *,
     host_patterns: Sequence[str],
-    subnet: PlacedSubnet,
-    size: VmSize,
-    image: Image,
-    mounts: Sequence[Mount],
-    monitored: bool,
     watched: bool = False,
     slurm: SlurmNode | None = None,
 ) -> str:
@@ -44,14 +66,15 @@ def cloud_init_of(
 
     With `slurm` it is a node of Slurm's.
     """
+    size = spec.size
     gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
     adapters = size.infiniband.adapters if size.infiniband and size.rdma else 0
     return node_cloud_init(
         cluster=cluster,
-        mounts=mounts,
-        nfs_client_package=image.nfs_client_package,
-        host_patterns=[*host_patterns, subnet.address_pattern],
-        gpu_metrics=monitored and sends_gpu_metrics(size),
+        mounts=spec.mounts,
+        nfs_client_package=spec.image.nfs_client_package,
+        host_patterns=[*host_patterns, spec.subnet.address_pattern],
+        gpu_metrics=spec.monitored and sends_gpu_metrics(size),
         health=NodeHealth(gpus=gpus, adapters=adapters) if watched else None,
         announced=slurm is None,
         template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
@@ -75,8 +98,9 @@ def spot_arguments(spot: Spot | None) -> dict[str, Any]:
     }
 
 
-def os_disk_gib(name: str, image: Image, wanted: int | None) -> int:
+def os_disk_gib(name: str, spec: NodeSpec) -> int:
     """The size of the system disk in GiB; UserError where the image does not fit in it."""
+    image, wanted = spec.image, spec.os_gib
     if wanted is not None and wanted < image.os_disk_gib:
         raise UserError.of(
             "small-os-disk",
@@ -85,30 +109,32 @@ def os_disk_gib(name: str, image: Image, wanted: int | None) -> int:
     return wanted or image.os_disk_gib
 
 
-def check_image(name: str, size: VmSize, image: Image) -> None:
+def check_image(name: str, spec: NodeSpec) -> None:
     """Raises UserError where the devices of such nodes would not work."""
-    if not image.fits(size):
+    if not spec.image.fits(spec.size):
         raise UserError.of(
-            "image-does-not-fit", f"cluster `{name}`: image {image.alias} does not fit {size.name}"
+            "image-does-not-fit",
+            f"cluster `{name}`: image {spec.image.alias} does not fit {spec.size.name}",
         )
 
 
-def check_local_disk(name: str, size: VmSize, gib: int, spot: Spot | None) -> None:
+def check_local_disk(name: str, spec: NodeSpec, gib: int) -> None:
     """Raises UserError where a system disk on the node itself has no room, or would be lost."""
-    if not fits_local_disk(size.name, gib):
+    if not fits_local_disk(spec.size.name, gib):
         raise UserError.of(
-            "no-local-disk", f"cluster `{name}`: no room for {gib} GiB on the disk of {size.name}"
+            "no-local-disk",
+            f"cluster `{name}`: no room for {gib} GiB on the disk of {spec.size.name}",
         )
-    if spot is not None and spot.eviction == "deallocate":
+    if spec.spot is not None and spec.spot.eviction == "deallocate":
         raise UserError.of(
             "lost-os-disk", f"cluster `{name}`: a local system disk does not outlive a stop"
         )
 
 
-def terms(scope: Construct, image: Image, accept: bool) -> list[ITerraformDependable]:
+def terms(scope: Construct, spec: NodeSpec) -> list[ITerraformDependable]:
     """What must be accepted before an image may be used; nothing where that is done already."""
-    if not accept or image.plan is None:
+    if not spec.accept_terms or spec.image.plan is None:
         return []
     from fairway_constructs.marketplace import accept_terms
 
-    return [accept_terms(scope, image.plan)]
+    return [accept_terms(scope, spec.image.plan)]

@@ -23,7 +23,7 @@ class Placement:
     """A resource group, a region with one of its zones, and the tags of all that is in it.
 
     `resource_group` is the group's name, which may be a reference; `zone` is None where a
-    region has no zones.
+    region has no zones; `group` is the group itself, where `place_in_group` made it.
 
     >>> place = Placement(environment="h100", resource_group="h100-rg-data",
     ...                   location="southcentralus", zone=1)
@@ -36,6 +36,7 @@ class Placement:
     location: str
     zone: int | None = None
     tags: Mapping[str, str] | None = None
+    group: ResourceGroup | None = None
 
     def name(self, kind: str, *parts: str, suffix: str = "") -> str:
         """The name of a resource of that kind, by the one rule; see `fairway_core.naming`."""
@@ -89,4 +90,5 @@ def place_in_group(
         location=location,
         zone=zone,
         tags=tags,
+        group=group,
     )

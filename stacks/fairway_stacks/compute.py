@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.nodes import sends_gpu_metrics
+from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
 from fairway_core.catalog import vm_size
 from fairway_core.reach import Reach
 from fairway_core.target import (
@@ -156,37 +156,32 @@ class ComputeStack(EnvironmentStack):
         self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork, mounts: Sequence[Mount]
     ) -> GpuCluster | SingleVm:
         """A scale set, or a VM where one node is all there is."""
-        common: dict[str, Any] = {
-            "place": self.place,
-            "size": vm_size(spec.size),
-            "image": spec.chosen_image,
-            "image_id": spec.image_id,
-            "accept_terms": spec.accept_terms,
-            "os_gib": spec.os_disk_gib,
-            "spot": spec.spot_options,
-            "subnet": network.subnets["compute"],
-            "proximity_placement_group_id": spec.proximity_placement_group,
-            "identity_id": self._identity_id,
-            "ssh_keys": self._environment.access.ssh_keys or (),
-            "mounts": mounts,
-            "monitored": self._data.monitoring is not None,
-        }
+        nodes = NodeSpec(
+            size=vm_size(spec.size),
+            image=spec.chosen_image,
+            image_id=spec.image_id,
+            accept_terms=spec.accept_terms,
+            local_os_disk=None if spec.os_disk is None else spec.os_disk == "local",
+            os_gib=spec.os_disk_gib,
+            spot=spec.spot_options,
+            subnet=network.subnets["compute"],
+            proximity_placement_group_id=spec.proximity_placement_group,
+            identity_id=self._identity_id,
+            ssh_keys=self._environment.access.ssh_keys or (),
+            mounts=mounts,
+            monitored=self._data.monitoring is not None,
+        )
         if spec.engine == "slurm":
             assert self._slurm is not None, "an environment with partitions has a scheduler"
-            return self._slurm.partition(name, mounts, common)
+            return self._slurm.partition(name, nodes)
         if spec.nodes == 1:
             from fairway_constructs.single_vm import SingleVm
 
-            return SingleVm(self, name, local_os_disk=spec.os_disk == "local", **common)
+            return SingleVm(self, name, place=self.place, spec=nodes)
         from fairway_constructs.gpu_cluster import GpuCluster
 
         return GpuCluster(
-            self,
-            name,
-            nodes=spec.nodes,
-            repair=spec.repair,
-            local_os_disk=None if spec.os_disk is None else spec.os_disk == "local",
-            **common,
+            self, name, place=self.place, spec=nodes, nodes=spec.nodes, repair=spec.repair
         )
 
     @property
@@ -197,13 +192,12 @@ class ComputeStack(EnvironmentStack):
 
     def _let_admins_in(self) -> None:
         """Azure shows them the nodes; the bastion itself is in the stack of the network."""
-        from fairway_constructs.azurerm.resource_group import ResourceGroup
         from fairway_constructs.bastion import let_in
 
-        group = self.node.find_child("group")
-        assert isinstance(group, ResourceGroup)
+        assert self.place.group is not None
+        group_id = self.place.group.id
         for admin in self._environment.access.admins:
-            let_in(self, "nodes", admin, resource_id=group.id, what="the nodes")
+            let_in(self, "nodes", admin, resource_id=group_id, what="the nodes")
 
     def _pool(self, name: str, spec: BatchCluster, network: AnyNetwork, other_host: str) -> Target:
         from fairway_constructs.batch_pool import BatchPool

@@ -12,6 +12,7 @@ from fairway_stacks.filesystems import make_filesystem
 from fairway_stacks.stack import ROLES, EnvironmentStack
 
 if TYPE_CHECKING:
+    from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.encryption import CustomerKey
     from fairway_constructs.existing_network import ExistingNetwork
@@ -47,7 +48,13 @@ class DataStack(EnvironmentStack):
         self.identity = self._nodes_identity()
         self.filesystems = {
             name: make_filesystem(
-                self, name, spec, environment=environment, network=network, storage=self.storage
+                self,
+                name,
+                spec,
+                environment=environment,
+                network=network,
+                storage=self.storage,
+                storage_endpoint=self._storage_endpoint,
             )
             for name, spec in environment.filesystems.items()
         }
@@ -99,7 +106,7 @@ class DataStack(EnvironmentStack):
             account_keys=spec.account_keys,
             protect=environment.protect,
         )
-        self._connect("storage", "blob", storage.account.id)
+        self._storage_endpoint = self._connect("storage", "blob", storage.account.id)
         return storage
 
     def _readers_of_blobs(self) -> list[str]:
@@ -244,11 +251,13 @@ class DataStack(EnvironmentStack):
             ],
         )
 
-    def _connect(self, name: str, service: str, resource_id: str) -> None:
-        if self._network.endpoints:
-            self._network.endpoints.connect(
-                self, name, place=self.place, service=service, resource_id=resource_id
-            )
+    def _connect(self, name: str, service: str, resource_id: str) -> PrivateEndpoint | None:
+        """A private endpoint, where the environment has those."""
+        if not self._network.endpoints:
+            return None
+        return self._network.endpoints.connect(
+            self, name, place=self.place, service=service, resource_id=resource_id
+        )
 
     def _egress_address(self) -> str:
         """By which services know the nodes where there are no private endpoints."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from fairway_constructs.azure_files import AzureFiles
+    from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.lustre import BlobImport, Lustre
@@ -37,8 +38,12 @@ def make_filesystem(
     environment: Environment,
     network: Network | ExistingNetwork,
     storage: Storage,
+    storage_endpoint: PrivateEndpoint | None = None,
 ) -> SharedFileSystem:
-    """The file system in a stack; only what its kind needs is imported."""
+    """The file system in a stack; only what its kind needs is imported.
+
+    `storage_endpoint` is by which the network reaches `storage`, where it does so privately.
+    """
     match spec.kind:
         case "nfs_server":
             return _nfs_server(stack, name, spec, environment, network)
@@ -47,7 +52,8 @@ def make_filesystem(
         case "netapp":
             return _netapp(stack, name, spec, environment, network)
         case "lustre":
-            return _lustre(stack, name, spec, environment, network, storage)
+            blobs = _blob_import(spec, storage, storage_endpoint)
+            return _lustre(stack, name, spec, environment, network, blobs)
 
 
 def _nfs_server(
@@ -129,7 +135,7 @@ def _lustre(
     spec: LustreSpec,
     environment: Environment,
     network: Network | ExistingNetwork,
-    storage: Storage,
+    blob_import: BlobImport | None,
 ) -> Lustre:
     from fairway_constructs.lustre import Lustre
 
@@ -139,21 +145,21 @@ def _lustre(
         place=stack.place,
         spec=spec,
         subnet_id=network.subnets["lustre"].id,
-        blob_import=_blob_import(stack, spec, storage),
+        blob_import=blob_import,
         protect=environment.protect,
     )
 
 
-def _blob_import(stack: EnvironmentStack, spec: LustreSpec, storage: Storage) -> BlobImport | None:
-    from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
+def _blob_import(
+    spec: LustreSpec, storage: Storage, endpoint: PrivateEndpoint | None
+) -> BlobImport | None:
     from fairway_constructs.lustre import BlobImport
 
     if spec.import_ is None or spec.service_principal is None:
         return None
-    endpoint = stack.node.try_find_child("storage-endpoint")
     return BlobImport(
         account_id=storage.account.id,
         container_id=storage.containers[spec.import_].id,
         service_principal=spec.service_principal,
-        ready=[endpoint] if isinstance(endpoint, PrivateEndpoint) else [],
+        ready=[endpoint] if endpoint else [],
     )

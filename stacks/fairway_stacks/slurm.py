@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from fairway_constructs.cloud_init.slurm import SlurmNode
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.scheduler import Scheduler
 from fairway_constructs.unique_name import client_config
-from fairway_core.catalog import vm_size
 from fairway_core.environment import SlurmNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fairway_constructs.cloud_init import Mount
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.network import Network
+    from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.slurm.foundation import Foundation
     from fairway_core.environment import Environment
     from fairway_stacks.data import DataStack
@@ -62,30 +60,31 @@ class SlurmStack:
             monitored=data.monitoring is not None,
         )
 
-    def partition(
-        self, name: str, mounts: Sequence[Mount], common: Mapping[str, Any]
-    ) -> GpuCluster:
+    def partition(self, name: str, nodes: NodeSpec) -> GpuCluster:
         """The scale set of a partition, without any instance: the scheduler makes these.
 
-        `common` are the arguments that any cluster of the environment has.
+        `nodes` are what those of any cluster of the environment are, but for their identity.
         """
         from fairway_constructs.gpu_cluster import GpuCluster
 
-        spec = self._partitions[name]
         cluster = GpuCluster(
             self._stack,
             name,
+            place=self._stack.place,
+            spec=replace(nodes, identity_id=self._foundation.nodes.id),
             nodes=0,
             resized=True,
-            local_os_disk=None if spec.os_disk is None else spec.os_disk == "local",
             slurm=SlurmNode(
                 partition=name,
                 scheduler=self.scheduler.address,
                 vault=self._foundation.vault_url,
                 client_id=self._foundation.nodes.client_id,
-                facts=node_facts(vm_size(spec.size), mounts, image_checks=spec.health == "full"),
+                facts=node_facts(
+                    nodes.size,
+                    nodes.mounts,
+                    image_checks=self._partitions[name].health == "full",
+                ),
             ),
-            **{**common, "identity_id": self._foundation.nodes.id},
         )
         self._scale_sets[name] = cluster.id
         return cluster

@@ -39,6 +39,7 @@ def watch_data(
     """The workspace, what was done to the services, and how file servers and pools are."""
     place = stack.place
     monitoring = Monitoring(stack, place=place, emails=spec.emails, retention_days=spec.retention)
+    alerts = Alerts(stack, place=place, monitoring=monitoring)
     monitoring.record(
         stack,
         "storage",
@@ -52,15 +53,17 @@ def watch_data(
     if batch is not None:
         account_id = batch.id
         monitoring.record(stack, "batch", place=place, resource_id=account_id, metrics=True)
-        Alerts(monitoring).batch_account(stack, place=place, account_id=account_id)
-    _watch_file_servers(stack, monitoring, filesystems)
+        alerts.batch_account(account_id)
+    _watch_file_servers(stack, monitoring, alerts, filesystems)
     return monitoring
 
 
 def _watch_file_servers(
-    stack: EnvironmentStack, monitoring: Monitoring, filesystems: Mapping[str, SharedFileSystem]
+    stack: EnvironmentStack,
+    monitoring: Monitoring,
+    alerts: Alerts,
+    filesystems: Mapping[str, SharedFileSystem],
 ) -> None:
-    alerts = Alerts(monitoring)
     servers = {
         name: filesystem
         for name, filesystem in filesystems.items()
@@ -69,11 +72,11 @@ def _watch_file_servers(
     for name, server in servers.items():
         machine_id = server.virtual_machine.id
         monitoring.watch(stack, name, place=stack.place, resource_id=machine_id)
-        alerts.file_server_down(stack, name, place=stack.place, machine_id=machine_id)
+        alerts.file_server_down(name, machine_id)
     if servers:
-        alerts.file_servers_full(stack, place=stack.place, folder=export_path(""))
+        alerts.file_servers_full(export_path(""))
 
 
 def alert_on_idle_gpus(scope: Construct, monitoring: Monitoring, *, place: Placement) -> None:
     """Nodes whose GPUs nobody uses; for clusters whose nodes send it, see `GpuCluster`."""
-    Alerts(monitoring).gpus_idle(scope, place=place)
+    Alerts(scope, place=place, monitoring=monitoring).gpus_idle()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from dataclasses import is_dataclass, replace
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 import jsii
 import pytest
 
+import fairway_constructs
 from fairway_constructs.azurerm.data_subscription import DataSubscription
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.subnet import Subnet
@@ -22,7 +28,7 @@ from fairway_core.environment import Peering as PeeringSpec
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from fairway_constructs.placement import Placement
 
@@ -218,3 +224,44 @@ def test_a_dependency_on_another_stack_is_refused(place: Placement) -> None:
     storage.node.add_dependency(network)
     with pytest.raises(Exception, match=r"two cannot wait for azurerm_.* of another stack"):
         app.synth()
+
+
+def _own_classes() -> Iterator[type]:
+    """The classes of our modules, but for the generated ones, that are made in a scope."""
+    for found in pkgutil.walk_packages(fairway_constructs.__path__, "fairway_constructs."):
+        if found.name.split(".")[1] in ("azurerm", "bindings", "cdk", "terraform_data"):
+            continue
+        for value in vars(importlib.import_module(found.name)).values():
+            own = inspect.isclass(value) and value.__module__ == found.name
+            # Of a dataclass it is a field: the scope of a role assignment.
+            made = own and "scope" in inspect.signature(value.__init__).parameters
+            if made and not is_dataclass(value):
+                yield value
+
+
+def test_each_class_is_a_construct_and_exported() -> None:
+    found = list(_own_classes())
+    assert len(found) > 20
+    for each in found:
+        assert issubclass(each, Component), each
+        assert getattr(fairway_constructs, each.__name__) is each
+
+
+def test_each_exported_name_is_there() -> None:
+    for name in fairway_constructs.__all__:
+        assert getattr(fairway_constructs, name) is not None
+    assert dir(fairway_constructs) == sorted(fairway_constructs.__all__)
+
+
+def test_to_import_the_package_needs_neither_cdktf_nor_the_generated_classes() -> None:
+    program = """\
+import sys
+sys.modules["fairway_constructs.azurerm"] = sys.modules["cdktf"] = sys.modules["jsii"] = None
+import fairway_constructs, fairway_constructs.bindings.generate
+try:
+    fairway_constructs.Network
+except ImportError:
+    print("only then")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("only then\n", 0), done.stderr

@@ -11,6 +11,7 @@ import pytest
 from fairway_constructs.cloud_init import nfs_mount
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.nodes import NodeSpec
 from fairway_core.catalog import default_image, image, vm_size, vm_sizes
 from fairway_core.findings import UserError
 
@@ -28,11 +29,10 @@ ON_OFFER = [size.name for size in vm_sizes().values() if size.rdma and size.stat
 
 
 def _cluster(
-    synthesize: Synthesize, place: Placement, size: str = H100, **arguments: Any
+    synthesize: Synthesize, place: Placement, size: str = H100, nodes: int = 2, **arguments: Any
 ) -> dict[str, Any]:
     values: dict[str, Any] = {
         "size": vm_size(size),
-        "nodes": 2,
         "image": default_image(vm_size(size)),
         "subnet": PlacedSubnet("/subnets/compute", IPv4Network("10.40.0.0/17")),
         "identity_id": "/identities/nodes",
@@ -42,7 +42,7 @@ def _cluster(
     }
 
     def build(stack: Stack) -> GpuCluster:
-        return GpuCluster(stack, "pair", place=place, **values)
+        return GpuCluster(stack, "pair", place=place, nodes=nodes, spec=NodeSpec(**values))
 
     document = synthesize(build)
     cluster: dict[str, Any] = document["resource"]["azurerm_linux_virtual_machine_scale_set"]
@@ -67,6 +67,7 @@ def test_infiniband_is_kept_on_every_size_that_has_it(
 
 def test_there_is_no_argument_that_could_lose_it() -> None:
     arguments = set(inspect.signature(GpuCluster.__init__).parameters)
+    arguments |= set(inspect.signature(NodeSpec).parameters)
     assert not arguments & {"single_placement_group", "zones", "overprovision", "capacity"}
 
 

@@ -15,7 +15,7 @@ from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.monitoring import Monitoring
 from fairway_constructs.network import PlacedSubnet
-from fairway_constructs.nodes import sends_gpu_metrics
+from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
 from fairway_core.catalog import default_image, vm_size
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ def everything(synthesize: Synthesize, place: Placement) -> dict[str, Any]:
             stack, "storage", place=place, resource_id="/blobs", categories=["StorageDelete"]
         )
         monitoring.record(stack, "batch", place=place, resource_id="/batch", metrics=True)
-        alerts = Alerts(monitoring)
-        alerts.batch_account(stack, place=place, account_id="/batch")
-        alerts.file_server_down(stack, "data", place=place, machine_id="/vm")
-        alerts.file_servers_full(stack, place=place, folder="/srv/fairway/")
-        alerts.gpus_idle(stack, place=place)
+        alerts = Alerts(stack, place=place, monitoring=monitoring)
+        alerts.batch_account("/batch")
+        alerts.file_server_down("data", "/vm")
+        alerts.file_servers_full("/srv/fairway/")
+        alerts.gpus_idle()
 
     resources: dict[str, Any] = synthesize(build)["resource"]
     return resources
@@ -245,13 +245,15 @@ def test_nodes_have_the_agent_from_their_first_boot(
             stack,
             "pair",
             place=place,
-            size=vm_size(size),
             nodes=2,
-            image=default_image(vm_size(size)),
-            subnet=PlacedSubnet("/subnet", IPv4Network("10.0.0.0/17")),
-            identity_id="/identity",
-            ssh_keys=["ssh-ed25519 AAAA"],
-            monitored=monitored,
+            spec=NodeSpec(
+                size=vm_size(size),
+                image=default_image(vm_size(size)),
+                subnet=PlacedSubnet("/subnet", IPv4Network("10.0.0.0/17")),
+                identity_id="/identity",
+                ssh_keys=["ssh-ed25519 AAAA"],
+                monitored=monitored,
+            ),
         )
 
     kind = "azurerm_linux_virtual_machine_scale_set"

@@ -16,6 +16,7 @@ from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.health import HEALTH_PORT
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.single_vm import SingleVm
 from fairway_core.catalog import default_image, image, vm_size
 from fairway_core.environment import Repair, Spot
@@ -36,22 +37,23 @@ MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data",
 GALLERY = "/subscriptions/s/…/images/trained/versions/1.0.0"
 
 
-def _values(size: str, **arguments: Any) -> dict[str, Any]:
-    return {
+def _spec(size: str, **arguments: Any) -> NodeSpec:
+    values: dict[str, Any] = {
         "size": vm_size(size),
         "image": default_image(vm_size(size)),
         "subnet": PlacedSubnet("/subnets/compute", IPv4Network("10.40.0.0/17")),
         "identity_id": "/identities/nodes",
         "ssh_keys": ["ssh-ed25519 AAAA me"],
         "mounts": [MOUNT],
-        **arguments,
     }
+    return NodeSpec(**{**values, **arguments})
 
 
 def _cluster(
     synthesize: Synthesize, place: Placement, size: str = H100, **arguments: Any
 ) -> dict[str, Any]:
-    values = _values(size, **{"nodes": 2, **arguments})
+    own = {key: arguments.pop(key) for key in ("nodes", "repair", "resized") if key in arguments}
+    values: dict[str, Any] = {"nodes": 2, **own, "spec": _spec(size, **arguments)}
 
     def build(stack: Stack) -> GpuCluster:
         return GpuCluster(stack, "pair", place=place, **values)
@@ -65,7 +67,7 @@ def _box(
     synthesize: Synthesize, place: Placement, size: str = A100, **arguments: Any
 ) -> dict[str, Any]:
     def build(stack: Stack) -> SingleVm:
-        return SingleVm(stack, "box", place=place, **_values(size, **arguments))
+        return SingleVm(stack, "box", place=place, spec=_spec(size, **arguments))
 
     document = synthesize(build)
     machine = document["resource"]["azurerm_linux_virtual_machine"]["cluster-box"]
@@ -122,11 +124,11 @@ class TestImages:
     def test_terms_are_accepted_once_for_all_clusters_and_first(
         self, synthesize: Synthesize, place: Placement
     ) -> None:
-        values = _values(H100, image=image("almalinux-hpc-8"), accept_terms=True)
+        spec = _spec(H100, image=image("almalinux-hpc-8"), accept_terms=True)
 
         def build(stack: Stack) -> None:
-            GpuCluster(stack, "pair", place=place, nodes=2, **values)
-            SingleVm(stack, "box", place=place, **values)
+            GpuCluster(stack, "pair", place=place, nodes=2, spec=spec)
+            SingleVm(stack, "box", place=place, spec=spec)
 
         resources = synthesize(build)["resource"]
         (terms,) = resources["azurerm_marketplace_agreement"].values()
@@ -309,7 +311,7 @@ class TestSingleVm:
         hosts: list[str] = []
 
         def build(stack: Stack) -> None:
-            hosts.append(SingleVm(stack, "box", place=place, **_values(A100)).main_host)
+            hosts.append(SingleVm(stack, "box", place=place, spec=_spec(A100)).main_host)
 
         resources = synthesize(build)["resource"]
         interface = resources["azurerm_network_interface"]["interface-box"]
