@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from fairway_agent import record
-from fairway_agent.azure import identity
+from fairway_agent.azure import http as azure
+from fairway_agent.azure.identity import bearer, reading
 from fairway_agent.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+_RESOURCE = "https://storage.azure.com/"
 _VERSION = "2021-12-02"  # of the storage's interface
 _THREADS = 16
 _TRIES = 4
@@ -78,7 +80,8 @@ def _list(entry: Mapping[str, Any]) -> Iterator[Blob]:
         query = {"restype": "container", "comp": "list", "prefix": path, "marker": marker}
         url = f"{entry['account']}/{entry['container']}?{urllib.parse.urlencode(query)}"
         what = f"the container {entry['container']}"
-        with identity.get(url, _headers(), what) as answer:
+        headers = _headers()
+        with reading(what), azure.stream(url, headers) as answer:
             tree = ElementTree.fromstring(answer.read())  # noqa: S314 - the storage's own
         for element in tree.iter("Blob"):
             name = element.findtext("Name", "")
@@ -112,8 +115,7 @@ def _below(name: str, path: str) -> str | None:
 
 
 def _headers() -> dict[str, str]:
-    bearer = f"Bearer {identity.token(identity.STORAGE)}"
-    return {"Authorization": bearer, "x-ms-version": _VERSION}
+    return {**bearer(_RESOURCE), "x-ms-version": _VERSION}
 
 
 def _copy(entry: Mapping[str, Any], blob: Blob, folder: Path) -> None:
@@ -141,7 +143,7 @@ def _go_on(url: str, blob: Blob, part: Path) -> str:
         headers["Range"] = f"bytes={have}-"
     if have < blob.size or not have:
         try:
-            with identity.get(url, headers, f"the blob {blob.name}") as answer:
+            with reading(f"the blob {blob.name}"), azure.stream(url, headers) as answer:
                 _save(answer, part)
         except (OSError, http.client.HTTPException) as error:
             return str(error) or type(error).__name__

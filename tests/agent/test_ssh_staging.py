@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import staging
-from fairway_agent.azure import identity, keyvault
+from fairway_agent import job_secrets, staging
+from fairway_agent.azure import http
+from fairway_agent.azure.identity import METADATA
 from fairway_agent.faults import Fault
 from fairway_simulator.ssh.services import CONTAINER, Services, running
 
@@ -22,8 +23,8 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
     """Storage, vault and metadata service of a node, on loopback."""
     with running(Services()) as services:
         monkeypatch.setenv("FAIRWAY_METADATA_URL", services.url)
-        monkeypatch.setattr(identity, "_FIRST_PAUSE", 0.001)
-        identity.token.cache_clear()
+        monkeypatch.setattr(http, "_FIRST_PAUSE", 0.001)
+        monkeypatch.setattr(METADATA, "_kept", {})
         yield services
 
 
@@ -112,8 +113,8 @@ def test_secrets_are_read_from_the_vault(cloud: Services, tmp_path: Path) -> Non
     cloud.secrets = {"hub-token": "s3cret"}
     (tmp_path / "job.json").write_text(json.dumps({"secrets": {"TOKEN": "keyvault:hub-token"}}))
     (tmp_path / "target.json").write_text(json.dumps({"vault_url": f"{cloud.url}/"}))
-    assert keyvault.secrets_of(tmp_path) == {"TOKEN": "s3cret"}
+    assert job_secrets.secrets_of(tmp_path) == {"TOKEN": "s3cret"}
     cloud.faults = [("/secrets/", 403)]
     with pytest.raises(Fault, match=r"hub-token in .* cannot be read: HTTP 403") as caught:
-        keyvault.secrets_of(tmp_path)
+        job_secrets.secrets_of(tmp_path)
     assert "roles" in str(caught.value.record["hint"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import fairway_agent
 from fairway_core.slurm.cluster import PROGRAMS
 from fairway_core.slurm.rendering import template
 
@@ -24,7 +25,7 @@ LIBRARY = "/usr/local/lib/fairway"
 SETTINGS = "/etc/fairway/slurm.json"
 """Where the programs of a VM find their settings."""
 
-_COMMON = ("__init__", "log", "metadata", "munge", "requests", "settings", "slurm")
+_COMMON = ("__init__", "log", "munge", "settings", "slurm")
 SCHEDULER_MODULES = (
     *_COMMON,
     *("capacity", "claim_service", "hardware", "holds", "ledger", "munge_key", "program"),
@@ -35,6 +36,11 @@ SCHEDULER_MODULES = (
 
 NODE_MODULES = (*_COMMON, "eviction", "hardware", "node", "vault")
 """The modules that a node needs."""
+
+# Of the agent, what these programs ask Azure with. All else of it may change without another
+# custom data, with which Terraform would make every scheduler anew.
+_AGENT = ("azure/http", "azure/imds", "azure/keyvault")
+_PACKAGES = ("fairway_agent/__init__.py", "fairway_agent/azure/__init__.py")
 
 _CALLED = {
     "resume": ("resume", "ResumeProgram"),
@@ -104,13 +110,14 @@ def cloud_programs(
 
 
 def modules(names: Iterable[str] = ()) -> dict[str, str]:
-    """The text of the package's modules, by their path below the library; all by default."""
-    folder = Path(__file__).parent / "programs"
+    """The text of the package's modules, all by default, and of those of the agent that they
+    need, by their path below the library."""
+    folder, agent = Path(__file__).parent / "programs", Path(fairway_agent.__file__).parent
     chosen = sorted(names) or sorted(file.stem for file in folder.glob("*.py"))
-    return {
-        f"{PACKAGE}/{name}.py": (folder / f"{name}.py").read_text(encoding="utf-8")
-        for name in chosen
-    }
+    files = {f"{PACKAGE}/{name}.py": folder / f"{name}.py" for name in chosen}
+    files |= {f"fairway_agent/{name}.py": agent / f"{name}.py" for name in _AGENT}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+    return {**dict.fromkeys(_PACKAGES, ""), **texts}
 
 
 def archive(files: Mapping[str, str]) -> bytes:

@@ -1,35 +1,42 @@
-"""A job's secrets from the environment's Key Vault, by this node's identity.
-
-Standard library only.
-"""
+"""Secrets of a Key Vault, by this machine's own identity."""
 
 from __future__ import annotations
 
-import json
-import urllib.parse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from fairway_agent import record
-from fairway_agent.azure import identity
+from fairway_agent.azure.http import Failure, send
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from fairway_agent.azure.imds import Metadata
 
-_VERSION = "7.4"  # of the vault's interface
-
-
-def secrets_of(run: Path) -> dict[str, str]:
-    """The values of a run's secrets by their variables; Fault where one cannot be read."""
-    sources = record.read_json(run / "job.json").get("secrets", {})
-    vault = str(record.read_json(run / "target.json").get("vault_url", "")).rstrip("/")
-    return {
-        variable: _secret(vault, source.removeprefix("keyvault:"))
-        for variable, source in sources.items()
-    }
+_API = "7.4"
+_RESOURCE = "https://vault.azure.net"
 
 
-def _secret(vault: str, name: str) -> str:
-    url = f"{vault}/secrets/{urllib.parse.quote(name)}?api-version={_VERSION}"
-    headers = {"Authorization": f"Bearer {identity.token(identity.VAULT)}"}
-    with identity.get(url, headers, f"the secret {name} in {vault}") as answer:
-        return str(json.load(answer)["value"])
+@dataclass(frozen=True)
+class KeyVault:
+    """A vault by its address; `authority` is a file of certificates to trust."""
+
+    address: str
+    metadata: Metadata
+    authority: str = ""
+
+    def read(self, name: str) -> str:
+        """The value of a secret; Failure where the vault gives none."""
+        bearer = self.metadata.bearer(_RESOURCE)
+        answer = send("GET", self._url(name), headers=bearer, authority=self.authority)
+        try:
+            return str(answer.body["value"])
+        except (KeyError, TypeError):
+            raise Failure(0, "BadAnswer", f"the vault has no value for {name}") from None
+
+    def write(self, name: str, value: str, kind: str) -> None:
+        """Puts a secret there; `kind` says what it is."""
+        bearer = self.metadata.bearer(_RESOURCE)
+        body = {"value": value, "contentType": kind}
+        send("PUT", self._url(name), headers=bearer, body=body, authority=self.authority)
+
+    def _url(self, name: str) -> str:
+        return f"{self.address.rstrip('/')}/secrets/{quote(name)}?api-version={_API}"

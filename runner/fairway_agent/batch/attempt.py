@@ -16,8 +16,8 @@ from fairway_agent import outputs, processes
 from fairway_agent.batch import attempts, contract
 from fairway_agent.batch.notices import Notices
 from fairway_agent.batch.places import Places, fail, say
-from fairway_agent.batch.vault import secret_values
 from fairway_agent.fanout.sshd import server
+from fairway_agent.faults import Fault
 from fairway_agent.masking import Pump
 
 TIMED_OUT, CANCELLED = 124, 130
@@ -141,7 +141,7 @@ def run_task() -> int:
         _bring_earlier_logs(places, number)
         try:
             attempt = _ready(places, spec, number)
-        except (OSError, subprocess.CalledProcessError) as error:
+        except (OSError, Fault, subprocess.CalledProcessError) as error:
             return fail(f"the task was not started: {error}", _NO_START)
         notices = Notices(places.base / "notice", attempt.give_notice)
         code = _watched(attempt, notices)
@@ -185,7 +185,7 @@ def _ready(places: Places, spec: dict[str, Any], number: int) -> Attempt:
             "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
         }
     attempt = Attempt(places, spec, number, environment, config, hosts[1:])
-    attempt.secrets = secret_values(places)
+    attempt.secrets = places.secret_values()
     return attempt
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent.batch import contract, metadata
+from fairway_agent.azure.http import Failure
+from fairway_agent.azure.imds import Event, Metadata
+from fairway_agent.batch import contract
 from fairway_agent.batch.places import Places, say
 from fairway_agent.fanout.sshd import server
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
 _PAUSE = 1.0
 _TRIES = 5  # without any answer at all: this machine has no such service
-# A freeze of some seconds is borne; everything else ends what runs here.
-_ENDINGS = {"Preempt", "Terminate", "Reboot", "Redeploy"}
 
 
 class Notices(threading.Thread):
@@ -31,7 +31,8 @@ class Notices(threading.Thread):
         super().__init__(daemon=True)
         self._file = file
         self._act = act
-        self._event: dict[str, Any] | None = None
+        self._event: Event | None = None
+        self._metadata = Metadata()
         self.stopped = threading.Event()
 
     def run(self) -> None:
@@ -44,32 +45,24 @@ class Notices(threading.Thread):
             if not asks:
                 continue
             try:
-                name = metadata.name() if name is None else name
-                self._event = _about(name, metadata.events())
+                name = self._metadata.name() if name is None else name
+                self._event = next(iter(self._metadata.endings(name)), None)
                 failures = 0
-            except OSError:
+            except Failure:
                 failures += 1
                 asks = failures < _TRIES
                 continue
             if self._event is not None:
-                self._act(str(self._event["EventType"]))
+                self._act(self._event.kind)
                 return
 
     def approve(self) -> None:
         """Says that nothing here has to be waited for any more."""
         if self._event is not None:
             try:
-                metadata.approve(str(self._event["EventId"]))
-            except OSError as error:
+                self._metadata.acknowledge(self._event)
+            except Failure as error:
                 say(f"the notice could not be approved: {error}")
-
-
-def _about(name: str, events: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The first event that ends this machine; those of its neighbours are here too."""
-    for event in events:
-        if event.get("EventType") in _ENDINGS and (not name or name in event.get("Resources", ())):
-            return event
-    return None
 
 
 def watch_for_main() -> int:

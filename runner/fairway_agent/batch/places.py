@@ -9,6 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fairway_agent import job_secrets
+from fairway_agent.azure.imds import Metadata
+
 _WIDTH = 16  # characters of an offset in the index of tasks
 
 
@@ -53,6 +56,13 @@ class Places:
     def secrets(self) -> dict[str, str]:
         """The job's secrets: for each variable the name that its value has in the vault."""
         return dict(self._read("job.json").get("secrets") or {})
+
+    def secret_values(self) -> dict[str, str]:
+        """Their values by variable, read by the pool's own identity; Fault, without any value,
+        where one cannot be read."""
+        identity = str(self.target["batch"].get("identity") or "")
+        metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
+        return job_secrets.values(self.secrets, str(self.target.get("vault_url", "")), metadata)
 
     @property
     def run(self) -> str:

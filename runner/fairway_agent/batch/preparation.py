@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.batch.contract import make_directories
 from fairway_agent.batch.places import Places, say
-from fairway_agent.batch.vault import secret_values
+from fairway_agent.faults import Fault
 
 if TYPE_CHECKING:
     from typing import Any
@@ -34,7 +34,7 @@ def prepare() -> int:
     if (places.record / "setup.jsonl").exists():
         try:
             code = _set_up(places)
-        except OSError as error:
+        except (OSError, Fault) as error:
             say(f"the setup could not be started: {error}")
             code = 126
     draft = places.setup_file.with_suffix(".new")
@@ -74,7 +74,7 @@ def _share(file: Path, target: Path) -> None:
 
 def _set_up(places: Places) -> int:
     spec: dict[str, Any] = places.spec()
-    secrets = secret_values(places)
+    secrets = places.secret_values()
     make_directories(places, spec)
     environment = {
         **os.environ,

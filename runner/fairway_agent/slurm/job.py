@@ -109,10 +109,10 @@ def _setup_failed(run: Path) -> bool:
 
 def _read_secrets(run: Path, plan: Mapping[str, Any]) -> None:
     if plan["secrets"]:
-        from fairway_agent.azure import keyvault  # its imports take longer than the rest
+        from fairway_agent import job_secrets  # its imports take longer than the rest
 
         # Into this process's memory, and from there into that of the task.
-        os.environ.update(keyvault.secrets_of(run))
+        os.environ.update(job_secrets.secrets_of(run))
 
 
 def _leave_trace(run: Path, part: str) -> None:

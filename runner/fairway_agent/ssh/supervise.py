@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
+from fairway_agent import job_secrets
 from fairway_agent.allocators.leases import Nodes
 from fairway_agent.allocators.queue import Queue
-from fairway_agent.azure import keyvault
 from fairway_agent.faults import Fault
 from fairway_agent.shared import plans
 from fairway_agent.ssh.task import HostTask
@@ -26,7 +26,7 @@ def main() -> None:
     if plan["secrets"]:
         try:
             # Into this process's memory, and from there into that of the tasks.
-            os.environ.update(keyvault.secrets_of(folder))
+            os.environ.update(job_secrets.secrets_of(folder))
         except Fault as fault:
             sys.exit(str(fault))
     queue = Queue(folder.parents[1], plans.cluster(folder), folder.name, plans.priority(folder))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.batch import attempts, contract, metadata, vault
+from fairway_agent.azure.imds import Metadata
+from fairway_agent.batch import attempts, contract
+from fairway_agent.batch.places import Places
+from fairway_agent.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +42,7 @@ class Answers(BaseHTTPRequestHandler):
             return
         answer: dict[str, Any] = {}
         if self.path.startswith("/metadata/identity/") and self.headers["Metadata"] == "true":
-            answer = {"access_token": "a-token"}
+            answer = {"access_token": "a-token", "expires_on": str(int(time.time()) + 3600)}
         elif self.path.startswith("/secrets/hub") and self.headers["Authorization"]:
             answer = {"value": 'hunter2 "quoted"'}
         else:
@@ -66,34 +70,36 @@ def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Azure]:
         thread.join()
 
 
-def places(azure: Azure, **secrets: str) -> Any:
+def secret_values(azure: Azure, **secrets: str) -> dict[str, str]:
+    """What a node has of these secrets."""
     target = {"vault_url": azure.url, "batch": {"identity": "/identities/pool"}}
-    return SimpleNamespace(secrets=secrets, target=target)
+    places: Any = SimpleNamespace(secrets=secrets, target=target)
+    return Places.secret_values(places)
 
 
 class TestSecrets:
     """A node reads them itself, by its identity."""
 
     def test_they_come_from_the_vault(self, azure: Azure) -> None:
-        found = vault.secret_values(places(azure, TOKEN="keyvault:hub"))
+        found = secret_values(azure, TOKEN="keyvault:hub")
         assert found == {"TOKEN": 'hunter2 "quoted"'}
         assert "msi_res_id=%2Fidentities%2Fpool" in azure.asked[0][0]
         assert azure.asked[1] == ("/secrets/hub?api-version=7.4", "Bearer a-token")
 
     def test_a_service_that_fails_is_asked_again(self, azure: Azure) -> None:
         azure.failures = 2
-        assert vault.secret_values(places(azure, TOKEN="keyvault:hub"))
+        assert secret_values(azure, TOKEN="keyvault:hub")
 
     def test_one_that_is_not_there_is_named_and_nothing_else(self, azure: Azure) -> None:
-        with pytest.raises(OSError, match="/secrets/other cannot be read: HTTP Error 404"):
-            vault.secret_values(places(azure, TOKEN="keyvault:other"))
+        with pytest.raises(Fault, match=r"the secret other in .* cannot be read: HTTP 404"):
+            secret_values(azure, TOKEN="keyvault:other")
 
     def test_a_job_without_asks_nobody(self, azure: Azure) -> None:
-        assert vault.secret_values(places(azure)) == {}
+        assert secret_values(azure) == {}
         assert azure.asked == []
 
     def test_a_machine_without_a_name_is_no_fault(self, azure: Azure) -> None:
-        assert metadata.name() == ""
+        assert Metadata().name() == ""
         assert len(azure.asked) == 1
 
 

@@ -119,7 +119,20 @@ class TestPrograms:
         packed = archive(modules(NODE_MODULES))
         assert packed == archive(modules(reversed(NODE_MODULES)))
         with tarfile.open(fileobj=io.BytesIO(bz2.decompress(packed))) as tar:
-            assert tar.getnames() == [f"fairway_slurm/{name}.py" for name in sorted(NODE_MODULES)]
+            names = tar.getnames()
+        own = [f"fairway_slurm/{name}.py" for name in sorted(NODE_MODULES)]
+        assert [name for name in names if name.startswith("fairway_slurm/")] == own
+
+    @pytest.mark.parametrize("chosen", [NODE_MODULES, SCHEDULER_MODULES])
+    def test_of_the_agent_only_what_asks_azure_travels(self, chosen: tuple[str, ...]) -> None:
+        """A change elsewhere in the agent is no other custom data: no machine is made anew."""
+        agent = {n: text for n, text in modules(chosen).items() if n.startswith("fairway_agent/")}
+        assert {name for name, text in agent.items() if text} == {
+            "fairway_agent/azure/http.py",
+            "fairway_agent/azure/imds.py",
+            "fairway_agent/azure/keyvault.py",
+        }
+        assert all(name.endswith("/__init__.py") for name, text in agent.items() if not text)
 
     @pytest.mark.parametrize(
         ("chosen", "programs"),

@@ -11,17 +11,18 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.azure.imds import Event, Machine
 from fairway_core.slurm.programs import eviction, munge, node, vault
 from fairway_core.slurm.programs.claim_service import ClaimServer, claim
 from fairway_core.slurm.programs.ledger import opened
-from fairway_core.slurm.programs.metadata import Tokens
-from fairway_core.slurm.programs.settings import Settings, load
+from fairway_core.slurm.programs.settings import Settings, load, metadata_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     Azure = Any
     Lab = Any
 
-ME = {"vm": "aaaa-7", "id": "/subscriptions/s/…/virtualMachines/7"}
+ME = Machine("v_7", "aaaa-7", "/subscriptions/s/…/virtualMachines/7")
 
 
 @pytest.fixture
@@ -231,7 +232,7 @@ class TestClaims:
         # Another instance, which looks well itself, and stands on the same host.
         lab.set(check=["true"])
         settings = load(str(lab.folder / "settings.json"))
-        other = {"vm": "bbbb-8", "id": "/subscriptions/s/virtualMachines/8"}
+        other = Machine("v_8", "bbbb-8", "/subscriptions/s/virtualMachines/8")
         assert node.ask_for_name(settings, other) is None
         with opened(service, "nd") as ledger:
             assert ledger.troubles["8"].startswith("host DSM01XYZ failed on 20")
@@ -251,7 +252,7 @@ class TestClaims:
             assert ledger.claims["nd-0"].host == "DSM01XYZ"
             ledger.fail_host("DSM01XYZ", "fairway: 7 of 8 GPUs")
         assert node.ask_for_name(settings, ME) == "nd-0", "it is Slurm's to drain"
-        other = {**ME, "vm": "bbbb-8"}
+        other = replace(ME, vm="bbbb-8")
         assert node.ask_for_name(settings, other) is None
         with opened(service, "nd") as ledger:
             ledger.hosts["DSM01XYZ"] = ("fairway: 7 of 8 GPUs", time.time() - 8 * 86_400)
@@ -265,11 +266,11 @@ class TestClaims:
         settings = load(str(lab.folder / "settings.json"))
         with opened(service, "nd") as ledger:
             ledger.want(["nd-0"])
-        me = {**ME, "id": "/subscriptions/s/resourceGroups/g/virtualMachines/7"}
-        question = {"scale_set": "nd", "vm": me["vm"], "id": "7", "host": "DSM01XYZ"}
-        signed = munge.encode(settings, {**question, "resource": me["id"]})
+        me = replace(ME, id="/subscriptions/s/resourceGroups/g/virtualMachines/7")
+        question = {"scale_set": "nd", "vm": me.vm, "id": "7", "host": "DSM01XYZ"}
+        signed = munge.encode(settings, {**question, "resource": me.id})
         assert claim(settings, signed, "10.0.0.9") == "nd-0"
-        comment = f"host=DSM01XYZ,vm=aaaa-7,resource={me['id']}"
+        comment = f"host=DSM01XYZ,vm=aaaa-7,resource={me.id}"
         assert f"scontrol update nodename=nd-0 comment={comment}" in lab.told
 
     def test_a_node_without_munge_says_so(self, lab: Lab) -> None:
@@ -320,7 +321,7 @@ class TestKey:
         assert azure.secret is None
 
     def test_a_node_may_read_before_there_is_one(self, settings: Settings) -> None:
-        assert vault.read_key(settings, Tokens(settings)) is None
+        assert vault.read_key(settings, metadata_service(settings)) is None
 
 
 class TestEviction:
@@ -337,7 +338,8 @@ class TestEviction:
         return lab
 
     def _watch(self, lab: Lab, done: set[str]) -> None:
-        eviction.watch(load(str(lab.folder / "settings.json")), "v_7", done)
+        settings = load(str(lab.folder / "settings.json"))
+        eviction.watch(settings, metadata_service(settings), "v_7", done)
 
     def _event(self, kind: str, **values: Any) -> dict[str, Any]:
         soon = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
@@ -401,7 +403,7 @@ class TestEviction:
 
     @pytest.mark.parametrize("when", ["", "nonsense"])
     def test_a_notice_without_a_time_is_taken_for_half_a_minute(self, when: str) -> None:
-        left = eviction._deadline({"NotBefore": when}) - datetime.now(UTC)
+        left = eviction._deadline(Event("e1", "Preempt", when)) - datetime.now(UTC)
         assert timedelta(seconds=25) < left <= timedelta(seconds=30)
 
     def test_without_slurm_azure_is_told_all_the_same(self, on_node: Lab, azure: Azure) -> None:

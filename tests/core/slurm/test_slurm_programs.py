@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.azure.http import Answer, Failure
 from fairway_core.slurm.programs.ledger import Claim, Ledger, opened
-from fairway_core.slurm.programs.metadata import Tokens
-from fairway_core.slurm.programs.requests import Answer, Failure
 from fairway_core.slurm.programs.scale_set import ScaleSetClient
-from fairway_core.slurm.programs.settings import load
+from fairway_core.slurm.programs.settings import load, metadata_service
 from fairway_core.slurm.programs.slurm import by_partition, expand
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ class TestResume:
 
     def test_a_token_is_sent_to_azure_alone(self, lab: Lab, azure: Azure) -> None:
         settings = load(str(lab.folder / "settings.json"))
-        client = ScaleSetClient(settings, Tokens(settings), settings.scale_sets["nd"].id)
+        client = ScaleSetClient(settings, metadata_service(settings), settings.scale_sets["nd"].id)
         elsewhere = azure.url.replace("127.0.0.1", "127.0.0.2")
         with pytest.raises(Failure, match="ForeignUrl"):
             client.wait(Answer(202, {"azure-asyncoperation": f"{elsewhere}/operations/op0"}, {}))

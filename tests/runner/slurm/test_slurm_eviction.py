@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.azure.imds import Event, Metadata
 from fairway_agent.slurm.orders import Part
 from fairway_core.slurm.programs import eviction, slurm
 from fairway_core.slurm.programs.settings import Settings
@@ -30,10 +31,10 @@ def test_a_job_of_ours_is_asked_and_another_sent_back(
         return "NodeName=nd-0 State=MIXED"
 
     monkeypatch.setattr(slurm, "run", run)
-    monkeypatch.setattr(eviction, "acknowledge", lambda _, event: told.append(event))
+    monkeypatch.setattr(Metadata, "acknowledge", lambda _, event: told.append(event.id))
     monkeypatch.setattr(eviction, "_SECOND", 0.0)
     settings = Settings(scale_sets={}, name_file=str(name_file))
-    eviction.leave(settings, {"EventId": "E1", "EventType": "Preempt", "NotBefore": ""})
+    eviction.leave(settings, Metadata(), Event("E1", "Preempt"))
     assert told[-1] == "E1"
     assert "scancel --batch --signal=USR2 12" in told
     assert "scontrol requeue 13" in told

@@ -2,7 +2,8 @@
 
 On a VM this folder is the package `fairway_slurm` below /usr/local/lib/fairway, and
 `python3 -m fairway_slurm.NAME` runs a program of it: so its modules import each other by
-relative names only. Settings are one JSON file; see `settings`.
+relative names only. What they ask Azure with is `fairway_agent.azure`, which lies beside it.
+Settings are one JSON file; see `settings`.
 
     scheduler   resume, suspend, resume_fail   what slurmctld calls, to have nodes and not
                 claim_service                  gives a booting instance its node's name

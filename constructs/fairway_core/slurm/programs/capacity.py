@@ -6,18 +6,20 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from fairway_agent.azure.http import Failure
+
 from . import holds, slurm
 from .ledger import locked, opened
-from .requests import Failure
 from .scale_set import ScaleSetClient
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from fairway_agent.azure.http import Answer
+    from fairway_agent.azure.imds import Metadata
+
     from .ledger import Ledger
-    from .metadata import Tokens
-    from .requests import Answer
     from .scale_set import Instance, Size
     from .settings import Settings
 
@@ -27,10 +29,10 @@ _log = logging.getLogger(__name__)
 class Capacity:
     """One scale set and its ledger; programs may work on it side by side."""
 
-    def __init__(self, settings: Settings, tokens: Tokens, name: str) -> None:
+    def __init__(self, settings: Settings, metadata: Metadata, name: str) -> None:
         self._settings = settings
         self._name = name
-        self._client = ScaleSetClient(settings, tokens, settings.scale_sets[name].id)
+        self._client = ScaleSetClient(settings, metadata, settings.scale_sets[name].id)
 
     def grow(self, names: list[str]) -> None:
         """Instances for these nodes; those that cannot be had go back to the cloud.

@@ -13,23 +13,23 @@ import logging
 import re
 import sys
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairway_agent.azure.http import Failure
 
 from . import settings as settings_file
 from . import slurm
 from .log import log_to
-from .metadata import acknowledge, events, instance
-from .requests import Failure
 
 if TYPE_CHECKING:
+    from fairway_agent.azure.imds import Event, Metadata
+
     from .settings import Settings
 
 _log = logging.getLogger(__name__)
-# A freeze only lasts seconds, and memory and network connections outlive it.
-_ENDS = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
 _DELETED = frozenset({"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN"})
 _SECOND = 1.0
 # Of a notice, what is kept for telling Azure.
@@ -44,35 +44,34 @@ def main() -> int:
     """Watches until it is stopped."""
     settings = settings_file.load()
     log_to(settings)
-    me, done = instance(settings)["name"], set[str]()
+    metadata = settings_file.metadata_service(settings)
+    me, done = metadata.machine().name, set[str]()
     while True:
-        watch(settings, me, done)
+        watch(settings, metadata, me, done)
         time.sleep(_SECOND)
 
 
-def watch(settings: Settings, me: str, done: set[str]) -> None:
+def watch(settings: Settings, metadata: Metadata, me: str, done: set[str]) -> None:
     """Looks once, and deals with what is new; `done` are the ids of events dealt with."""
     try:
-        planned = events(settings)
+        planned = metadata.endings(me)
     except Failure as failure:
         _log.warning("%s", failure)
         return
     for event in planned:
-        id = str(event.get("EventId"))  # noqa: A001
-        if me in event.get("Resources", []) and event.get("EventType") in _ENDS and id not in done:
-            done.add(id)
-            leave(settings, event)
+        if event.id not in done:
+            done.add(event.id)
+            leave(settings, metadata, event)
 
 
-def leave(settings: Settings, event: dict[str, Any]) -> None:
+def leave(settings: Settings, metadata: Metadata, event: Event) -> None:
     """Drains the node, sends its jobs back to the queue, and tells Azure when they are gone."""
-    kind = event["EventType"]
-    _log.warning("Azure announces %s, not before %s", kind, event.get("NotBefore") or "now")
+    _log.warning("Azure announces %s, not before %s", event.kind, event.not_before or "now")
     try:
         name = node_name(settings)
         # Slurm itself had it deleted: a node that is drained now would stay so as cloud.
         if not slurm.states(settings).get(name, frozenset()) & _DELETED:
-            slurm.update_nodes(settings, [name], "drain", f"Azure: {kind}")
+            slurm.update_nodes(settings, [name], "drain", f"Azure: {event.kind}")
             jobs = _jobs(settings, name)
             asked = [job for job, comment in jobs.items() if comment.startswith(_OURS)]
             for job in jobs:
@@ -83,7 +82,7 @@ def leave(settings: Settings, event: dict[str, Any]) -> None:
     except (slurm.CommandFailed, OSError) as error:
         _log.error("%s", error)
     try:
-        acknowledge(settings, event["EventId"])
+        metadata.acknowledge(event)
     except Failure as failure:
         # It then happens when the notice is over.
         _log.warning("%s", failure)
@@ -125,17 +124,17 @@ def _jobs(settings: Settings, name: str) -> dict[str, str]:
 
 
 def _wait_for_jobs(settings: Settings, name: str, deadline: datetime) -> None:
-    while datetime.now(UTC) < deadline and _jobs(settings, name):
+    while datetime.now(timezone.utc) < deadline and _jobs(settings, name):
         time.sleep(_SECOND)
 
 
-def _deadline(event: dict[str, Any]) -> datetime:
+def _deadline(event: Event) -> datetime:
     """Until when jobs may end by themselves: shortly before Azure acts."""
-    latest = datetime.now(UTC) + _LONGEST
+    latest = datetime.now(timezone.utc) + _LONGEST
     try:
-        return min(latest, parsedate_to_datetime(str(event.get("NotBefore"))) - _RESERVE)
+        return min(latest, parsedate_to_datetime(event.not_before) - _RESERVE)
     except (TypeError, ValueError):
-        return datetime.now(UTC) + _LONGEST / 4
+        return datetime.now(timezone.utc) + _LONGEST / 4
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ import secrets
 import subprocess
 import sys
 
+from fairway_agent.azure.http import Failure
+
 from . import settings as settings_file
 from .log import log_to
-from .metadata import Tokens
-from .requests import Failure
 from .vault import install_key, put_key, read_key
 
 _BYTES = 128
@@ -24,12 +24,12 @@ def main() -> int:
     """Answers with 0, or with 1 where the vault cannot be reached: to be tried again."""
     settings = settings_file.load()
     log_to(settings)
-    tokens = Tokens(settings)
+    metadata = settings_file.metadata_service(settings)
     try:
-        key = read_key(settings, tokens)
+        key = read_key(settings, metadata)
         if key is None:
             key = secrets.token_bytes(_BYTES)
-            put_key(settings, tokens, key)
+            put_key(settings, metadata, key)
             _log.info("a new munge key is in the vault")
     except Failure as failure:
         _log.error("%s", failure)

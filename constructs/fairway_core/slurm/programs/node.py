@@ -17,15 +17,17 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.azure.http import Failure
+
 from . import munge
 from . import settings as settings_file
 from .hardware import physical_host, unsound
 from .log import log_to
-from .metadata import Tokens, instance
-from .requests import Failure
 from .vault import install_key, read_key
 
 if TYPE_CHECKING:
+    from fairway_agent.azure.imds import Machine, Metadata
+
     from .settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -39,14 +41,14 @@ def main() -> int:
     """Answers with 0 when slurmd was started; until then it goes on asking."""
     settings = settings_file.load()
     log_to(settings)
-    tokens = Tokens(settings)
+    metadata = settings_file.metadata_service(settings)
     if lacks := missing(settings, "munged", "unmunge"):
         # Without them there is nobody to tell but the console.
         _log.critical("%s", lacks)
         return 1
-    while not _has_key(settings, tokens):
+    while not _has_key(settings, metadata):
         time.sleep(settings.poll)
-    me = instance(settings)
+    me = metadata.machine()
     if lacks := missing(settings, "slurmd"):
         _log.critical("%s", lacks)
         ask_for_name(settings, me, trouble=lacks)
@@ -70,15 +72,15 @@ def missing(settings: Settings, *programs: str) -> str:
 
 
 def ask_for_name(
-    settings: Settings, me: dict[str, str], trouble: str = "", *, hardware: bool = False
+    settings: Settings, me: Machine, trouble: str = "", *, hardware: bool = False
 ) -> str | None:
     """The name that the scheduler gives this instance; None where it gives none now.
 
     `trouble` says why this instance cannot be a node: it then gets none, and the scheduler says so.
     If that is its `hardware` the scheduler remembers the host.
     """
-    question = {"scale_set": settings.partition, "vm": me["vm"], "id": me["id"].split("/")[-1]}
-    question |= {"host": physical_host(settings), "resource": me["id"]}
+    question = {"scale_set": settings.partition, "vm": me.vm, "id": me.id.split("/")[-1]}
+    question |= {"host": physical_host(settings), "resource": me.id}
     if trouble:
         question |= {"trouble": trouble, "hardware": "yes" if hardware else ""}
     host = settings.scheduler.partition(":")[0]
@@ -113,9 +115,9 @@ def start(settings: Settings, name: str) -> None:
     subprocess.run(settings.start, check=True)
 
 
-def _has_key(settings: Settings, tokens: Tokens) -> bool:
+def _has_key(settings: Settings, metadata: Metadata) -> bool:
     try:
-        key = read_key(settings, tokens)
+        key = read_key(settings, metadata)
     except Failure as failure:
         _log.warning("%s", failure)
         return False

@@ -7,12 +7,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from fairway_agent.azure.http import Failure
+
 from . import settings as settings_file
 from . import slurm
 from .capacity import Capacity
 from .log import log_to
-from .metadata import Tokens
-from .requests import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +37,11 @@ def for_each_scale_set(work: Callable[[Capacity, list[str], Settings], None]) ->
     known = {name: nodes for name, nodes in groups.items() if name in settings.scale_sets}
     for name in groups.keys() - known.keys():
         _log.error("no scale set is called %s", name)
-    tokens = Tokens(settings)
+    metadata = settings_file.metadata_service(settings)
 
     def one(name: str) -> bool:
         try:
-            work(Capacity(settings, tokens, name), known[name], settings)
+            work(Capacity(settings, metadata, name), known[name], settings)
         except (Failure, slurm.CommandFailed) as error:
             _log.error("%s: %s", name, error)
             return False

@@ -12,14 +12,14 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from fairway_agent.azure.http import Failure
+
 from . import holds, slurm
 from . import settings as settings_file
 from .capacity import Capacity, lost, nameless
 from .hardware import is_of_hardware
 from .ledger import locked, opened
 from .log import log_to
-from .metadata import Tokens
-from .requests import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,11 +42,11 @@ def main() -> int:
     """One round over all scale sets; 1 where one of them could not be dealt with."""
     settings = settings_file.load()
     log_to(settings)
-    tokens, failed = Tokens(settings), False
+    metadata, failed = settings_file.metadata_service(settings), False
     with locked(settings.state_folder / "reconcile"):
         for name in settings.scale_sets:
             try:
-                reconcile(settings, Capacity(settings, tokens, name), name)
+                reconcile(settings, Capacity(settings, metadata, name), name)
             except (Failure, slurm.CommandFailed) as error:
                 _log.error("%s: %s", name, error)
                 failed = True

@@ -6,10 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .requests import Answer, Failure, send
+from fairway_agent.azure.http import Answer, Failure, send
 
 if TYPE_CHECKING:
-    from .metadata import Tokens
+    from fairway_agent.azure.imds import Metadata
+
     from .settings import Settings
 
 _API = "2024-07-01"
@@ -54,9 +55,9 @@ class ScaleSetClient:
     there is, and what goes is named by its number.
     """
 
-    def __init__(self, settings: Settings, tokens: Tokens, resource_id: str) -> None:
+    def __init__(self, settings: Settings, metadata: Metadata, resource_id: str) -> None:
         self._settings = settings
-        self._tokens = tokens
+        self._metadata = metadata
         self._url = f"{settings.arm}{resource_id}"
 
     def size(self) -> Size:
@@ -123,7 +124,7 @@ class ScaleSetClient:
         return send(
             method,
             url,
-            headers=self._tokens.bearer(f"{self._settings.arm}/"),
+            headers=self._metadata.bearer(f"{self._settings.arm}/"),
             body=body,
             authority=self._settings.authority,
         )

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from fairway_agent.azure.imds import Metadata
+
 _START = ("systemctl", "restart", "slurmd.service", "fairway-slurm-eviction.service")
 DEFAULT_PATH = "/etc/fairway/slurm.json"
 
@@ -92,3 +94,9 @@ def load(path: str | None = None) -> Settings:
         if name in data:
             data[name] = tuple(data[name])
     return Settings(**data)
+
+
+def metadata_service(settings: Settings) -> Metadata:
+    """This VM's metadata service, which keeps the tokens that it has given."""
+    identity = {"client_id": settings.client_id} if settings.client_id else {}
+    return Metadata(settings.metadata, identity)

@@ -8,49 +8,39 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .requests import Failure, send
+from fairway_agent.azure.http import Failure
+from fairway_agent.azure.keyvault import KeyVault
 
 if TYPE_CHECKING:
-    from .metadata import Tokens
+    from fairway_agent.azure.imds import Metadata
+
     from .settings import Settings
 
-_API = "7.4"
-_RESOURCE = "https://vault.azure.net"
 _MISSING = 404
 _SHORTEST, _LONGEST = 32, 1024
 
 
-def read_key(settings: Settings, tokens: Tokens) -> bytes | None:
+def read_key(settings: Settings, metadata: Metadata) -> bytes | None:
     """The key; None while nobody has put one there. Failure where the vault gives none."""
     try:
-        answer = send(
-            "GET",
-            _url(settings),
-            headers=tokens.bearer(_RESOURCE),
-            authority=settings.authority,
-        )
+        text = _vault(settings, metadata).read(settings.secret)
     except Failure as failure:
         if failure.status == _MISSING:
             return None
         raise
     try:
-        key = base64.b64decode(answer.body["value"], validate=True)
-    except (binascii.Error, KeyError, TypeError):
+        key = base64.b64decode(text, validate=True)
+    except binascii.Error:
         key = b""
     if not _SHORTEST <= len(key) <= _LONGEST:
         raise Failure(0, "BadKey", f"the secret {settings.secret} holds no munge key")
     return key
 
 
-def put_key(settings: Settings, tokens: Tokens, key: bytes) -> None:
+def put_key(settings: Settings, metadata: Metadata, key: bytes) -> None:
     """Puts the key into the vault."""
-    send(
-        "PUT",
-        _url(settings),
-        headers=tokens.bearer(_RESOURCE),
-        body={"value": base64.b64encode(key).decode(), "contentType": "munge key, base64"},
-        authority=settings.authority,
-    )
+    text = base64.b64encode(key).decode()
+    _vault(settings, metadata).write(settings.secret, text, "munge key, base64")
 
 
 def install_key(settings: Settings, key: bytes) -> bool:
@@ -69,5 +59,5 @@ def install_key(settings: Settings, key: bytes) -> bool:
     return True
 
 
-def _url(settings: Settings) -> str:
-    return f"{settings.vault.rstrip('/')}/secrets/{settings.secret}?api-version={_API}"
+def _vault(settings: Settings, metadata: Metadata) -> KeyVault:
+    return KeyVault(settings.vault, metadata, settings.authority)

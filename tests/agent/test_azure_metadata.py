@@ -1,0 +1,78 @@
+"""The metadata service of a machine, from a loopback stand-in: its tokens, and how it is asked."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent.azure import http, imds
+from fairway_agent.azure.http import Failure
+from fairway_agent.azure.imds import Metadata
+from fairway_simulator.ssh.services import Services, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VAULT = "https://vault.azure.net"
+
+
+@pytest.fixture
+def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
+    monkeypatch.setattr(http, "_FIRST_PAUSE", 0.001)
+    with running(Services()) as found:
+        yield found
+
+
+def test_a_token_is_asked_for_once(services: Services) -> None:
+    metadata = Metadata(services.url)
+    assert metadata.token(VAULT) == metadata.token(VAULT) == f"token for {VAULT}"
+    assert len(services.requests) == 1
+
+
+def test_one_that_is_about_to_end_is_asked_for_anew(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of very many blobs takes longer than a token lasts."""
+    metadata = Metadata(services.url)
+    metadata.token(VAULT)
+    later = time.time() + 86_400
+    monkeypatch.setattr(imds.time, "time", lambda: later)
+    metadata.token(VAULT)
+    assert len(services.requests) == 2
+
+
+@pytest.mark.parametrize("status", [404, 410, 429, 500])
+def test_a_service_that_is_updated_is_asked_again(services: Services, status: int) -> None:
+    """Microsoft Learn, how to acquire an access token on an Azure VM: "Retry guidance"."""
+    services.faults = [("/metadata/", status), ("/metadata/", status)]
+    assert Metadata(services.url).token(VAULT)
+    assert services.faults == []
+
+
+def test_a_machine_without_an_identity_is_refused_at_once(services: Services) -> None:
+    services.faults = [("/metadata/", 400), ("/metadata/", 400)]
+    with pytest.raises(Failure, match="HTTP 400"):
+        Metadata(services.url).token(VAULT)
+    assert len(services.faults) == 1
+
+
+def test_no_proxy_is_asked(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same page: "IMDS is not intended to be used behind a proxy and doing so is
+    unsupported": its address means this machine."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert Metadata(services.url).token(VAULT)
+
+
+def test_as_long_is_waited_as_the_service_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(http.time, "sleep", waits.append)
+
+    def ask() -> None:
+        raise Failure(429, "TooManyRequests", "slower", retry_after=7.0 if not waits else None)
+
+    with pytest.raises(Failure):
+        http._patiently(ask, 4, ())
+    assert waits == [7.0, 1.0, 2.0]
