@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import threading
+import time
 import urllib.parse
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -108,8 +109,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(status, b"")
         elif url.path.startswith("/metadata/"):
             known = self.headers["Metadata"] == "true"
-            token = json.dumps({"access_token": f"token for {query['resource']}"})
-            self._send(200 if known else 400, token.encode())
+            # As Azure's: seconds since 1970, as text.
+            token = {
+                "access_token": f"token for {query['resource']}",
+                "expires_on": str(int(time.time()) + 86_400),
+            }
+            self._send(200 if known else 400, json.dumps(token).encode())
         elif url.path.startswith("/secrets/"):
             self._secret(url.path.removeprefix("/secrets/"))
         elif self.headers["Authorization"] != "Bearer token for https://storage.azure.com/":

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_simulator.batch.model.pool import Pool
 
 # Those of `docker create` that somebody may want here; each has a value.
 _OPTIONS = frozenset(
@@ -36,10 +35,10 @@ class ContainerError(Exception):
         self.code = code
 
 
-def require_fit(pool: Pool, settings: object) -> None:
+def require_fit(pool: Mapping[str, Any], settings: object) -> None:
     """ContainerError where a task has a container and its pool none, or the reverse: see
     BatchTaskCreateOptions.container_settings of azure-batch."""
-    machine = pool.spec.get("virtualMachineConfiguration") or {}
+    machine = pool.get("virtualMachineConfiguration") or {}
     if settings and not machine.get("containerConfiguration"):
         raise ContainerError("ContainerPoolNotSupported", "The pool's nodes have no containers")
     if machine.get("containerConfiguration") and not settings:

@@ -106,7 +106,7 @@ class Execution:
         for place in self.places:
             place.make()
         try:
-            require_fit(self.nodes[0].pool, self.task.spec.get("containerSettings"))
+            require_fit(self.nodes[0].pool.spec, self.task.spec.get("containerSettings"))
             self._fetch()
         except ContainerError as error:
             return Outcome("preprocessing", None, failure(error.code, str(error)))
