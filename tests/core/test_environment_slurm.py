@@ -81,6 +81,22 @@ SSH = "{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}"
         ),
         (SSH, "slurm: {}\n", "slurm", "no cluster has `engine: slurm`"),
         (ND, "slurm: {idle: 10s}\n", "slurm.idle", "at least a minute"),
+        (
+            ND,
+            "slurm: {qos: {urgent: {preempts: [nrmal]}}}\n",
+            "slurm.qos.urgent.preempts.0",
+            "nrmal",
+        ),
+        (ND, "slurm: {qos: {a: {preempts: [a]}}}\n", "slurm.qos.a.preempts.0", "cannot preempt"),
+        (ND, "slurm: {accounts: {root: 1}}\n", "slurm.accounts.root", "cannot be a name"),
+        (ND, "slurm: {accounts: {vision: 0}}\n", "slurm.accounts.vision", ""),
+        (ND, "slurm: {accounts: {vision: 1}, accounting: false}\n", "slurm.accounts", "database"),
+        (
+            _nodes("nodes: 1, health: full").replace("ND96isr_H100_v5", "NC4as_T4_v3"),
+            "",
+            "clusters.nd.health",
+            "no checks of an HPC image",
+        ),
         (ND, "slurm: {scheduler_size: Standard_Nope}\n", "slurm.scheduler_size", "unknown"),
         (
             ND,

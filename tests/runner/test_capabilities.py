@@ -74,5 +74,16 @@ def test_after(name: str) -> None:
         require(job, target(name))
 
 
+@pytest.mark.parametrize("field", ["account", "qos"])
+@pytest.mark.parametrize("name", ENGINES)
+def test_accounts_and_qualities_of_service(name: str, field: str) -> None:
+    job = Job.model_validate({"name": "x", "command": "true", field: "vision"})
+    if capabilities(name).accounts:
+        require(job, target(name))
+        return
+    with pytest.raises(UserError, match=f"knows no `{field}`: its engine is `{name}`"):
+        require(job, target(name))
+
+
 def test_an_engine_that_is_not_known_is_elsewhere() -> None:
     assert not capabilities("pbs").runs_here

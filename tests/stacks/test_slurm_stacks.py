@@ -268,7 +268,8 @@ class TestSchedulerScript:
                 "PartitionName=x Nodes=ALL\nNodeName=n-7 CPUs=1 State=UNKNOWN\n"
                 "NodeName=nd-[8-11] CPUs=96 State=CLOUD\nNodeName=a-b-0 CPUs=4 State=CLOUD\n"
             )
-            (tmp_path / "hosts").touch()
+            for name in ("hosts", "rules"):
+                (tmp_path / name).touch()
             log.write_text("")
             (tmp_path / "settings").write_text(
                 f"NAME=slurm\nDISKS=1\nEXPORT={state}\nACCOUNTING={'yes' if accounting else ''}\n"
@@ -283,6 +284,7 @@ class TestSchedulerScript:
                     f"FAIRWAY_VOLUME_SCRIPT={folder / 'nfs_server.sh'}",
                     f"FAIRWAY_SLURM_DISK={tmp_path / 'settings'}",
                     f"slurm_etc={etc} log={tmp_path / 'var'} hosts={tmp_path / 'hosts'}",
+                    f"rules={tmp_path / 'rules'}",
                     'timeout() { shift; "$@"; }',
                     f'python3() {{ echo "$*" >>{log}; {"true" if key else "false"}; }}',
                     "original=$(declare -f load)",
@@ -290,6 +292,11 @@ class TestSchedulerScript:
                     "load() { first_load; stand_ins; }",
                     "stand_ins() {",
                     *(f'{name}() {{ echo "{name} $*" >>{log}; }}' for name in wrapped.split()),
+                    # As sacctmgr says it of what is there, with 1.
+                    f'sacctmgr() {{ echo "sacctmgr $*" >>{log}; sacctmgr_says "$*"; }}',
+                    'sacctmgr_says() { case $1 in *"add qos old") echo " Nothing new added." ;;',
+                    '*"modify qos gone"*) echo " Nothing modified" ;; *) return 0; esac',
+                    "return 1; }",
                     "}",
                     "main",
                 ]
@@ -328,6 +335,22 @@ class TestSchedulerScript:
             assert names == ["nd-8", "nd-9", "nd-10", "nd-11", "a-b-0"]
         with socket.socket() as there, pytest.raises(OSError, match="unreachable"):
             there.connect((nodes[0].split()[0], 6818))
+
+    def test_accounts_and_qualities_of_service_are_there_before_the_first_job(
+        self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
+    ) -> None:
+        (tmp_path / "rules").write_text("add qos old\n\nmodify qos old set Priority=1 Preempt=\n")
+        status, ran = run()
+        assert status == 0, "what is there already is no fault"
+        told = [line for line in ran if "--immediate" in line]
+        assert told == [
+            "sacctmgr --immediate add qos old",
+            "sacctmgr --immediate modify qos old set Priority=1 Preempt=",
+        ]
+        starts = "systemctl start slurmctld.service fairway-slurm-claims.service"
+        assert ran.index(told[-1]) < ran.index(starts)
+        (tmp_path / "rules").write_text("modify qos gone set Priority=1\n")
+        assert run()[0] == 1
 
     def test_without_accounting_there_is_no_database(
         self, run: Callable[..., tuple[int, list[str]]]

@@ -8,7 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cloud_init import node_cloud_init, script
-from fairway_core.slurm import archive, cloud_programs, modules, node_scripts, render
+from fairway_core.slurm import (
+    accounting_commands,
+    archive,
+    cloud_programs,
+    modules,
+    node_scripts,
+    render,
+)
 from fairway_core.slurm.cluster import PROGRAMS, SLURMCTLD_PORT
 from fairway_core.slurm.scripts import LIBRARY, NODE_MODULES, SCHEDULER_MODULES, SETTINGS
 
@@ -105,6 +112,7 @@ def scheduler_cloud_init(
             "files": render(cluster),
             "scripts": cloud_programs(),
             "accounting": cluster.accounting is not None,
+            "rules": accounting_commands(cluster),
             "scheduler_script": script("slurm_scheduler.sh"),
             "volume_script": script("nfs_server.sh"),
             "disk_settings": asdict(_Disk()),

@@ -7,6 +7,7 @@ set -euo pipefail
 slurm_etc=${FAIRWAY_SLURM_ETC:-/etc/slurm}
 log=${FAIRWAY_SLURM_LOG:-/var/log/slurm}
 hosts=${FAIRWAY_HOSTS_FILE:-/etc/hosts}
+rules=${FAIRWAY_SLURM_RULES:-/etc/fairway/slurm-rules}
 
 load() {
     # shellcheck source=/dev/null
@@ -59,6 +60,23 @@ start_accounting() {
     return 1
 }
 
+# Accounts and qualities of service. What is there already is no fault, and all else is: a job that
+# names an account which is not there is refused.
+keep_rules() {
+    local words said
+    while read -ra words; do
+        ((${#words[@]} > 0)) || continue
+        said=$(sacctmgr --immediate "${words[@]}" 2>&1 </dev/null) && continue
+        case $said in
+            *'othing new added'* | *'lready exist'*) ;;
+            *)
+                printf 'fairway-slurm-scheduler: sacctmgr %s: %s\n' "${words[*]}" "$said" >&2
+                return 1
+                ;;
+        esac
+    done <"$rules"
+}
+
 # A node that has not come has no address. slurmctld then looks its name up for ten seconds when a
 # job goes back to the queue, one node after the other, and answers nobody: so it finds an address
 # to which the kernel at once knows no way. Where a node registered from takes precedence.
@@ -91,6 +109,7 @@ main() {
     if [[ -n $ACCOUNTING ]]; then
         start_database
         start_accounting
+        keep_rules
     fi
     systemctl start slurmctld.service fairway-slurm-claims.service
     systemctl start fairway-slurm-reconcile.timer

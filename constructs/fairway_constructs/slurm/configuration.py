@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_core.catalog import vm_size
 from fairway_core.environment.slurm import slurm_memory_mib
-from fairway_core.slurm import Accounting, Cloud, Gpus, NodeFacts, Partition, SlurmCluster, Timing
+from fairway_core.slurm import (
+    Accounting,
+    Cloud,
+    Gpus,
+    NodeFacts,
+    Partition,
+    Qos,
+    SlurmCluster,
+    Timing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +54,15 @@ def slurm_cluster(
         ),
         timing=Timing(credential=_CREDENTIAL_SECONDS),
         cloud=Cloud(idle=int(spec.idle)),
-        accounting=Accounting() if spec.accounting else None,
+        accounting=_accounting(spec) if spec.accounting else None,
+    )
+
+
+def _accounting(spec: Slurm) -> Accounting:
+    return Accounting(
+        accounts=tuple(spec.accounts.items()),
+        qos=tuple((name, Qos(**dict(each))) for name, each in spec.qos.items()),
+        users=(ADMIN_USERNAME,),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _SHORTEST_IDLE = 60.0
 # A partition of this name would be the pattern of all others.
 _SLURMS_OWN = "default"
+# What every cluster of Slurm's has.
+_NORMAL = "normal"
+_TAKEN = frozenset({"root", "all", "none"})
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
 # What the scheduler's own resources are called.
 _SCHEDULER = "slurm-scheduler"
 
@@ -28,6 +33,28 @@ def _long_enough(seconds: float) -> float:
     if seconds < _SHORTEST_IDLE or seconds % 1:
         raise FieldError("nodes stay idle for at least a minute", "for example 10m")
     return seconds
+
+
+def _names(items: dict[str, Any]) -> dict[str, Any]:
+    for name in items:
+        if not _NAME.fullmatch(name) or name in _TAKEN:
+            raise FieldError(
+                f"`{name}` cannot be a name in Slurm's accounting",
+                "1 to 30 small letters, digits, hyphens and underscores, first a letter",
+                (name,),
+            )
+    return items
+
+
+class Qos(Model, defer_build=True):
+    """A quality of service, which a job asks for by `qos:`."""
+
+    priority: int = Field(default=0, ge=0, le=10_000)
+    """What puts its jobs before those of others; only the proportions of several count."""
+    preempts: tuple[str, ...] = ()
+    """Whose running jobs go back to the queue for its jobs, for example `[normal]`."""
+    max_nodes_per_user: int | None = Field(default=None, ge=1)
+    """The most nodes that the jobs of one user have at a time."""
 
 
 class Slurm(Model, defer_build=True):
@@ -42,8 +69,36 @@ class Slurm(Model, defer_build=True):
     """Whether the history of all jobs is kept in a database, which `sacct` reads."""
     idle: Annotated[Span, AfterValidator(_long_enough)] = 600
     """How long an idle node is kept before it is deleted."""
+    accounts: Annotated[dict[str, Annotated[int, Field(ge=1)]], AfterValidator(_names)] = Field(
+        default_factory=dict
+    )
+    """Accounts that jobs count for by `account:`, each with its share of the cluster (fair share).
+    The first is that of jobs which name none.
+    """
+    qos: Annotated[dict[str, Qos], AfterValidator(_names)] = Field(default_factory=dict)
+    """Qualities of service by name; `normal` is that of jobs which name none."""
     disk_gib: int = Field(default=64, ge=8, le=4096)
     """The size of the disk with jobs and history; it can grow later."""
+
+    @model_validator(mode="after")
+    def _history_is_kept(self) -> Self:
+        for name in ("accounts", "qos"):
+            if getattr(self, name) and not self.accounting:
+                message = "Slurm keeps accounts and qualities of service in its database"
+                raise FieldError(message, "leave `accounting: false` out", (name,))
+        return self
+
+    @model_validator(mode="after")
+    def _preempts_what_there_is(self) -> Self:
+        for name, each in self.qos.items():
+            for index, other in enumerate(each.preempts):
+                if other == name or other not in {_NORMAL, *self.qos}:
+                    raise FieldError(
+                        f"`{name}` cannot preempt `{other}`",
+                        f"name others of `qos:`, or `{_NORMAL}`",
+                        ("qos", name, "preempts", index),
+                    )
+        return self
 
     @field_validator("scheduler_size")
     @classmethod

@@ -11,10 +11,12 @@ from fairway_core.slurm.cluster import (
     Partition,
     Paths,
     Programs,
+    Qos,
     SlurmCluster,
     Timing,
 )
 from fairway_core.slurm.rendering import render
+from fairway_core.slurm.rules import accounting_commands
 from fairway_core.slurm.scripts import (
     NodeFacts,
     archive,
@@ -32,8 +34,10 @@ __all__ = [
     "Partition",
     "Paths",
     "Programs",
+    "Qos",
     "SlurmCluster",
     "Timing",
+    "accounting_commands",
     "archive",
     "cloud_programs",
     "install",

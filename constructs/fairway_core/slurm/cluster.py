@@ -88,10 +88,20 @@ class Cloud:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Qos:
+    """A quality of service: what its jobs have, and whose jobs make room for them."""
+
+    priority: int = 0
+    preempts: tuple[str, ...] = ()
+    max_nodes_per_user: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Accounting:
     """slurmdbd: its host as slurmctld sees it, and where its database listens.
 
     With `database_port` MariaDB is reached there, and by a socket without it.
+    `accounts` have their shares of the cluster, and `qos` their rules; `users` have all of them.
     `database_password` is only for a database on one's own machine that knows no users by
     their socket; slurmdbd.conf is then to be readable by its user alone.
     """
@@ -103,6 +113,19 @@ class Accounting:
     database_host: str = "localhost"
     database_port: int | None = None
     database_password: str = ""
+    accounts: tuple[tuple[str, int], ...] = ()
+    qos: tuple[tuple[str, Qos], ...] = ()
+    users: tuple[str, ...] = ()
+
+    @property
+    def ruled(self) -> bool:
+        """Whether jobs are held to accounts and qualities of service."""
+        return bool(self.accounts or self.qos)
+
+    @property
+    def preempts(self) -> bool:
+        """Whether jobs may take the nodes of others."""
+        return any(each.preempts for _, each in self.qos)
 
 
 @dataclass(frozen=True, kw_only=True)

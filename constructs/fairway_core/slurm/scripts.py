@@ -28,8 +28,7 @@ SETTINGS = "/etc/fairway/slurm.json"
 _COMMON = ("__init__", "log", "munge", "settings", "slurm")
 SCHEDULER_MODULES = (
     *_COMMON,
-    *("capacity", "claim_service", "hardware", "holds", "ledger", "munge_key", "program"),
-    "reconcile",
+    *("capacity", "claim_service", "holds", "ledger", "munge_key", "program", "reconcile"),
     *("resume", "resume_fail", "scale_set", "suspend", "vault"),
 )
 """The modules that a scheduler needs."""

@@ -28,6 +28,8 @@ def resources(request: dict[str, Any]) -> Resources:
         gpus=min(int(request["gpus"]), gpus),
         cpus=max(cpus for _, _, cpus in nodes),
         nice=int(request["nice"]),
+        account=str(request.get("account", "")),
+        qos=str(request.get("qos", "")),
     )
 
 

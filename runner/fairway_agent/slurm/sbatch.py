@@ -38,13 +38,16 @@ exec "$python" -s {bundle} fairway_agent.slurm.job {words}
 @dataclass(frozen=True)
 class Resources:
     """What the partition of a run offers, and the run wants: one of `features` of every node
-    (or ""), so many GPUs of each (0 where Slurm knows of none), and its niceness."""
+    (or ""), so many GPUs of each (0 where Slurm knows of none), its niceness, and the account and
+    the quality of service that it names (or "")."""
 
     partition: str
     feature: str
     gpus: int
     cpus: int
     nice: int
+    account: str = ""
+    qos: str = ""
 
 
 def script(folder: Path, part: Part, submission: int) -> str:
@@ -95,6 +98,10 @@ def arguments(
         words.append(f"--constraint={resources.feature}")
     if resources.gpus:
         words.append(f"--gres=gpu:{resources.gpus}")
+    if resources.account:
+        words.append(f"--account={resources.account}")
+    if resources.qos:
+        words.append(f"--qos={resources.qos}")
     if dependency:
         words += [f"--dependency={dependency}", "--kill-on-invalid-dep=yes"]
     return words

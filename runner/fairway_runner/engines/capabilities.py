@@ -27,6 +27,7 @@ class Capabilities:
     """Its tasks are processes of this machine, and a run's folder here is where they work."""
     containers: bool = _row("`container:`", False)
     after: bool = _row("`after:`", True)
+    accounts: bool = _row("`account:` and `qos:`", False)
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
@@ -40,7 +41,7 @@ ENGINES = {
     "local": Capabilities(runs_here=True, shell=False),
     "ssh": Capabilities(),
     "slurm": Capabilities(
-        containers=True, node_actions=("drain", "resume", "reboot"), machines=True
+        containers=True, accounts=True, node_actions=("drain", "resume", "reboot"), machines=True
     ),
     "batch": Capabilities(
         containers=True,
@@ -74,6 +75,11 @@ def require(job: Job, target: Target) -> None:
         message = f"`after` cannot be kept on `{target.name}`: its engine is `{target.engine}`"
         hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
         findings.append(Finding("not-supported", message, hint, "after"))
+    for name in ("account", "qos") if not able.accounts else ():
+        if getattr(job, name) is not None:
+            message = f"`{target.name}` knows no `{name}`: its engine is `{target.engine}`"
+            hint = f"leave it out (-s {name}=null), or use a target with {_with('accounts')}"
+            findings.append(Finding("not-supported", message, hint, name))
     if findings:
         raise UserError(findings)
 

@@ -112,6 +112,7 @@ SecretSource = Annotated[str, AfterValidator(_secret_source)]
 MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
 Image = Annotated[str, AfterValidator(_image)]
 ContainerPath = Annotated[str, AfterValidator(_container_path)]
+SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
 
 _PRIORITIES = {"low": -500, "normal": 0, "high": 500}
@@ -255,6 +256,10 @@ class Job(Model):
     """How long one attempt may take; longer ends it with exit code 124."""
     priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
     """Which of several waiting jobs starts first; −1000 to 1000 where words are too few."""
+    account: SlurmName | None = None
+    """The account of Slurm's that the job counts for."""
+    qos: SlurmName | None = None
+    """The quality of service that it asks Slurm for."""
     metrics: dict[Identifier, MetricPattern | Metric] = Field(default_factory=dict)
     """Figures to find in the log, each by a regular expression."""
     after: tuple[str, ...] = ()

@@ -54,6 +54,13 @@ def test_gpus_features_and_dependencies() -> None:
     assert found[-2:] == ["--dependency=afterok:7", "--kill-on-invalid-dep=yes"]
 
 
+def test_accounts_and_qualities_of_service_are_named_where_the_job_does() -> None:
+    part = Part("tasks", 0, [0], 1, 8)
+    resources = Resources("nd", "", 0, 96, 500, account="vision", qos="urgent")
+    assert {"--account=vision", "--qos=urgent"} <= set(words(part, resources=resources))
+    assert not [word for word in words(part) if word.startswith(("--account", "--qos"))]
+
+
 @pytest.mark.parametrize(
     ("plan", "minutes"),
     [

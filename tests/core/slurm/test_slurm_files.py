@@ -19,7 +19,9 @@ from fairway_core.slurm import (
     Gpus,
     NodeFacts,
     Partition,
+    Qos,
     SlurmCluster,
+    accounting_commands,
     archive,
     install,
     modules,
@@ -46,6 +48,16 @@ ND = Partition(
     features=("nd96isr_h100_v5", "ib", "dedicated"),
     cloud=True,
     default=True,
+)
+
+
+RULES = Accounting(
+    accounts=(("vision", 3), ("nlp", 1)),
+    qos=(
+        ("urgent", Qos(priority=100, preempts=("normal",), max_nodes_per_user=4)),
+        ("normal", Qos(priority=10)),
+    ),
+    users=("azureuser",),
 )
 
 
@@ -90,6 +102,31 @@ class TestConfiguration:
         assert int(weights["PriorityWeightPartition"]) > 2000, "more than any priority takes away"
         assert "PriorityWeightFairshare" not in weights, "there is no history to go by"
         assert "PriorityWeightFairshare=1000" in _conf(accounting=Accounting())
+
+    def test_accounts_and_qualities_of_service_are_kept_to(self) -> None:
+        lines = _conf(accounting=RULES)
+        assert "AccountingStorageEnforce=associations,limits,qos" in lines
+        assert {"PreemptType=preempt/qos", "PreemptMode=REQUEUE"} <= set(lines)
+        plain = _conf(accounting=Accounting())
+        assert not [line for line in plain if line.startswith(("Preempt", "AccountingStorageEnf"))]
+
+    def test_slurms_accounting_is_told_of_them(self) -> None:
+        cluster = SlurmCluster(name="lab", host="h", partitions=(ND,), accounting=RULES)
+        assert accounting_commands(cluster) == [
+            "add cluster lab",
+            "add qos urgent",
+            "modify qos urgent set Priority=100 MaxTRESPerUser=node=4 Preempt=normal",
+            "modify qos normal set Priority=10 MaxTRESPerUser=node=-1 Preempt=",
+            "add account vision Cluster=lab",
+            "modify account where Name=vision Cluster=lab set Fairshare=3 QOS=normal,urgent",
+            "add account nlp Cluster=lab",
+            "modify account where Name=nlp Cluster=lab set Fairshare=1 QOS=normal,urgent",
+            "add user azureuser Account=vision Cluster=lab",
+            "add user azureuser Account=nlp Cluster=lab",
+            "modify user where Name=azureuser Cluster=lab set DefaultAccount=vision",
+        ]
+        for rules in (None, Accounting(), Accounting(users=("azureuser",))):
+            assert accounting_commands(replace(cluster, accounting=rules)) == []
 
     def test_nodes_reach_the_history_of_jobs_too(self) -> None:
         assert "AccountingStorageHost=10.0.0.4" in _conf(accounting=Accounting())

@@ -6,7 +6,6 @@ whose hardware failed is refused for some days; see `ledger`.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import time
 from pathlib import Path
@@ -21,8 +20,6 @@ _KEY, _VALUE = 512, 2048
 _HOST = "PhysicalHostName"
 # Longer than what it starts may take.
 _LONGEST = 900.0
-# The health check's words for what is the machine's and not a file system's fault.
-_OF_HARDWARE = re.compile(r"fairway: .*(GPU|nvidia-smi|XID|InfiniBand|azurehpc)")
 
 
 def physical_host(settings: Settings) -> str:
@@ -49,15 +46,6 @@ def unsound(settings: Settings) -> str:
             return problem
         time.sleep(settings.poll)
     return ""
-
-
-def is_of_hardware(reason: str) -> bool:
-    """Whether that is what the health check drained a node for, and its hardware's fault.
-
-    >>> is_of_hardware("fairway: 7 of 8 GPUs"), is_of_hardware("fairway: /data is not mounted")
-    (True, False)
-    """
-    return _OF_HARDWARE.match(reason) is not None
 
 
 def _look(settings: Settings) -> str:

@@ -17,7 +17,6 @@ from fairway_agent.azure.http import Failure
 from . import holds, slurm
 from . import settings as settings_file
 from .capacity import Capacity, lost, nameless
-from .hardware import is_of_hardware
 from .ledger import locked, opened
 from .log import log_to
 
@@ -80,7 +79,7 @@ def _remember_bad_hosts(settings: Settings, name: str, nodes: Mapping[str, slurm
     with opened(settings, name) as ledger:
         for node, claim in ledger.claims.items():
             found = nodes.get(node)
-            if found and "DRAIN" in found.state and is_of_hardware(found.reason):
+            if found and found.has_bad_hardware:
                 if claim.host and claim.host not in ledger.hosts:
                     _log.warning("%s: host %s of %s: %s", name, claim.host, node, found.reason)
                 ledger.fail_host(claim.host, found.reason)

@@ -222,6 +222,8 @@ class SlurmEngine(RemoteEngine):
             "gpus": size.gpu.count if size and size.gpu else 0,
             # Never below 0, which is for operators alone.
             "nice": _MOST_PRIORITY - job.priority_number,
+            "account": job.account or "",
+            "qos": job.qos or "",
         }
 
 
