@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+ROOM_PAUSE = 1.0  # seconds between two attempts to write to a disk that is full
+WAS_FULL = "the disk was full for a while, and states were written late"
 
 
 def write_json(path: Path, value: object) -> None:
@@ -32,11 +34,11 @@ def write_json(path: Path, value: object) -> None:
 @dataclass
 class States:
     """The states that a supervisor writes; those for which the disk has no room are kept in
-    `late`, the newest of each file, and written when there is some."""
+    `late`, the newest of each file, and written, with that reason, when there is some."""
 
-    late: dict[Path, object] = field(default_factory=dict)
+    late: dict[Path, dict[str, Any]] = field(default_factory=dict)
 
-    def write(self, path: Path, value: object) -> None:
+    def write(self, path: Path, value: dict[str, Any]) -> None:
         """Writes it now, or keeps it."""
         self.late[path] = value
         self.write_late()
@@ -47,8 +49,10 @@ class States:
             try:
                 write_json(path, self.late[path])
             except OSError as error:
-                if error.errno not in _NO_ROOM:
+                if error.errno not in NO_ROOM:
                     raise
+                for value in self.late.values():
+                    value["reason"] = value.get("reason") or WAS_FULL
                 return
             del self.late[path]
 

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from fairway_agent.allocators.cores import Room
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
-_ROOM_PAUSE = 1.0  # seconds between two attempts to write to a disk that is full
 _ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have room again
-_WAS_FULL = "the disk was full for a while, and states were written late"
 _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 
 
@@ -92,7 +90,7 @@ class Supervisor:
         """Until all states are written."""
         end = time.monotonic() + _ROOM_WAIT
         while self.states.late and time.monotonic() < end:
-            wakeups.wait(self.wakeup, time.monotonic() + _ROOM_PAUSE)
+            wakeups.wait(self.wakeup, time.monotonic() + record.ROOM_PAUSE)
             self.states.write_late()
 
     def cancel(self) -> None:
@@ -206,7 +204,7 @@ class Supervisor:
                 task.record("queued", last_exit_code=code, **task.facts())
                 continue
             state = "cancelled" if task.cancelled else "failed" if code else "succeeded"
-            task.finish(state, code)
+            state = task.finish(state, code)
             self._move(counted, "running", state)
             if not counted and code:
                 self.setup_failed = True
@@ -232,7 +230,7 @@ class Supervisor:
         if self.blocked:
             due.append(time.monotonic() + self.room.pause)
         if self.states.late:
-            due.append(time.monotonic() + _ROOM_PAUSE)
+            due.append(time.monotonic() + record.ROOM_PAUSE)
         return min(due, default=None)
 
     def _outcome(self) -> str:
@@ -246,7 +244,7 @@ class Supervisor:
     def _record(self, state: str) -> None:
         self.states.write_late()
         if self.states.late:
-            self.reason = self.reason or _WAS_FULL
+            self.reason = self.reason or record.WAS_FULL
         ended = None if state in ("queued", "running") else time.time()
         value = {
             "state": state,
@@ -262,7 +260,7 @@ class Supervisor:
             self.recorded = value
         if self.states.late:
             # The value is among what is late, or will be followed by another.
-            self.reason = value["reason"] = value["reason"] or _WAS_FULL
+            self.reason = value["reason"] = value["reason"] or record.WAS_FULL
 
 
 def supervise(folder: Path, lock: int, ready: int, plan: dict[str, Any], **ways: Any) -> None:

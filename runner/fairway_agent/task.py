@@ -23,6 +23,7 @@ from fairway_agent.ports import free_port
 NESTED = {"SHLVL": "2"}
 _STRAY_GRACE = 2.0  # seconds for what a finished task left running
 TIMED_OUT = 124
+_NOT_KEPT = 74  # "I/O error" in sysexits.h
 
 
 @dataclass
@@ -174,17 +175,25 @@ class Task:
             return TIMED_OUT
         return 128 - code if code < 0 else code
 
-    def finish(self, state: str, code: int) -> None:
-        """Records the end and keeps the outputs that are to be kept."""
-        outputs.collect(
-            self.folder / "work",
-            self.folder / "outputs",
-            self.spec["outputs"],
-            succeeded=state == "succeeded",
-        )
-        shutil.rmtree(self.folder / "scratch", ignore_errors=True)
+    def finish(self, state: str, code: int) -> str:
+        """Records the end and keeps the outputs that are to be kept; the state that it has then:
+        a task whose outputs cannot be kept has failed."""
         facts = {"exit_code": code, "timed_out": self.timed_out, **self.facts()}
+        written = self.folder / "work"
+        try:
+            outputs.collect(
+                written,
+                self.folder / "outputs",
+                self.spec["outputs"],
+                succeeded=state == "succeeded",
+            )
+        except OSError as error:
+            facts["reason"] = f"outputs could not be kept: {error}; they are in {written}"
+            if state == "succeeded":
+                state, facts["exit_code"] = "failed", _NOT_KEPT
+        shutil.rmtree(self.folder / "scratch", ignore_errors=True)
         self.record(state, ended=time.time(), **facts)
+        return state
 
     def record(self, state: str, **facts: object) -> None:
         """Replaces the task's state."""

@@ -34,7 +34,7 @@ def write_json(path, value):
     write(path, value)
 
 record.write_json = write_json
-supervisor._ROOM_PAUSE = 0.01
+record.ROOM_PAUSE = 0.01
 _, ready = os.pipe()
 lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
 supervisor.supervise(folder, lock, ready, supervisor.read_plan(folder, retry=False))
@@ -43,9 +43,17 @@ PLAN = {"run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "after": [], "retri
 PLAN |= {"timeout": None, "signal": "TERM", "grace": 10.0, "secrets": [], "environment": {}}
 
 
-def supervised(folder: Path, *scripts: str) -> subprocess.CompletedProcess[str]:
+def supervised(
+    folder: Path, *scripts: str, outputs: dict[str, Any] | None = None
+) -> subprocess.CompletedProcess[str]:
     (folder / "plan.json").write_text(json.dumps({**PLAN, "directory": str(folder)}))
-    shape = {"params": {}, "nodes": 1, "processes_per_node": 1, "outputs": {}, "checkpoint": None}
+    shape = {
+        "params": {},
+        "nodes": 1,
+        "processes_per_node": 1,
+        "outputs": outputs or {},
+        "checkpoint": None,
+    }
     (folder / "tasks.jsonl").write_text(
         "".join(
             json.dumps({"index": index, "script": script, "environment": {}, **shape}) + "\n"
@@ -82,6 +90,20 @@ def test_a_run_whose_disk_is_full_for_a_while_ends_as_its_tasks_did(
     assert (second["state"], second["exit_code"]) == ("failed", 3)
 
 
+def test_outputs_that_cannot_be_kept_end_no_run(tmp_path: Path) -> None:
+    """A file where the folder of outputs should be, as a full disk or another's folder is."""
+    (tmp_path / "tasks/0").mkdir(parents=True)
+    (tmp_path / "tasks/0/outputs").write_text("in the way")
+    output = {"model": {"pattern": "model/**", "when": "success"}}
+    done = supervised(tmp_path, 'echo 1 >"$FAIRWAY_OUTPUT_MODEL/m"', "true", outputs=output)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert state(tmp_path)["tasks"] == {"failed": 1, "succeeded": 1}
+    first = state(tmp_path / "tasks/0")
+    assert (first["state"], first["exit_code"]) == ("failed", 74)
+    assert first["reason"].startswith("outputs could not be kept: ")
+    assert first["reason"].endswith(f"; they are in {tmp_path}/tasks/0/work")
+
+
 def test_what_finds_no_room_leaves_no_half_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,5 +119,5 @@ def test_what_finds_no_room_leaves_no_half_file(
         assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
     assert state(tmp_path) == {"state": "running"}
     states.write_late()
-    assert state(tmp_path) == {"state": "failed"}
+    assert state(tmp_path) == {"state": "failed", "reason": record.WAS_FULL}
     assert states.late == {}

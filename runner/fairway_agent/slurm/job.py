@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _CANCELLED = 130
 _TERMINATED = 143
 _FAULT = 74  # the code of a task that could not be started; "I/O error" in sysexits.h
+_ROOM_WAIT = 600.0  # seconds in which a disk may have room again; the nodes are paid for meanwhile
 _REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a job that it requeues
 _ENDS = {signal.SIGTERM: "ended", signal.SIGUSR1: "time", signal.SIGUSR2: "hand-over"}
 
@@ -38,11 +39,30 @@ class Job:
     """One task's attempts; `asked` is how Slurm, or a person by it, wants it to end."""
 
     task: SlurmTask
+    states: record.States
     wakeup: socket.socket
     asked: str = ""
 
     def run(self) -> int:
-        """Runs it to its end; the exit code that Slurm sees."""
+        """Runs it until its end is written; the exit code that Slurm sees."""
+        code = self._run()
+        self._await_room()
+        return code
+
+    def refuse(self, reason: str) -> int:
+        """Says that it could not be begun; the exit code that Slurm sees."""
+        self.task.record("failed", ended=time.time(), exit_code=_FAULT, reason=reason)
+        self._await_room()
+        return _FAULT
+
+    def _await_room(self) -> None:
+        """Until all states are written."""
+        end = time.monotonic() + _ROOM_WAIT
+        while self.states.late and time.monotonic() < end:
+            wakeups.wait(self.wakeup, time.monotonic() + record.ROOM_PAUSE)
+            self.states.write_late()
+
+    def _run(self) -> int:
         run = self.task.run_folder
         if orders.cancelled(run) >= self.task.submission or _setup_failed(run):
             self.task.record("cancelled", ended=time.time())
@@ -75,7 +95,15 @@ class Job:
             code = self.task.ended()
             if code is not None:
                 return code
-            wakeups.wait(self.wakeup, self.task.deadline())
+            self._wait()
+
+    def _wait(self) -> None:
+        """For a signal, for the task's deadline, or for room on a disk that is full."""
+        due = [self.task.deadline()]
+        if self.states.late:
+            due.append(time.monotonic() + record.ROOM_PAUSE)
+        wakeups.wait(self.wakeup, min((each for each in due if each is not None), default=None))
+        self.states.write_late()
 
     def _stopped(self, code: int) -> int:
         """Slurm ends the job: because somebody cancelled it, or to start it again elsewhere. Which
@@ -99,8 +127,8 @@ class Job:
 
     def _finish(self, state: str, code: int, **facts: object) -> int:
         self.task.more = {**facts}
-        self.task.finish(state, code)
-        return code
+        known = self.task.finish(state, code)
+        return code if known == state else code or _FAULT
 
 
 def _setup_failed(run: Path) -> bool:
@@ -126,6 +154,20 @@ def _leave_trace(run: Path, part: str) -> None:
         draft.replace(trace)
 
 
+def _once_there_is_room(action: Callable[[], object]) -> None:
+    """Does it, again and again while the disk is full."""
+    end = time.monotonic() + _ROOM_WAIT
+    while True:
+        try:
+            action()
+        except OSError as error:
+            if error.errno not in record.NO_ROOM or time.monotonic() > end:
+                raise
+            time.sleep(record.ROOM_PAUSE)
+        else:
+            return
+
+
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, stage, submission = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -137,18 +179,18 @@ def main() -> None:
     plan = plans.read(run)
     spec = orders.spec_of(run, stage, index)
     folder = run / "tasks" / str(index)
-    folder.mkdir(parents=True, exist_ok=True)
-    task = SlurmTask(plan, spec, run, folder, submission=submission)
+    _once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
+    states = record.States()
+    task = SlurmTask(plan, spec, run, folder, submission=submission, states=states)
     task.resume_count()
-    job = Job(task, wakeup)
+    job = Job(task, states, wakeup)
     for number, how in _ENDS.items():
         signal.signal(number, _asker(job, how))
-    _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}")
+    _once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
     try:
         _read_secrets(run, plan)
     except Fault as fault:
-        task.record("failed", ended=time.time(), exit_code=_FAULT, reason=str(fault))
-        sys.exit(_FAULT)
+        sys.exit(job.refuse(str(fault)))
     sys.exit(job.run())
 
 

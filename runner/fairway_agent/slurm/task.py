@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _SLURM = "fairway_agent.slurm"
 
+_STRAY_GRACE = 2.0  # seconds for what an attempt has left on another node
+
 # One process a node, beside whatever else the job runs there.
 STEP = ("srun", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--input=none", "--quiet")
 
@@ -105,17 +107,25 @@ class SlurmTask(Task):
             self.told.clear()
             if code and len(self.nodes) > 1:
                 self._end_steps()
+            self._leave_others()
         return code
 
-    def finish(self, state: str, code: int) -> None:
+    def finish(self, state: str, code: int) -> str:
         """Records the end, keeps the outputs, and leaves nothing on the nodes."""
-        super().finish(state, code)
-        folder = str(self._scratch())
-        shutil.rmtree(folder, ignore_errors=True)
+        state = super().finish(state, code)
+        shutil.rmtree(self._scratch(), ignore_errors=True)
+        return state
+
+    def _leave_others(self) -> None:
+        """Ends what the attempt has left on the other nodes, before its end is known."""
         if others := self.nodes[1:]:
             words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
+            # What was told to end has had its grace.
+            grace = _STRAY_GRACE if self.kill_at is None else 0.0
+            names = [self.plan["run"], self.name, str(grace), str(self._scratch())]
+            step = [*words, *bundle.program(f"{_SLURM}.leave"), *names]
             subprocess.call(
-                [*words, "rm", "-rf", "--", folder], env=_for_step(), stderr=subprocess.DEVNULL
+                step, env=_for_step(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
 
     def record(self, state: str, **facts: object) -> None:

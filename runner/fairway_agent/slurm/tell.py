@@ -15,10 +15,10 @@ from fairway_agent import processes
 
 def tell(run: str, task: str, number: signal.Signals) -> None:
     """Tells those that do the job's work; launchers end by themselves when these have."""
-    processes.tell_each(_processes(run, task), number)
+    processes.tell_each(processes_of(run, task), number)
 
 
-def _processes(run: str, task: str) -> set[int]:
+def processes_of(run: str, task: str) -> set[int]:
     """What carries the task's names in its environment: on other nodes too, whatever launcher
     has started it, and in whichever session."""
     wanted = {f"FAIRWAY_RUN={run}".encode(), f"FAIRWAY_TASK={task}".encode()}

@@ -1,0 +1,147 @@
+"""One task in an allocation of Slurm's: a full disk, and what is left on its other nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.slurm import leave, orders
+from fairway_agent.slurm.tell import processes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PATIENCE = 120.0  # seconds; only a hang takes so long
+
+# While the file `full` is there the disk has no room; there is some again after five refusals.
+JOB = """
+import errno, os, sys
+from pathlib import Path
+from fairway_agent import record
+from fairway_agent.slurm import job
+
+folder, refused, write = Path(sys.argv[1]), [], record.write_json
+
+def write_json(path, value):
+    if (folder / "full").exists():
+        refused.append(path)
+        if len(refused) == 5:
+            (folder / "full").unlink()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    write(path, value)
+
+record.write_json = write_json
+record.ROOM_PAUSE = 0.01
+job.main()
+"""
+# Runs on this machine what it is to run on another node, and notes it.
+SRUN = """#!/bin/bash
+while [[ $1 == -* ]]; do shift; done
+printf '%s ' "${@:4}" >>"$SRUN_LOG"; echo >>"$SRUN_LOG"
+exec "$@"
+"""
+# Tests beside this one must not find its processes by their names.
+RUN = f"full-{uuid.uuid4().hex[:8]}"
+PLAN = {"run": RUN, "tasks": 1, "retries": 0, "timeout": None, "signal": "TERM"}
+PLAN |= {
+    "after": [],
+    "max_parallel": None,
+    "grace": 10.0,
+    "secrets": [],
+    "environment": {},
+    "staged": [],
+    "has_setup": False,
+}
+SPEC = {"index": 0, "environment": {}, "params": {}, "processes_per_node": 1, "outputs": {}}
+SPEC |= {"checkpoint": None}
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs first on PATH, and what Slurm sets for a job on two nodes."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "srun").write_text(SRUN)
+    (programs / "scontrol").write_text("#!/bin/sh\necho n1\necho n2\n")
+    for name in ("srun", "scontrol"):
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("SRUN_LOG", str(tmp_path / "srun.log"))
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return programs
+
+
+def run_job(folder: Path, script: str, nodes: str) -> subprocess.CompletedProcess[str]:
+    run = folder / "runs" / RUN
+    (run / "code").mkdir(parents=True)
+    (run / "plan.json").write_text(json.dumps({**PLAN, "directory": str(folder)}))
+    (run / "job.json").write_text("{}")
+    spec = {**SPEC, "script": script, "nodes": nodes.count(",") + 1}
+    (run / "tasks.jsonl").write_text(json.dumps(spec) + "\n")
+    orders.write_index(run)
+    words = [sys.executable, "-P", "-c", JOB, str(run), "tasks", "0", "0", "0"]
+    environment = {**os.environ, "SLURM_JOB_NODELIST": nodes}
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=_PATIENCE)
+
+
+def state(folder: Path) -> dict[str, Any]:
+    file = folder / f"runs/{RUN}/tasks/0/state.json"
+    value: dict[str, Any] = json.loads(file.read_text())
+    return value
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_task_whose_disk_is_full_for_a_while_ends_as_its_program_did(
+    tmp_path: Path, node: Path, code: int
+) -> None:
+    script = f"touch {tmp_path}/runs/{RUN}/full; exit {code}"
+    done = run_job(tmp_path, script, "n1")
+    assert (done.returncode, done.stderr) == (code, "")
+    known = state(tmp_path)
+    assert known["state"] == ("failed" if code else "succeeded")
+    assert known["exit_code"] == code
+    assert known["reason"] == "the disk was full for a while, and states were written late"
+
+
+def test_other_nodes_are_left_clean_before_the_end_is_known(tmp_path: Path, node: Path) -> None:
+    done = run_job(tmp_path, "true", "n1,n2")
+    assert (done.returncode, done.stderr) == (0, "")
+    steps = (tmp_path / "srun.log").read_text()
+    assert f"fairway_agent.slurm.leave {RUN} 0 2.0 " in steps
+    assert state(tmp_path)["state"] == "succeeded"
+
+
+@pytest.fixture
+def daemon() -> Iterator[subprocess.Popen[str]]:
+    """A program that has left its session and ignores what it is told, with its task's names."""
+    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "7"}
+    with subprocess.Popen(
+        ["setsid", "bash", "-c", "trap '' TERM; echo ready; sleep 600"],
+        env={**os.environ, **names},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.kill()
+
+
+def test_a_daemon_on_another_node_is_ended(daemon: subprocess.Popen[str]) -> None:
+    leave.end_all(RUN, "8", 0.0)
+    assert daemon.poll() is None
+    leave.end_all(RUN, "7", 0.0)
+    deadline = time.monotonic() + _PATIENCE
+    while daemon.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert daemon.returncode == -9
+    assert processes_of(RUN, "7") == set()
