@@ -57,6 +57,7 @@ class Commands(LazyGroup):
         "ssh-config": (
             "Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets."
         ),
+        "exec": ("Run a command in the environment, folder and container of a run that goes on."),
         "tunnel": "Forward a port of a run's main host here, such as TensorBoard's 6006.",
         "schedule": "Run a job on a recurring schedule.",
         "data": "Copy files to and from a target's storage, and from there to its nodes.",
@@ -82,7 +83,6 @@ class Commands(LazyGroup):
         "queue": "list",
         "stop": "cancel RUN",
         "kill": "cancel RUN",
-        "exec": "ssh TARGET -- COMMAND",
         "attach": "logs --follow RUN",
         "down": "pool resize TARGET 0",
         "apply": "deploy",

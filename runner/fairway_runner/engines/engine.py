@@ -134,6 +134,12 @@ class Engine(Protocol):
     def main_host(self, run: Run) -> str:
         """The node on which the run's first task has its main process."""
 
+    def enter(self, run: Run, task: int, node: int, command: Sequence[str]) -> int:
+        """Runs a command beside a task that runs, on one of its nodes, and returns its exit code.
+
+        The first word is the rank, or `-`; see `fairway_agent.inside`.
+        """
+
     def doctor(self) -> list[Finding]:
         """What is wrong with the target, each with its hint."""
 

@@ -189,6 +189,24 @@ class TestOneTask:
         assert fairway("wait", run).returncode == 130
         pipe.rest()  # returns when no process of the job is left
 
+    def test_a_command_runs_beside_it(
+        self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
+    ) -> None:
+        """In its environment, also that of the job, and in its folder."""
+        held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
+        job = fairway.job(f"{held}; :", template="plain", env={"MINE": HOSTILE})
+        (fairway.folder / "here.txt").write_text("the code\n")
+        run = fairway.submit(job, "--target", place.name)
+        pipe.lines(1)
+        shown = 'printf "%s|" "$FAIRWAY_RUN" "$FAIRWAY_TASK" "$MINE"; cat here.txt; exit 7'
+        done = fairway("exec", run, "--", "sh", "-c", shown)
+        assert (done.returncode, done.stdout) == (7, f"{run}|0|{HOSTILE}|the code\n"), done.stderr
+        gate.open()
+        assert fairway("wait", run).returncode == 0
+        late = fairway("exec", run, "--", "true")
+        assert (late.returncode, late.stdout) == (2, "")
+        assert f"{run} has ended: succeeded" in late.stderr
+
     def test_a_cancelled_run_goes_on_from_its_checkpoint(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:

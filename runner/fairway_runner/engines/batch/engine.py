@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.record import read_json, write_json
 from fairway_core.findings import UserError
+from fairway_runner.engines import beside
 from fairway_runner.engines.batch import names, refusals
 from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.cancelling import end_early
@@ -198,6 +199,19 @@ class BatchEngine:
             hint = f"see what it waits for: fairway show {run.id}"
             raise UserError.of("not-started", f"no task of {run.id} has begun", hint)
         return node
+
+    def enter(self, run: Run, task: int, node: int, command: Sequence[str]) -> int:
+        """See `Engine.enter`; the nodes after the main one are in the order of the subtasks."""
+        places = [str(run.task_status(task).get("node") or "")]
+        if node:
+            state = State.read(run)
+            found = self.account.subtasks(state.job if state else run.id, str(task))
+            infos = [each.get("nodeInfo") or {} for each in found]
+            places += [str(each.get("nodeId") or "") for each in infos]
+        if node >= len(places) or not places[node]:
+            hint = f"see what it waits for: fairway show {run.id}"
+            raise UserError.of("not-started", f"task {task} of {run.id} is not there yet", hint)
+        return self.shell(places[node], beside.words(run.id, task, command))
 
     def doctor(self) -> list[Finding]:
         """Looks at account, storage, pool and nodes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_core.findings import UserError
+from fairway_runner.engines import beside
 from fairway_runner.engines.engine import DEADLINE, Node, nobody, unsupported
 from fairway_runner.engines.local import machine
 
@@ -148,6 +150,20 @@ class LocalEngine:
     def main_host(self, run: Run) -> str:
         """This machine."""
         return "localhost"
+
+    def enter(self, run: Run, task: int, node: int, command: Sequence[str]) -> int:
+        """All nodes are this machine."""
+        words = beside.words(run.id, task, command, sys.executable)
+        # In a session of its own: what is left of a run is ended by its sessions.
+        if os.isatty(0) and os.isatty(1):
+            return os.waitstatus_to_exitcode(pty.spawn(words))
+        with subprocess.Popen(words, start_new_session=True) as process:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                os.killpg(process.pid, signal.SIGINT)
+                code = process.wait()
+        return 128 - code if code < 0 else code
 
     def doctor(self) -> list[Finding]:
         """Nothing of this machine can be broken for all jobs: each says what it needs."""

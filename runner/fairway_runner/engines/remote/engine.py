@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
+from fairway_runner.engines import beside
 from fairway_runner.engines.engine import DEADLINE, nobody, unready
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
@@ -110,6 +111,18 @@ class RemoteEngine:
                 return str(name).partition(",")[0]
         hint = f"wait until it runs: fairway show {run.id}"
         raise UserError.of("not-started", f"{run.id} has no node yet", hint)
+
+    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
+        """See `Engine.shell`; each engine has a way of its own to its nodes."""
+        raise NotImplementedError
+
+    def enter(self, run: Run, task: int, node: int, command: Sequence[str]) -> int:
+        """See `Engine.enter`."""
+        names = str(run.task_status(task).get("node") or "").split(",")
+        if node >= len(names) or not names[node]:
+            hint = f"wait until it runs: fairway show {run.id}"
+            raise UserError.of("not-started", f"task {task} of {run.id} has no node yet", hint)
+        return self.shell(names[node], beside.words(run.id, task, command))
 
     def ask(self, module: str, run: Run, *, timeout: float = COMMAND_TIMEOUT, **facts: Any) -> Any:
         """What a module of the host says about the run, of which a submission was begun."""

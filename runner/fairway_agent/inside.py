@@ -1,0 +1,173 @@
+"""Runs a command beside a task that runs on this node: in its environment, folder, container, and
+as its user.
+
+    python3 -c SOURCE RUN TASK RANK COMMAND…
+
+SOURCE is the text of this file, which therefore imports nothing of Fairway: a node needs no
+more than Python 3.10. RANK is a number, or `-` for the lowest on this node. The command finds in
+FAIRWAY_PID the number of the process beside which it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+_NOT_FOUND, _NO_PROGRAM, _NOT_HERE = 127, 4, 5
+# Which rank a process is: Open MPI, MVAPICH, MPICH and Intel MPI, torchrun and Horovod.
+_RANKS = (*("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMI_RANK", "RANK", "HOROVOD_RANK"),)
+# These wait for a task's programs and are none of them.
+_WAITING = {"srun", "ssh", "prted", "orted", "hydra_pmi_proxy"}
+_NAMESPACES = {"mnt": "-m", "pid": "-p", "ipc": "-i", "net": "-n", "uts": "-u"}
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of a task, and what it was started with."""
+
+    pid: int
+    parent: int
+    began: int
+    name: str
+    environment: dict[bytes, bytes]
+
+    @property
+    def rank(self) -> int | None:
+        """Which rank it is, or belongs to; None where it says nothing of that."""
+        for name in _RANKS:
+            value = self.environment.get(name.encode(), b"")
+            if value.isdigit():
+                return int(value)
+        return None
+
+
+def of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
+    """The processes of a task on this node, the oldest first."""
+    wanted = {b"FAIRWAY_RUN": run.encode(), b"FAIRWAY_TASK": task.encode()}
+    found = []
+    for entry in os.scandir(proc):
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        try:
+            text = Path(entry.path, "environ").read_bytes()
+            variables = dict(each.split(b"=", 1) for each in text.split(b"\0") if b"=" in each)
+            if not wanted.items() <= variables.items():
+                continue
+            stat = Path(entry.path, "stat").read_text(errors="replace")
+        except OSError:
+            continue  # it ended meanwhile, or is another user's
+        head, _, rest = stat.rpartition(")")
+        fields = rest.split()
+        name = head.partition("(")[2]
+        found.append(Process(int(entry.name), int(fields[1]), int(fields[19]), name, variables))
+    return sorted(found, key=lambda each: (each.began, each.pid))
+
+
+def chosen(processes: list[Process], rank: int | None) -> list[Process]:
+    """The process of a rank, or of the lowest, and those that have started it, the innermost
+    first; nothing where the rank is not on this node.
+
+    The innermost has all variables: those of the job's `env:` are set on the way to it.
+    """
+    known = {each.rank for each in processes if each.rank is not None}
+    if rank is not None and rank not in known and (known or rank != 0):
+        return []
+    wanted = rank if rank is not None else min(known, default=None)
+    way = [each for each in processes if wanted is None or not known or each.rank == wanted][:1]
+    while way:
+        below = [
+            each for each in processes if each.parent == way[0].pid and each.name not in _WAITING
+        ]
+        if not below:
+            break
+        way.insert(0, below[0])
+    return way
+
+
+def enter(process: Process, command: list[str]) -> None:
+    """Becomes the command beside the process; returns where that has ended meanwhile."""
+    root = Path("/proc", str(process.pid))
+    # What names all that belongs to the run is left to the run: its end does not wait for this.
+    environment = {
+        name: value
+        for name, value in process.environment.items()
+        if not name.startswith(b"_FAIRWAY")
+    }
+    environment[b"FAIRWAY_PID"] = str(process.pid).encode()
+    try:
+        owner = root.stat()
+        words = _namespaces(process.pid)
+        if not words:
+            os.chdir(root / "cwd")
+    except OSError:
+        return
+    is_other = os.geteuid() == 0 and owner.st_uid != 0
+    if words:
+        words += ["--wd", *(["-S", str(owner.st_uid), "-G", str(owner.st_gid)] if is_other else [])]
+        command = [*words, "--", *command]
+    elif is_other:
+        os.setgroups([])
+        os.setgid(owner.st_gid)
+        os.setuid(owner.st_uid)
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606 - it takes this one's place
+    except OSError as error:
+        _end(f"{command[0]}: {error.strerror}", _NOT_FOUND)
+
+
+def _namespaces(pid: int) -> list[str]:
+    """How the container of a process is entered; nothing where it is in none."""
+
+    def differs(name: str) -> bool:
+        there, here = (Path(f"/proc/{each}/ns/{name}") for each in (pid, "self"))
+        return there.readlink() != here.readlink()
+
+    if not differs("mnt"):
+        return []
+    program = shutil.which("nsenter")
+    if program is None:
+        _end("the task runs in a container, and `nsenter` is not on this node", _NO_PROGRAM)
+    flags = [flag for name, flag in _NAMESPACES.items() if differs(name)]
+    if differs("user"):
+        flags += ["-U", "--preserve-credentials"]
+    return [program, "-t", str(pid), *flags]
+
+
+def _as_root() -> None:
+    """Looks once more as root, where this user may: Batch's tasks run as another one."""
+    sudo = shutil.which("sudo")
+    if os.geteuid() == 0 or sudo is None:
+        return
+    if subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode == 0:
+        os.execv(sudo, [sudo, "-n", *sys.orig_argv])  # noqa: S606 - as above
+
+
+def _end(message: str, code: int) -> NoReturn:
+    sys.stderr.write(f"fairway: {message}\n")
+    sys.exit(code)
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    run, task, rank, *command = sys.argv[1:]
+    found = of_task(run, task)
+    if not found:
+        _as_root()
+        _end(f"no process of task {task} of {run} is on this node", _NOT_HERE)
+    way = chosen(found, None if rank == "-" else int(rank))
+    if not way:
+        here = sorted({each.rank for each in found if each.rank is not None})
+        known = f"its ranks here are {', '.join(map(str, here))}" if here else "it names no ranks"
+        _end(f"rank {rank} of {run} is not on this node: {known}", _NOT_HERE)
+    for process in way:
+        enter(process, command)
+    _end(f"task {task} of {run} has just ended", _NOT_HERE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""`fairway exec`: a command beside a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import RunArgument
+
+
+def command(
+    run: RunArgument,
+    words: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND…", help="What to run.", show_default=False)
+    ],
+    task: Annotated[
+        int | None,
+        typer.Option("--task", min=0, help="Beside this task; by default the first that runs."),
+    ] = None,
+    node: Annotated[
+        int | None, typer.Option("--node", min=0, help="On this node of the task, from 0.")
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option("--rank", min=0, help="Beside this rank, on its node.")
+    ] = None,
+) -> None:
+    """Run a command in the environment, folder and container of a run that goes on.
+
+    For example `fairway exec RUN -- nvidia-smi`, or `bash`. The process beside which it runs is in
+    FAIRWAY_PID: `fairway exec RUN --rank 3 -- sh -c 'py-spy dump --pid $FAIRWAY_PID'`. It exits
+    with the command's code.
+    """
+    from fairway_runner.runs.enter import enter
+    from fairway_runner.runs.store import RunStore
+
+    found = RunStore.here().find(run)
+    raise typer.Exit(enter(found, words, task=task, node=node, rank=rank))

@@ -1,0 +1,56 @@
+"""Commands beside a run that goes on: where its task is, and what is run there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.runs.store import FINAL_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_runner.runs.results import TaskResult
+    from fairway_runner.runs.store import Run
+
+
+def enter(
+    run: Run,
+    command: Sequence[str],
+    *,
+    task: int | None = None,
+    node: int | None = None,
+    rank: int | None = None,
+) -> int:
+    """Runs the command in the environment, folder and container of a task that runs, as its
+    user, on this terminal; returns its exit code.
+
+    By default it is the first task that runs, and its main node; a rank says which node.
+    UserError where no such task runs, or it has no such node or rank.
+    """
+    run.refresh()
+    found = _running(run, task)
+    if rank is not None and not 0 <= rank < found.world_size:
+        message = f"{run.id} has no rank {rank}"
+        raise UserError.of("unknown-rank", message, f"its ranks are 0 to {found.world_size - 1}")
+    place = node if node is not None else (rank or 0) // found.processes_per_node
+    if not 0 <= place < found.nodes:
+        message = f"{run.id} has no node {place}"
+        raise UserError.of("unknown-node", message, f"its nodes are 0 to {found.nodes - 1}")
+    wanted = "-" if rank is None else str(rank)
+    return run.engine.enter(run, found.index, place, [wanted, *command])
+
+
+def _running(run: Run, task: int | None) -> TaskResult:
+    if run.state in FINAL_STATES:
+        hint = f"look at its files: fairway fetch {run.id}"
+        raise UserError.of("ended-run", f"{run.id} has ended: {run.state}", hint)
+    tasks = {each.index: each for each in run.tasks}
+    if task is not None and task not in tasks:
+        message = f"{run.id} has no task {task}"
+        raise UserError.of("unknown-task", message, f"its tasks are 0 to {len(tasks) - 1}")
+    for each in tasks.values() if task is None else [tasks[task]]:
+        if each.state == "running":
+            return each
+    what = f"no task of {run.id}" if task is None else f"task {task} of {run.id}"
+    raise UserError.of("not-running", f"{what} runs now", f"see: fairway show {run.id}")

@@ -1,0 +1,150 @@
+"""Which process of a task a command runs beside, and what it gets of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import inside
+from fairway_agent.inside import Process, chosen
+from fairway_core.findings import UserError
+from fairway_runner.engines import beside
+from fairway_runner.runs.enter import enter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import MakeRun
+
+RUN = "job-inside"
+
+
+def _process(pid: int, parent: int, name: str = "python", **variables: Any) -> Process:
+    environment = {key.encode(): str(value).encode() for key, value in variables.items()}
+    return Process(pid, parent, pid, name, environment)
+
+
+# bash launch.sh → mpirun → ssh to the other node, and two ranks, of which one has a worker.
+JOB = [
+    _process(10, 1, "bash"),
+    _process(11, 10, "mpirun"),
+    _process(12, 11, "ssh"),
+    _process(13, 11, "bash", OMPI_COMM_WORLD_RANK=4),
+    _process(14, 11, "bash", OMPI_COMM_WORLD_RANK=5),
+    _process(15, 13, OMPI_COMM_WORLD_RANK=4, MINE=1),
+    _process(16, 14, OMPI_COMM_WORLD_RANK=5, MINE=1),
+    _process(17, 16, OMPI_COMM_WORLD_RANK=5, MINE=1),
+]
+
+
+@pytest.mark.parametrize(
+    ("rank", "pids"), [(None, [15, 13]), (4, [15, 13]), (5, [17, 16, 14]), (0, []), (6, [])]
+)
+def test_the_process_of_a_rank_and_those_before_it(rank: int | None, pids: list[int]) -> None:
+    assert [each.pid for each in chosen(JOB, rank)] == pids
+
+
+def test_a_task_that_names_no_ranks_has_rank_0() -> None:
+    job = [_process(10, 1, "bash"), _process(11, 10), _process(12, 10)]
+    assert [each.pid for each in chosen(job, None)] == [11, 10]
+    assert [each.pid for each in chosen(job, 0)] == [11, 10]
+    assert chosen(job, 1) == []
+    assert chosen([], None) == []
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A task of its own: a shell that waits for this test to close its input."""
+    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0", "RANK": "3", "_FAIRWAY_MARK": "x"}
+    with subprocess.Popen(
+        ["sh", "-c", "echo up; read -r _"],
+        cwd=tmp_path,
+        env={**os.environ, **names},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        yield process
+
+
+def _beside(rank: str, *command: str, run: str = RUN) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        beside.words(run, 0, [rank, *command], sys.executable),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_it_has_the_environment_and_the_folder(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    shown = 'echo "$RANK $FAIRWAY_PID ${_FAIRWAY_MARK-none}"; pwd; exit 9'
+    for rank in ("-", "3"):
+        done = _beside(rank, "sh", "-c", shown)
+        assert done.stdout == f"3 {running.pid} none\n{tmp_path.resolve()}\n", done.stderr
+        assert done.returncode == 9
+
+
+def test_what_is_not_there_is_said(running: subprocess.Popen[bytes]) -> None:
+    done = _beside("1", "true")
+    assert done.returncode == 5
+    assert "rank 1 of job-inside is not on this node: its ranks here are 3" in done.stderr
+    done = _beside("-", "no-such-program")
+    assert (done.returncode, "no-such-program: No such file" in done.stderr) == (127, True)
+    done = _beside("-", "true", run="job-other")
+    assert done.returncode == 5
+    assert "no process of task 0 of job-other is on this node" in done.stderr
+
+
+def test_it_enters_the_container_of_the_task(tmp_path: Path) -> None:
+    """A mount namespace of its own, in which a folder holds something else."""
+    (tmp_path / "seen").mkdir()
+    own = "mount -t tmpfs none seen && touch seen/inside && echo up && read _"
+    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
+    with subprocess.Popen(
+        ["unshare", "-m", "sh", "-c", own],
+        cwd=tmp_path,
+        env={**os.environ, **names},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        if process.stdout.readline() != b"up\n":
+            pytest.skip("this machine lets nobody make a mount namespace")
+        done = _beside("-", "sh", "-c", "ls seen; pwd")
+        assert done.stdout == f"inside\n{tmp_path.resolve()}\n", done.stderr
+    assert not (tmp_path / "seen" / "inside").exists()
+
+
+def test_the_program_imports_nothing_of_fairway() -> None:
+    source = Path(inside.__file__).read_text()
+    assert "import fairway" not in source
+    assert "from fairway" not in source
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"task": 3}, "has no task 3"),
+        ({"task": 1}, "task 1 of job-a runs now"),
+        ({"node": 2}, "has no node 2"),
+        ({"rank": 4}, "has no rank 4"),
+    ],
+)
+def test_what_a_run_does_not_have(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, int], says: str
+) -> None:
+    tasks = [{"state": "running", "nodes": 2, "processes_per_node": 2}, {"state": "queued"}]
+    run = make_run("job-a", tasks, state="running", engine="ssh", target="pair")
+    monkeypatch.setattr(type(run), "refresh", lambda *_, **__: None)
+    with pytest.raises(UserError, match=says):
+        enter(run, ["true"], **wanted)
