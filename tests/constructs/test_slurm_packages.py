@@ -116,7 +116,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "APT_CONFIG": str(file)},
         )
 

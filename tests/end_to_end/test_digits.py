@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # mpirun ends the job by itself after this many seconds, with an exit code of its own: a hang
 # is then a failed assertion, and no process is left behind.
-TIMEOUT = 60
+TIMEOUT = 300
 
 FAILS_ON_RANK_1 = """
 import runpy, sys

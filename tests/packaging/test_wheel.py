@@ -9,7 +9,7 @@ def test_a_job_is_rendered_by_the_wheel_alone(fairway: Path, tmp_path: Path) -> 
         "name: hello\ncommand: echo {{ params.x }}\nparams: {x: 1}\n"
     )
     done = subprocess.run(
-        [fairway, "render", "job.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [fairway, "render", "job.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert "mpirun" in done.stdout

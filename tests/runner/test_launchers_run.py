@@ -162,7 +162,7 @@ def test_mpirun_is_told_of_each_host_once(engine: Engine) -> None:
     contract = engine.contract(3, 2, [])
     (engine.root / "hosts").write_text("one\ntwo\none\n")
     done = subprocess.run(
-        ["bash", "-c", launch], env=contract, capture_output=True, text=True, timeout=60
+        ["bash", "-c", launch], env=contract, capture_output=True, text=True, timeout=300
     )
     assert done.stdout == "one slots=4\ntwo slots=2\n"
 

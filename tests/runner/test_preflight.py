@@ -146,7 +146,7 @@ class Nodes:
             "FAIRWAY_SCRATCH_DIR": str(self.root / "0/scratch"),
         }
         return subprocess.run(
-            ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60
+            ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=300
         )
 
 
@@ -417,7 +417,7 @@ def test_this_machine_has_its_directories_checked(tmp_path: Path, repository: Pa
         "FAIRWAY_SCRATCH_DIR": str(tmp_path / "nowhere"),
     }
     done = subprocess.run(
-        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 69
     assert f"node localhost: the scratch directory {tmp_path}/nowhere does not exist" in done.stderr

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_PATIENCE = 120.0  # seconds; only a hang takes so long
+_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 # While the file `full` is there the disk has no room; there is some again after five refusals.
 JOB = """
