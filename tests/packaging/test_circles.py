@@ -15,7 +15,6 @@ PACKAGES = (
 
 # Modules in one line import one another, without the prefix before the colon.
 _KNOWN = """\
-fairway_runner: engines.engine runs.results runs.store
 fairway_simulator.batch: agent.commands agent.environment agent.execution agent.layout \
 agent.preparation model.account model.dependencies model.job model.node model.pool model.task \
 scheduling.jobs scheduling.lifecycle scheduling.outcome

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairway_core.machine import Machine
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.runs.folder import RunFolder, RunFolders
 
 # How long a service may fail before a command gives up, in seconds.
 DEADLINE = 600.0
@@ -73,12 +73,12 @@ class Engine(Protocol):
     def task_environment(self, ranks: int) -> dict[str, str]:
         """Variables of a task of so many ranks beyond that."""
 
-    def predecessor(self, run: Run) -> str:
+    def predecessor(self, run: RunFolder) -> str:
         """How the plan of a later run names this one, under `after`."""
 
     def start(
         self,
-        run: Run,
+        run: RunFolder,
         lock: int,
         snapshot: Path,
         secrets: Mapping[str, str],
@@ -92,27 +92,27 @@ class Engine(Protocol):
         that tasks run again, as the run's `retry.json` has it.
         """
 
-    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
         """Brings the states of these runs into their folders, and with `logs` what their tasks
         have printed since the last call. Runs that have ended are left as they are once their
         last state, and their logs where these are asked for, are there."""
 
-    def wait(self, run: Run) -> None:
+    def wait(self, run: RunFolder) -> None:
         """Returns when the run has ended, or is lost."""
 
-    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+    def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Brings the outputs that these tasks have kept into the run's folder.
 
         `arrived` is told how many files of how many are there, where they come one by one.
         """
 
-    def cancel(self, run: Run) -> None:
+    def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits until it has; one that has ended stays as it is."""
 
-    def remove(self, run: Run) -> None:
+    def remove(self, run: RunFolder) -> None:
         """Removes what lies elsewhere of a run that has ended."""
 
-    def adopt(self, store: RunStore) -> Sequence[Finding]:
+    def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run on the target that was submitted from elsewhere; returns
         what is wrong with those that cannot be read."""
 
@@ -131,10 +131,10 @@ class Engine(Protocol):
         `forward` is `LOCAL_PORT:HOST:PORT`, and no shell: it returns when interrupted.
         """
 
-    def main_host(self, run: Run) -> str:
+    def main_host(self, run: RunFolder) -> str:
         """The node on which the run's first task has its main process."""
 
-    def enter(self, run: Run, task: int, node: int, command: Sequence[str]) -> int:
+    def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """Runs a command beside a task that runs, on one of its nodes, and returns its exit code.
 
         The first word is the rank, or `-`; see `fairway_agent.inside`.

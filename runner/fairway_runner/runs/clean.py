@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs.records import read_json
+from fairway_runner.runs.records import FINAL_STATES, read_json
 from fairway_runner.runs.refresh import refresh_all
-from fairway_runner.runs.store import FINAL_STATES
 from fairway_runner.submit import snapshot as code
 
 if TYPE_CHECKING:

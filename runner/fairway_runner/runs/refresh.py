@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs.store import FINAL_STATES
+from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_runner.jobs.params import ParamValue
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 # What a task printed before it failed, or was ended, is no result.
 _COUNTED = ("succeeded", "running")
@@ -32,7 +32,7 @@ class TaskResult:
     engine's own words, where it has them: where the task runs, and why it waits or failed.
     """
 
-    run: Run
+    run: RunFolder
     index: int
     state: str
     params: dict[str, ParamValue]
@@ -64,7 +64,7 @@ class TaskResult:
         return self.run.log_text(self.index)
 
 
-def task_results(run: Run, run_state: str | None = None) -> list[TaskResult]:
+def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResult]:
     """Every task of the run, in the order of their numbers; the state may be given."""
     state = run_state or run.state
     results = [_result(run, spec, state, is_last=is_last) for spec, is_last in _specs(run)]
@@ -73,7 +73,7 @@ def task_results(run: Run, run_state: str | None = None) -> list[TaskResult]:
     return results
 
 
-def _specs(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
+def _specs(run: RunFolder) -> Iterator[tuple[dict[str, Any], bool]]:
     for name in ("tasks.jsonl", "finally.jsonl"):
         path = run.folder / name
         try:
@@ -97,7 +97,7 @@ def _spec(line: str, tasks: int) -> dict[str, Any]:
     return spec
 
 
-def _result(run: Run, spec: dict[str, Any], state: str, *, is_last: bool) -> TaskResult:
+def _result(run: RunFolder, spec: dict[str, Any], state: str, *, is_last: bool) -> TaskResult:
     index = int(spec["index"])
     status = run.task_status(index, state)
     attempt = status.get("attempt")
@@ -120,7 +120,7 @@ def _result(run: Run, spec: dict[str, Any], state: str, *, is_last: bool) -> Tas
 
 
 def best(
-    run: Run, metric: str | None, *, lowest: bool | None = None
+    run: RunFolder, metric: str | None, *, lowest: bool | None = None
 ) -> tuple[TaskResult, str, float]:
     """The task whose last value of a metric is the lowest or highest, the metric, the value.
 
@@ -149,7 +149,7 @@ def best(
     return task, name, value
 
 
-def metric_name(run: Run, metric: str | None) -> str:
+def metric_name(run: RunFolder, metric: str | None) -> str:
     """The metric of that name, or the only one; UserError where it is not clear which."""
     known: Sequence[str] = list(run.record.metrics)
     if metric is not None and metric in known:

@@ -10,8 +10,9 @@ from fairway_agent import processes, record
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.local.engine import CANCEL_GRACE
+from fairway_runner.runs.folder import running
+from fairway_runner.runs.records import FINAL_STATES
 from fairway_runner.runs.results import task_results
-from fairway_runner.runs.store import FINAL_STATES, running
 from fairway_runner.submit import recorded
 from fairway_runner.submit.secret_values import secret_values
 

@@ -21,9 +21,12 @@ from fairway_core.project_folder import find_project
 from fairway_core.spelling import nearest
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs.records import damaged, read_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from fairway_runner.runs.folder import RunFolder
 
 SYNCED = Path(".fairway", "targets.json")
 
@@ -125,3 +128,18 @@ def processes_per_node(target: Target) -> int:
         raise UserError.of("no-vm-size", message, hint)
     size = vm_size(target.vm_size)
     return size.gpu.count if size.gpu else size.cores
+
+
+def submitted_to(run: RunFolder) -> Target:
+    """The target that a run was submitted to, as it is known now; UserError where the run's
+    record of it is damaged."""
+    from fairway_runner.engines.engine import target_of
+
+    if runs_here(run.record.engine):
+        return Target.local()
+    path = run.folder / "target.json"
+    try:
+        target = target_of(read_kept(path))
+    except ValueError:  # pydantic's ValidationError is one
+        raise damaged(path, "it is no target") from None
+    return as_known_now(target)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.storage import Storage
-    from fairway_runner.runs.store import RunStore
+    from fairway_runner.runs.folder import RunFolders
 
 
-def adopt(store: RunStore, account: Account, storage: Storage) -> None:
+def adopt(store: RunFolders, account: Account, storage: Storage) -> None:
     """Makes a folder for each run of the account's pool that the store does not know."""
     known = {run.id for run in store.unsorted()}
     found: dict[str, list[Mapping[str, Any]]] = {}
@@ -50,7 +50,7 @@ def adopt(store: RunStore, account: Account, storage: Storage) -> None:
 def _adopt(
     run: str,
     jobs: Sequence[Mapping[str, Any]],
-    store: RunStore,
+    store: RunFolders,
     storage: Storage,
     account: Account,
 ) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Arrived, Node
     from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.runs.folder import RunFolder, RunFolders
 
 
 @dataclass
@@ -74,13 +74,13 @@ class BatchEngine:
         """Nothing."""
         return {}
 
-    def predecessor(self, run: Run) -> str:
+    def predecessor(self, run: RunFolder) -> str:
         """Batch has no order among jobs."""
         raise refusals.after()
 
     def start(
         self,
-        run: Run,
+        run: RunFolder,
         lock: int,
         snapshot: Path,
         secrets: Mapping[str, str],
@@ -107,12 +107,12 @@ class BatchEngine:
         finally:
             os.close(lock)
 
-    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
         """Asks Batch; with `logs` reads the tasks' files from nodes and storage, and as one who
         follows a run is patient with a service that is away."""
         self._watcher.refresh(runs, logs=logs, patient=logs)
 
-    def wait(self, run: Run) -> None:
+    def wait(self, run: RunFolder) -> None:
         """Asks again and again until the run has ended."""
         while True:
             self._watcher.refresh([run], logs=False)
@@ -125,14 +125,14 @@ class BatchEngine:
                 raise UserError.of("cut-off-submission", f"{run.id} was not submitted: {reason}")
             time.sleep(self.pause)
 
-    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+    def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Copies what is new in storage, and what is left of the logs."""
         from fairway_runner.engines.batch.outputs import collect
 
         self.refresh([run], logs=True)
         collect(run, self.storage, tasks, arrived)
 
-    def cancel(self, run: Run) -> None:
+    def cancel(self, run: RunFolder) -> None:
         """Terminates the run's job; a submission that was cut off has nothing more coming."""
         self.refresh([run])
         if run.state in FINAL_STATES:
@@ -148,7 +148,7 @@ class BatchEngine:
             state.write(run)
         self.wait(run)
 
-    def remove(self, run: Run) -> None:
+    def remove(self, run: RunFolder) -> None:
         """Deletes the run's jobs, its key, and what it kept in storage."""
         state = State.read(run)
         jobs = {names.job_id(run.id, i) for i in range((state.generation if state else 0) + 1)}
@@ -162,7 +162,7 @@ class BatchEngine:
             blobs = [blob.name for blob in self.storage.blobs(container, prefix)]
             self.storage.delete(container, blobs)
 
-    def adopt(self, store: RunStore) -> Sequence[Finding]:
+    def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Reads the account's jobs and the records that lie beside their outputs."""
         from fairway_runner.engines.batch.adoption import adopt
 
@@ -191,7 +191,7 @@ class BatchEngine:
 
         return shell(self.account, node, command, forward=forward)
 
-    def main_host(self, run: Run) -> str:
+    def main_host(self, run: RunFolder) -> str:
         """The node of its first task; UserError where that has not begun."""
         self.refresh([run])
         node = str(read_json(run.task_folder(0) / "state.json").get("node") or "")
@@ -200,7 +200,7 @@ class BatchEngine:
             raise UserError.of("not-started", f"no task of {run.id} has begun", hint)
         return node
 
-    def enter(self, run: Run, task: int, node: int, command: Sequence[str]) -> int:
+    def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """See `Engine.enter`; the nodes after the main one are in the order of the subtasks."""
         places = [str(run.task_status(task).get("node") or "")]
         if node:
@@ -224,7 +224,7 @@ class BatchEngine:
 ENGINE = BatchEngine
 
 
-def _again(run: Run, before: State | None) -> State:
+def _again(run: RunFolder, before: State | None) -> State:
     """The next time that a run runs: a job that has ended takes no tasks, so it gets another."""
     plan = read_json(run.folder / "retry.json")
     only = sorted(int(number) for number in plan["only"])
@@ -244,14 +244,14 @@ def _again(run: Run, before: State | None) -> State:
     return State(job, generation, complete=False, tasks=0, first=first, only=only)
 
 
-def _queue(run: Run) -> None:
+def _queue(run: RunFolder) -> None:
     """Says that the run is on its way, whatever was said of it before."""
     write_json(run.folder / "state.json", {"state": "queued", "reason": None})
     setup = run.folder / "setup" / "state.json"
     setup.unlink(missing_ok=True)
 
 
-def _say_cancelled(run: Run) -> None:
+def _say_cancelled(run: RunFolder) -> None:
     counts = {"cancelled": run.record.tasks}
     write_json(
         run.folder / "state.json",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 _WANTED = (*states.SELECT, "environmentSettings")
 
@@ -62,7 +62,7 @@ def _tasks(account: Account, job: Mapping[str, Any]) -> dict[int, tuple[Mapping[
     return found
 
 
-def require_latest(run: Run, state: State, account: Account) -> None:
+def require_latest(run: RunFolder, state: State, account: Account) -> None:
     """UserError where the run was retried from elsewhere, which is known here from now on."""
     jobs = []
     later = _job(account, names.job_id(run.id, state.generation + 1))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.storage import Storage
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 _CHUNK = 8 << 20
 _FILE = "stdout.txt"
@@ -40,7 +40,7 @@ _NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
 class Logs:
     """The logs of one run. `logs.json` in its folder says how much of each was copied."""
 
-    run: Run
+    run: RunFolder
     account: Account
     storage: Storage
     job_id: str
@@ -49,12 +49,12 @@ class Logs:
     bytes the log has with them, whether that is all."""
 
     @staticmethod
-    def are_complete(run: Run) -> bool:
+    def are_complete(run: RunFolder) -> bool:
         """Whether all that the tasks of an ended run printed is there."""
         return bool(read_json(run.folder / _FACTS).get("complete"))
 
     @staticmethod
-    def reopen(run: Run) -> None:
+    def reopen(run: RunFolder) -> None:
         """More is coming: the run is retried."""
         with alone(run.folder / "logs.lock"):
             if facts := read_json(run.folder / _FACTS):

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
     from fairway_runner.engines.batch.storage import Storage
     from fairway_runner.engines.engine import Arrived
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 _FACTS = "outputs.json"
 _FOLDER = "outputs/"
 
 
-def collect(run: Run, storage: Storage, tasks: Sequence[int], arrived: Arrived = nobody) -> int:
+def collect(
+    run: RunFolder, storage: Storage, tasks: Sequence[int], arrived: Arrived = nobody
+) -> int:
     """Copies what is new or has changed; returns how many files that were."""
     known = read_json(run.folder / _FACTS)
     wanted: list[tuple[str, str, Path]] = []
@@ -55,7 +57,7 @@ def collect(run: Run, storage: Storage, tasks: Sequence[int], arrived: Arrived =
     return len(wanted)
 
 
-def _kept(run: Run, storage: Storage, tasks: Sequence[int]) -> list[tuple[str, str, int]]:
+def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[str, str, int]]:
     """Name, version and task of each file that these tasks have kept."""
     found = []
     wanted = set(tasks)

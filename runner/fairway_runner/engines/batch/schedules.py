@@ -17,7 +17,7 @@ from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
 from fairway_runner.engines.batch.tasks import with_hidden
-from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.folder import RunFolders
 from fairway_runner.submit import snapshot as code
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def create(engine: BatchEngine, prepared: Prepared, recurrence: Recurrence) -> s
     """
     _require_one_task(prepared)
     with tempfile.TemporaryDirectory() as folder:
-        store = RunStore(Path(folder))
+        store = RunFolders(Path(folder))
         snapshot = code.snapshot(prepared.code, store.base / "code")
         files = {**prepared.files, **prepared.plan.files(prepared.job)}
         run, _ = store.create(prepared.record, files)

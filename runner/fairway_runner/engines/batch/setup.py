@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 _MOST = 8 << 20  # bytes of a log
 
@@ -39,7 +39,7 @@ def unprepared(account: Account, job_id: str) -> tuple[str, bool]:
     return f"the node {name} could not be prepared: {text}", there <= broken.keys()
 
 
-def watch_setup(run: Run, account: Account, job_id: str, *, ended: bool) -> str:
+def watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) -> str:
     """Writes the setup's state and log; returns that it failed, "" where it did not."""
     folder = run.folder / "setup"
     has_setup = (run.folder / "setup.jsonl").exists()

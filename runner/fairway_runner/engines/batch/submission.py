@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.storage import Storage
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 _THREADS = 16
 _PAUSE = 1.0  # seconds between two looks whether a deleted job has gone
@@ -57,12 +57,12 @@ class State:
     only: list[int] | None
 
     @classmethod
-    def read(cls, run: Run) -> State | None:
+    def read(cls, run: RunFolder) -> State | None:
         """None where no submission has begun."""
         facts = read_json(run.folder / "engine.json")
         return cls(**facts) if facts else None
 
-    def write(self, run: Run) -> None:
+    def write(self, run: RunFolder) -> None:
         """Replaces the file as a whole."""
         write_json(run.folder / "engine.json", self.__dict__)
 
@@ -83,7 +83,7 @@ class Parcel:
 class Submission:
     """One run on its way."""
 
-    run: Run
+    run: RunFolder
     account: Account
     storage: Storage
     state: State

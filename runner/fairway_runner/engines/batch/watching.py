@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.storage import Storage
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 # From so many runs on one list of all jobs is quicker than asking for each.
 _MANY = 4
@@ -38,7 +38,7 @@ class Watcher:
     storage: Storage
     written: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
 
-    def refresh(self, runs: Sequence[Run], *, logs: bool, patient: bool = True) -> None:
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
         """See `Engine.refresh`. Who is not patient wants an answer soon, or to know that the
         service has none."""
         if patient:
@@ -47,7 +47,7 @@ class Watcher:
         with self.account.calls.soon():
             self._refresh_all(runs, logs=logs)
 
-    def _refresh_all(self, runs: Sequence[Run], *, logs: bool) -> None:
+    def _refresh_all(self, runs: Sequence[RunFolder], *, logs: bool) -> None:
         runs = [run for run in runs if self._is_open(run, logs=logs)]
         if not runs:
             return
@@ -57,7 +57,7 @@ class Watcher:
             return
         jobs = {str(job["id"]): job for job in self.account.jobs()}
 
-        def look(run: Run) -> None:
+        def look(run: RunFolder) -> None:
             state = State.read(run)
             job = jobs.get(state.job if state else names.job_id(run.id))
             self._refresh(run, job, logs=logs, brief=True)
@@ -66,11 +66,11 @@ class Watcher:
             for done in [pool.submit(look, run) for run in runs]:
                 done.result()
 
-    def _is_open(self, run: Run, *, logs: bool) -> bool:
+    def _is_open(self, run: RunFolder, *, logs: bool) -> bool:
         ended = read_json(run.folder / "state.json")["state"] in FINAL_STATES
         return not ended or (logs and not Logs.are_complete(run))
 
-    def _job(self, run: Run) -> Mapping[str, Any] | None:
+    def _job(self, run: RunFolder) -> Mapping[str, Any] | None:
         state = State.read(run)
         try:
             return self.account.job(state.job if state else names.job_id(run.id))
@@ -79,7 +79,9 @@ class Watcher:
                 return None
             raise
 
-    def _refresh(self, run: Run, job: Mapping[str, Any] | None, *, logs: bool, brief: bool) -> None:
+    def _refresh(
+        self, run: RunFolder, job: Mapping[str, Any] | None, *, logs: bool, brief: bool
+    ) -> None:
         """One run. With `brief` its tasks are only counted for as long as it goes on."""
         state = State.read(run)
         if state is None or not state.complete:
@@ -125,7 +127,7 @@ class Watcher:
             return {}
         return {"reason": why, "state": "failed"} if ended else {"reason": why}
 
-    def _count(self, run: Run, state: State) -> None:
+    def _count(self, run: RunFolder, state: State) -> None:
         counts = self.account.task_counts(state.job)
         tasks = {
             "queued": int(counts.get("active", 0)),
@@ -137,7 +139,9 @@ class Watcher:
         facts = {"state": states.run_state(tasks, ended=False), "started": before.get("started")}
         _write_state(run, {**facts, "ended": None, "reason": before.get("reason"), "tasks": tasks})
 
-    def _tasks(self, run: Run, job: Mapping[str, Any], state: State) -> dict[int, dict[str, Any]]:
+    def _tasks(
+        self, run: RunFolder, job: Mapping[str, Any], state: State
+    ) -> dict[int, dict[str, Any]]:
         """The status of each task by its number; those of an earlier time stay as they are."""
         plan = json.loads((run.folder / "plan.json").read_bytes())
         found: dict[int, dict[str, Any]] = {}
@@ -177,12 +181,12 @@ class Watcher:
             "tasks": {name: count for name, count in counts.items() if count > 0},
         }
 
-    def _known(self, run: Run, number: int) -> dict[str, Any]:
+    def _known(self, run: RunFolder, number: int) -> dict[str, Any]:
         """What the folder says of a task, which another command may have written."""
         known = self.written.get((run.id, number))
         return known or read_json(run.task_folder(number) / "state.json")
 
-    def _write_tasks(self, run: Run, found: Mapping[int, dict[str, Any]]) -> None:
+    def _write_tasks(self, run: RunFolder, found: Mapping[int, dict[str, Any]]) -> None:
         """The states of tasks that have begun: readers take a file for the sign of that."""
         for number, status in found.items():
             folder = run.task_folder(number)
@@ -208,13 +212,13 @@ def _is_older(status: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
     return ended and int(known.get("attempt", 0)) >= int(status.get("attempt", 0))
 
 
-def _write_state(run: Run, facts: dict[str, Any]) -> None:
+def _write_state(run: RunFolder, facts: dict[str, Any]) -> None:
     before = read_json(run.folder / "state.json")
     if before != facts and not _is_older(facts, before):
         write_json(run.folder / "state.json", facts)
 
 
-def _say_cut_off(run: Run) -> None:
+def _say_cut_off(run: RunFolder) -> None:
     """Says that a submission is not complete, where nobody is about to complete it."""
     try:
         os.close(run.take_lock())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Arrived
     from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.runs.folder import RunFolder, RunFolders
 
 _SUPERVISOR = "fairway_agent.supervisor"
 CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
@@ -68,13 +68,13 @@ class LocalEngine:
         """What ranks that share cores need."""
         return machine.task_environment(ranks)
 
-    def predecessor(self, run: Run) -> str:
+    def predecessor(self, run: RunFolder) -> str:
         """Its folder."""
         return str(run.folder)
 
     def start(
         self,
-        run: Run,
+        run: RunFolder,
         lock: int,
         snapshot: Path,
         secrets: Mapping[str, str],
@@ -98,17 +98,17 @@ class LocalEngine:
                 raise UserError.of("unwritable-folder", message, "is the disk full?") from None
         _supervise(run, lock, secrets, retry=retry)
 
-    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
         """Nothing: the supervisor writes into the folders."""
 
-    def wait(self, run: Run) -> None:
+    def wait(self, run: RunFolder) -> None:
         """Until nobody holds the run's lock any more."""
         run.await_lock()
 
-    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+    def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Nothing: the outputs are there."""
 
-    def cancel(self, run: Run) -> None:
+    def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end; what a lost run left behind is ended too."""
         from fairway_agent import processes
 
@@ -124,10 +124,10 @@ class LocalEngine:
         elif status["state"] == "lost":
             processes.end(processes.sessions_of(run.id), CANCEL_GRACE)
 
-    def remove(self, run: Run) -> None:
+    def remove(self, run: RunFolder) -> None:
         """Nothing lies elsewhere."""
 
-    def adopt(self, store: RunStore) -> Sequence[Finding]:
+    def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Nothing: every run on this machine has its folder."""
         return ()
 
@@ -147,11 +147,11 @@ class LocalEngine:
         """There is nothing to connect to."""
         raise unsupported(self, "be connected to")
 
-    def main_host(self, run: Run) -> str:
+    def main_host(self, run: RunFolder) -> str:
         """This machine."""
         return "localhost"
 
-    def enter(self, run: Run, task: int, node: int, command: Sequence[str]) -> int:
+    def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """All nodes are this machine."""
         words = beside.words(run.id, task, command, sys.executable)
         # In a session of its own: what is left of a run is ended by its sessions.
@@ -173,7 +173,7 @@ class LocalEngine:
 ENGINE = LocalEngine
 
 
-def _supervise(run: Run, lock: int, secrets: Mapping[str, str], *, retry: bool) -> None:
+def _supervise(run: RunFolder, lock: int, secrets: Mapping[str, str], *, retry: bool) -> None:
     words = [str(run.folder), str(lock)]
     inherited = machine.inherited_environment()
     # Also the variables that they were read from: nobody finds them in /proc/PID/environ, and

@@ -29,12 +29,12 @@ from fairway_runner.runs.shapes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def checked_states(found: Any, asked: Mapping[str, Run], host: str) -> dict[str, Any]:
+def checked_states(found: Any, asked: Mapping[str, RunFolder], host: str) -> dict[str, Any]:
     """By id of the runs that were `asked` about what the host knows of each, or None.
 
     UserError, which names the host, for an answer that is anything else.
@@ -99,7 +99,7 @@ def _record(run_id: str, facts: Mapping[str, Any]) -> RunRecord:
     return record
 
 
-def _check_run(found: Mapping[str, Any], run: Run) -> None:
+def _check_run(found: Mapping[str, Any], run: RunFolder) -> None:
     if found.get("state") is not None:
         state = mapping(found["state"], "state")
         check(state, STATUS, "state")
@@ -121,7 +121,7 @@ def _check_run(found: Mapping[str, Any], run: Run) -> None:
         raise Unfit("it does not say whether there is more")
 
 
-def _require_task(name: str, run: Run) -> None:
+def _require_task(name: str, run: RunFolder) -> None:
     """Unfit where the run has no task, and no setup, of that name."""
     is_number = name.isascii() and name.isdecimal() and str(int(name[:9])) == name
     if not (name == "setup" or (is_number and int(name) < run.record.tasks)):

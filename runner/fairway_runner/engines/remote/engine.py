@@ -13,6 +13,7 @@ from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.place import Place
+from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from fairway_core.target import SlurmAccess, SshAccess, Target
     from fairway_runner.engines.engine import Arrived
     from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.runs.folder import RunFolder, RunFolders
 
 
 @dataclass
@@ -72,18 +73,18 @@ class RemoteEngine:
         """Nothing beyond that."""
         return {}
 
-    def begin(self, run: Run, *, retry: bool) -> submissions.Submission:
+    def begin(self, run: RunFolder, *, retry: bool) -> submissions.Submission:
         """See `submissions.begin`; UserError for a retry of what was retried elsewhere."""
         if retry:
             self.mirror.require_latest(run)
         return submissions.begin(run, retry=retry)
 
-    def predecessor(self, run: Run) -> str:
+    def predecessor(self, run: RunFolder) -> str:
         """Its id; UserError where it does not run in the same shared folder."""
         if run.record.engine == self.target.engine:
             # Environments have the same addresses and folders: they alone do not tell clusters
             # apart.
-            other, mine = run.engine.target, self.target
+            other, mine = submitted_to(run), self.target
             same = (_access(other).host, _access(other).shared, other.environment)
             if same == (_access(mine).host, _access(mine).shared, mine.environment):
                 return run.id
@@ -91,19 +92,19 @@ class RemoteEngine:
         hint = f"wait for it first: fairway wait {run.id}"
         raise UserError.of("foreign-run", message, hint)
 
-    def collect(self, run: Run, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+    def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Copies the outputs from the shared folder."""
         self.mirror.collect(run, tasks)
 
-    def remove(self, run: Run) -> None:
+    def remove(self, run: RunFolder) -> None:
         """Removes its folder from the shared one."""
         self.mirror.remove(run)
 
-    def adopt(self, store: RunStore) -> Sequence[Finding]:
+    def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run of the shared folder that is of this target."""
         return self.mirror.adopt(store, self.target)
 
-    def main_host(self, run: Run) -> str:
+    def main_host(self, run: RunFolder) -> str:
         """The first node of the first task that has one; UserError before it has started."""
         for index in range(run.record.tasks):
             name = run.task_status(index).get("node")
@@ -116,7 +117,7 @@ class RemoteEngine:
         """See `Engine.shell`; each engine has a way of its own to its nodes."""
         raise NotImplementedError
 
-    def enter(self, run: Run, task: int, node: int, command: Sequence[str]) -> int:
+    def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """See `Engine.enter`."""
         names = str(run.task_status(task).get("node") or "").split(",")
         if node >= len(names) or not names[node]:
@@ -124,7 +125,9 @@ class RemoteEngine:
             raise UserError.of("not-started", f"task {task} of {run.id} has no node yet", hint)
         return self.shell(names[node], beside.words(run.id, task, command))
 
-    def ask(self, module: str, run: Run, *, timeout: float = COMMAND_TIMEOUT, **facts: Any) -> Any:
+    def ask(
+        self, module: str, run: RunFolder, *, timeout: float = COMMAND_TIMEOUT, **facts: Any
+    ) -> Any:
         """What a module of the host says about the run, of which a submission was begun."""
         last = submissions.read(run)
         assert last is not None, "a submission was begun"

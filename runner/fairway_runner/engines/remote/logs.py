@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 
-def known_logs(run: Run, *, final: bool) -> dict[str, int]:
+def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
     """For each log of which more may come, how many bytes of it are here."""
     known = {}
     for name, folder in _folders(run):
@@ -29,7 +29,7 @@ def known_logs(run: Run, *, final: bool) -> dict[str, int]:
     return known
 
 
-def add_logs(run: Run, pieces: Mapping[str, Mapping[str, Any]]) -> None:
+def add_logs(run: RunFolder, pieces: Mapping[str, Mapping[str, Any]]) -> None:
     """Writes pieces to the ends of the logs, each without what another command wrote meanwhile.
 
     The caller sees to it that nobody else adds anything meanwhile.
@@ -53,7 +53,7 @@ def _unpacked(data: str) -> bytes:
         raise UserError.of("host-failed", message, exit_code=5) from None
 
 
-def _folders(run: Run) -> Iterator[tuple[str, Path]]:
+def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
     if (run.folder / "setup.jsonl").exists():
         yield "setup", run.folder / "setup"
     for index in range(run.record.tasks):

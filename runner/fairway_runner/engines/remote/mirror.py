@@ -17,8 +17,8 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.answers import adopted, checked_states, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
+from fairway_runner.runs.records import FINAL_STATES
 from fairway_runner.runs.shapes import Unfit
-from fairway_runner.runs.store import FINAL_STATES, Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
     from fairway_runner.engines.remote.place import Place
+    from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.records import RunRecord
-    from fairway_runner.runs.store import RunStore
 
 _SHARED = "fairway_agent.shared"
 
@@ -44,7 +44,7 @@ class Mirror:
     place: Place
     states: str = f"{_SHARED}.states"
 
-    def publish(self, run: Run, snapshot: Path) -> PurePosixPath:
+    def publish(self, run: RunFolder, snapshot: Path) -> PurePosixPath:
         """Brings the run's files and its code there, unless they are; the run's folder there.
 
         The code is left at the snapshot's name under `code/`; see `node.receive.adopt_code`.
@@ -59,7 +59,7 @@ class Mirror:
             self.place.connection.upload(snapshot, found["draft"], deadline=self.place.deadline)
         return PurePosixPath(found["folder"])
 
-    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> str:
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> str:
         """See `Engine.refresh`; one command on the host, or more where logs are very long.
 
         Returns who did not answer the host, whose part of the states may be old; "" otherwise.
@@ -85,7 +85,7 @@ class Mirror:
             wanted = more
         return silent
 
-    def wait(self, run: Run, pause: float) -> None:
+    def wait(self, run: RunFolder, pause: float) -> None:
         """Until the run has ended; it is looked at every `pause` seconds, at first more often."""
         shorter = _SHORTEST_PAUSE
         while True:
@@ -95,14 +95,14 @@ class Mirror:
             time.sleep(min(pause, shorter))
             shorter *= 1.5
 
-    def cancel_unknown(self, run: Run) -> None:
+    def cancel_unknown(self, run: RunFolder) -> None:
         """Writes the end of a run that the cluster has never seen and is not to see."""
         if self.place.call(self.states, {"runs": {run.id: {}}})["runs"][run.id] is None:
             state = record.read_json(run.folder / "state.json")
             facts = {"state": "cancelled", "reason": None, "ended": time.time()}
             record.write_json(run.folder / "state.json", {**state, **facts})
 
-    def require_latest(self, run: Run) -> None:
+    def require_latest(self, run: RunFolder) -> None:
         """UserError where the run was retried from elsewhere, which is known here from now on."""
         last = submissions.read(run)
         if last is None:
@@ -121,17 +121,17 @@ class Mirror:
         hint = f"see what became of it: fairway show {run.id}"
         raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
 
-    def collect(self, run: Run, tasks: Sequence[int]) -> None:
+    def collect(self, run: RunFolder, tasks: Sequence[int]) -> None:
         """See `Engine.collect`."""
         names = [f"tasks/{index}/outputs" for index in tasks]
         there = f"{self._folder(run)}"
         self.place.connection.download(there, names, run.folder, deadline=self.place.deadline)
 
-    def remove(self, run: Run) -> None:
+    def remove(self, run: RunFolder) -> None:
         """See `Engine.remove`."""
         self.place.call(f"{_SHARED}.runs", {"remove": run.id})
 
-    def adopt(self, store: RunStore, target: Target) -> list[Finding]:
+    def adopt(self, store: RunFolders, target: Target) -> list[Finding]:
         """See `Engine.adopt`."""
         known = [run.id for run in store.unsorted()]
         request = {"target": target.name, "known": known}
@@ -149,11 +149,11 @@ class Mirror:
                 findings.append(Finding("damaged-run", message, hint, severity=Severity.WARNING))
         return findings
 
-    def _folder(self, run: Run) -> str:
+    def _folder(self, run: RunFolder) -> str:
         # rsync expands a `~` no more once its arguments are protected: it begins at home.
         return f"{self.place.shared.removeprefix('~/')}/runs/{run.id}"
 
-    def _request(self, run: Run, *, logs: bool) -> dict[str, Any] | None:
+    def _request(self, run: RunFolder, *, logs: bool) -> dict[str, Any] | None:
         """What to ask about a run; None where all is known."""
         last = submissions.read(run)
         if last is None:
@@ -167,19 +167,19 @@ class Mirror:
         return None if final and not request.get("logs") else request
 
 
-def _is_done(run: Run, index: int) -> bool:
+def _is_done(run: RunFolder, index: int) -> bool:
     state = record.read_json(run.task_folder(index) / "state.json").get("state")
     return state in FINAL_STATES
 
 
-def _say_cut_off(run: Run) -> None:
+def _say_cut_off(run: RunFolder) -> None:
     reason = submissions.cut_off(run)
     state = record.read_json(run.folder / "state.json")
     if reason and state.get("reason") != reason:
         record.write_json(run.folder / "state.json", {**state, "reason": reason})
 
 
-def _apply(run: Run, found: dict[str, Any] | None) -> None:
+def _apply(run: RunFolder, found: dict[str, Any] | None) -> None:
     """Writes what was found into the run's folder: its own state last."""
     last = submissions.read(run)
     if found is None or last is None:
@@ -195,7 +195,7 @@ def _apply(run: Run, found: dict[str, Any] | None) -> None:
         _write(run, found)
 
 
-def _write(run: Run, found: dict[str, Any]) -> None:
+def _write(run: RunFolder, found: dict[str, Any]) -> None:
     """Brings the run's folder up to date; the caller sees to it that nobody else does."""
     for name, status in found["tasks"].items():
         folder = run.folder / ("setup" if name == "setup" else f"tasks/{name}")
@@ -207,7 +207,7 @@ def _write(run: Run, found: dict[str, Any]) -> None:
         record.write_json(run.folder / "state.json", found["state"])
 
 
-def _apply_missing(run: Run) -> None:
+def _apply_missing(run: RunFolder) -> None:
     last = submissions.read(run)
     if last is None or not last.complete:
         _say_cut_off(run)
@@ -217,7 +217,7 @@ def _apply_missing(run: Run) -> None:
     record.write_json(run.folder / "state.json", {**state, **facts})
 
 
-def _packed(run: Run) -> bytes:
+def _packed(run: RunFolder) -> bytes:
     """The files at the top of the run's folder, as a compressed tar file."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
@@ -228,7 +228,7 @@ def _packed(run: Run) -> bytes:
 
 
 def _adopt(
-    store: RunStore, record: RunRecord, files: dict[str, str], target: Target, submission: int
+    store: RunFolders, record: RunRecord, files: dict[str, str], target: Target, submission: int
 ) -> None:
     """Makes the folder of a run that was submitted, and perhaps retried, from elsewhere."""
     if record.engine != target.engine:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
 from fairway_core.findings import UserError
-from fairway_runner.runs.store import FINAL_STATES
+from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 _FILE = "engine.json"
 
@@ -34,7 +34,7 @@ class Submission:
         return self.number > 0
 
 
-def read(run: Run) -> Submission | None:
+def read(run: RunFolder) -> Submission | None:
     """The last submission; None before the first has begun."""
     facts = notes(run)
     if not facts:
@@ -42,17 +42,17 @@ def read(run: Run) -> Submission | None:
     return Submission(int(facts["submission"]), bool(facts["complete"]))
 
 
-def notes(run: Run) -> dict[str, Any]:
+def notes(run: RunFolder) -> dict[str, Any]:
     """All that was noted."""
     return record.read_json(run.folder / _FILE)
 
 
-def note(run: Run, **facts: object) -> None:
+def note(run: RunFolder, **facts: object) -> None:
     """Adds to what was noted."""
     record.write_json(run.folder / _FILE, {**notes(run), **facts})
 
 
-def begin(run: Run, *, retry: bool) -> Submission:
+def begin(run: RunFolder, *, retry: bool) -> Submission:
     """Begins a submission, or goes on with one that was cut off.
 
     The caller holds the run's lock. From now on the run is queued, and so are the tasks of a
@@ -68,12 +68,12 @@ def begin(run: Run, *, retry: bool) -> Submission:
     return Submission(number, complete=False)
 
 
-def complete(run: Run) -> None:
+def complete(run: RunFolder) -> None:
     """The cluster has taken the run over."""
     note(run, complete=True)
 
 
-def cut_off(run: Run) -> str:
+def cut_off(run: RunFolder) -> str:
     """Why the submission of a run is not complete; "" where it is, or goes on right now."""
     last = read(run)
     if last is not None and last.complete:
@@ -85,7 +85,7 @@ def cut_off(run: Run) -> str:
     return f"submission was cut off; go on with: fairway submit --resume {run.id}"
 
 
-def _queue_again(run: Run, number: int) -> None:
+def _queue_again(run: RunFolder, number: int) -> None:
     orders = json.loads((run.folder / "retry.json").read_text(encoding="utf-8"))
     record.write_json(run.folder / "retry.json", {**orders, "submission": number})
     again = [run.task_folder(index) for index in orders["only"]]
@@ -105,6 +105,6 @@ def _queue_again(run: Run, number: int) -> None:
     record.write_json(run.folder / "state.json", {**state, "tasks": tasks})
 
 
-def is_final(run: Run) -> bool:
+def is_final(run: RunFolder) -> bool:
     """Whether the run's last state is here."""
     return record.read_json(run.folder / "state.json").get("state") in FINAL_STATES

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairway_core.machine import Machine
     from fairway_core.target import SlurmAccess
     from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 _LOG = logging.getLogger("fairway")
 
@@ -70,7 +70,7 @@ class SlurmEngine(RemoteEngine):
 
     def start(
         self,
-        run: Run,
+        run: RunFolder,
         lock: int,
         snapshot: Path,
         secrets: Mapping[str, str],
@@ -97,7 +97,7 @@ class SlurmEngine(RemoteEngine):
         finally:
             os.close(lock)
 
-    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
         """One command on the login host for all of them, and there one squeue.
 
         Where Slurm does not answer, what tasks have written themselves is there all the same,
@@ -113,14 +113,14 @@ class SlurmEngine(RemoteEngine):
             self.told = True
             _LOG.warning("%s: %s; states are as they were last known", self.target.name, silent)
 
-    def wait(self, run: Run) -> None:
+    def wait(self, run: RunFolder) -> None:
         """Looks at it until it has ended."""
         self.refresh([run])
         while not submissions.is_final(run):
             time.sleep(self.pause)
             self.refresh([run])
 
-    def cancel(self, run: Run) -> None:
+    def cancel(self, run: RunFolder) -> None:
         """Tells Slurm, and what runs gets the job's signal and its grace."""
         self.refresh([run])
         if submissions.is_final(run):
@@ -208,7 +208,7 @@ class SlurmEngine(RemoteEngine):
                 return str(node["name"])
         self.unknown_node(name, [node["name"] for node in nodes])
 
-    def _resources(self, run: Run) -> dict[str, Any]:
+    def _resources(self, run: RunFolder) -> dict[str, Any]:
         """What the job asks of each node."""
         from fairway_core.catalog import vm_size
         from fairway_runner.jobs.job import Job
@@ -246,13 +246,13 @@ def _machine(comment: str) -> Machine | None:
     return Machine(resource, facts.get("vm", ""), facts.get("host", "")) if resource else None
 
 
-def _forget(run: Run) -> None:
+def _forget(run: RunFolder) -> None:
     import shutil
 
     shutil.rmtree(run.folder, ignore_errors=True)
 
 
-def _plan(run: Run) -> dict[str, Any]:
+def _plan(run: RunFolder) -> dict[str, Any]:
     from fairway_runner.runs.records import read_json
 
     return read_json(run.folder / "plan.json")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
     from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.folder import RunFolder
 
 # Seconds: the run's copy of its code may be many small files on a slow file system.
 _START_TIMEOUT = 1800.0
@@ -40,7 +40,7 @@ class SshEngine(RemoteEngine):
 
     def start(
         self,
-        run: Run,
+        run: RunFolder,
         lock: int,
         snapshot: Path,
         secrets: Mapping[str, str],
@@ -58,15 +58,15 @@ class SshEngine(RemoteEngine):
         finally:
             os.close(lock)
 
-    def refresh(self, runs: Sequence[Run], *, logs: bool = False) -> None:
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
         """One command on the main host for all of them."""
         self.mirror.refresh(runs, logs=logs)
 
-    def wait(self, run: Run) -> None:
+    def wait(self, run: RunFolder) -> None:
         """Looks at it until it has ended."""
         self.mirror.wait(run, self.pause)
 
-    def cancel(self, run: Run) -> None:
+    def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end, which ends what runs on all nodes."""
         if submissions.is_final(run):
             return

@@ -1,0 +1,282 @@
+"""Runs on disk: a folder each under `.fairway/runs/`, which is the truth about the run.
+
+run.json     what was submitted, once and for all
+state.json   where it stands, replaced as a whole at each change
+lock         held for as long as somebody watches over the run
+tasks/N/     a task's script, log, state and outputs
+
+Engines know runs as these folders; who knows which engine runs one is `store.Run`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs.labels import read_labels, write_labels
+from fairway_runner.runs.records import (
+    FINAL_STATES,
+    RunRecord,
+    damaged,
+    read_record,
+    read_state,
+    settled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from fairway_runner.runs.labels import Labels
+
+# Letters and digits that cannot be taken for one another when read aloud.
+_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder and what can be read from it."""
+
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        """The run's id, which is its folder's name."""
+        return self.folder.name
+
+    @cached_property
+    def record(self) -> RunRecord:
+        """What was submitted."""
+        return read_record(self.folder / "run.json")
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The last recorded state, with `state` set to lost where nobody watches any more."""
+        status = self._recorded()
+        if status["state"] in FINAL_STATES or not runs_here(self.record.engine):
+            return status
+        if self._is_watched():
+            return status
+        # It may have ended between the two looks.
+        status = self._recorded()
+        return status if status["state"] in FINAL_STATES else {**status, "state": "lost"}
+
+    @property
+    def state_at_end(self) -> str:
+        """The state of a run whose lock the caller holds, so that nobody else watches it."""
+        state = str(self._recorded()["state"])
+        if not runs_here(self.record.engine):
+            return state
+        return state if state in FINAL_STATES else "lost"
+
+    @property
+    def state(self) -> str:
+        """One of queued, running, succeeded, failed, cancelled, lost."""
+        return str(self.status["state"])
+
+    def task_folder(self, index: int) -> Path:
+        """The folder of one task."""
+        return self.folder / "tasks" / str(index)
+
+    def log(self, index: int) -> Path:
+        """The file with all that a task printed; it may not exist yet."""
+        return self.task_folder(index) / "log.txt"
+
+    def task_status(self, index: int, run_state: str = "running") -> dict[str, Any]:
+        """A task's recorded state; in a run that has ended, none is still to come."""
+        return settled(self._state_of(self.task_folder(index)), run_state)
+
+    @property
+    def exit_code(self) -> int:
+        """The job's own code: 0, or that of the first task that did not succeed; 130 and 5
+        where a run was cancelled or lost before a task had one."""
+        state = self.state
+        if state == "succeeded":
+            return 0
+        if state == "cancelled":
+            return 130
+        for folder in (self.folder / "setup", *map(self.task_folder, range(self.record.tasks))):
+            code = self._state_of(folder).get("exit_code")
+            if code:
+                return int(code)
+        return 5
+
+    def setup_status(self, run_state: str = "running") -> dict[str, Any] | None:
+        """The recorded state of the job's setup; None where it has none."""
+        if not (self.folder / "setup.jsonl").exists():
+            return None
+        return settled(self._state_of(self.folder / "setup"), run_state)
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it has several tasks, the one of `finally:` left out."""
+        return self.record.tasks - (self.folder / "finally.jsonl").exists() > 1
+
+    @property
+    def labels(self) -> Labels:
+        """The tags by which it can be found, and what somebody has written about it."""
+        return read_labels(self.folder, self.record)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The words by which it can be found."""
+        return self.labels.tags
+
+    @property
+    def note(self) -> str:
+        """What somebody has written about it."""
+        return self.labels.note
+
+    def label(
+        self, add: Iterable[str] = (), *, remove: Iterable[str] = (), note: str | None = None
+    ) -> Labels:
+        """Adds tags, takes some off, writes another note where one is given; returns all.
+
+        UserError for what cannot be a tag, and for one to take off that is not there.
+        """
+        return write_labels(self.folder, self.record, add, remove, note)
+
+    def log_text(self, index: int = 0) -> str:
+        """All that a task printed so far."""
+        try:
+            return self.log(index).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    @staticmethod
+    def _state_of(folder: Path) -> dict[str, Any]:
+        try:
+            return read_state(folder / "state.json")
+        except FileNotFoundError:
+            return {"state": "queued"}
+
+    def await_lock(self) -> None:
+        """Returns when nobody holds the run's lock."""
+        lock = self._open_lock()
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        finally:
+            os.close(lock)
+
+    def take_lock(self) -> int:
+        """The open descriptor of the run's lock; UserError while somebody else has it."""
+        lock = self._open_lock()
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise running(self) from None
+        return lock
+
+    def _recorded(self) -> dict[str, Any]:
+        path = self.folder / "state.json"
+        try:
+            return read_state(path)
+        except FileNotFoundError:
+            if not self.folder.exists():
+                raise  # it was removed just now
+            raise damaged(path, "missing") from None
+
+    def _is_watched(self) -> bool:
+        lock = self._open_lock()
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def _open_lock(self) -> int:
+        path = self.folder / "lock"
+        try:
+            return os.open(path, os.O_RDONLY)
+        except OSError as error:
+            if not self.folder.exists():
+                raise  # it was removed just now
+            raise damaged(path, str(error.strerror)) from None
+
+
+def running(run: RunFolder) -> UserError:
+    """What is said where a run would have to have ended."""
+    hint = f"wait for its end (fairway wait {run.id}) or end it (fairway cancel {run.id})"
+    return UserError.of("running-run", f"{run.id} has not ended", hint)
+
+
+@dataclass(frozen=True)
+class RunFolders:
+    """The folders of one project's runs, below `base`."""
+
+    base: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where the runs' folders lie."""
+        return self.base / "runs"
+
+    def create(self, record: RunRecord, files: Mapping[str, str]) -> tuple[RunFolder, int]:
+        """Makes a run's folder as a whole, with its lock taken.
+
+        `files` are texts by their path in the folder. Returns the run and the open
+        descriptor that holds its lock. UserError where nothing can be written.
+        """
+        with self.recording():
+            return self._create(record, files)
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Around what is written here: a UserError where it cannot be."""
+        try:
+            yield
+        except OSError as error:
+            message = f"the run cannot be recorded in {self.base}: {error.strerror}"
+            hint = "submit from a folder that you may write to"
+            raise UserError.of("unwritable-folder", message, hint) from None
+
+    def _create(self, record: RunRecord, files: Mapping[str, str]) -> tuple[RunFolder, int]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.base / ".gitignore").write_text("*\n", encoding="ascii")
+        draft = self.folder / f".{record.id}"
+        draft.mkdir()
+        try:
+            records = {
+                "run.json": json.dumps(asdict(record), indent=1),
+                "state.json": json.dumps({"state": "queued"}),
+                "lock": "",
+            }
+            for name, text in {**files, **records}.items():
+                path = draft / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            lock = os.open(draft / "lock", os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            draft.rename(self.folder / record.id)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        return RunFolder(self.folder / record.id), lock
+
+    def new_id(self, name: str) -> str:
+        """An id that no run of this store has: the job's name and six random characters."""
+        while True:
+            run_id = f"{name}-{''.join(secrets.choice(_ALPHABET) for _ in range(6))}"
+            if not (self.folder / run_id).exists():
+                return run_id
+
+    def unsorted(self) -> Iterator[RunFolder]:
+        """Every run, in no order."""
+        if not self.folder.is_dir():
+            return
+        for entry in os.scandir(self.folder):
+            # A folder without a record is what was left when a run was half removed.
+            if not entry.name.startswith(".") and Path(entry.path, "run.json").is_file():
+                yield RunFolder(Path(entry.path))
