@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,10 @@ from fairway_runner.targets.lookup import find_target
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from conftest import MakeRun, RunFairway
+
     from fairway_core.findings import Finding
+    from fairway_runner.runs.store import RunStore
 
 # A line of a job file; the message; the text that the caret is under; what to type.
 MISTAKES = [
@@ -94,6 +98,59 @@ MISTAKES = [
     ),
 ]
 
+# What is wrong in a job file, and what is said of it.
+WRONG = [
+    ("metrics: {loss: loss}", "`loss` has 0 groups where it needs one"),
+    ("container: {image: 'a b'}", "`a b` is not a container image"),
+    ("outputs: {m: {pattern: ../x}}", "`../x` leaves the folder of the job's outputs"),
+    ("inputs: {w: {from: 'datasets:w', to: 'data:/x'}}", "only what is staged for all nodes has"),
+    ("sweep: {points: {grid: {lr: {start: 1, stop: 2, step: 0}}}}", "a step of 0 leads nowhere"),
+    (
+        "sweep: {points: {grid: {lr: {start: 2, stop: 1, step: 1}}}}",
+        "no value lies between 2 and 1 in steps of 1",
+    ),
+    (
+        "sweep: {points: {grid: {lr: {start: 0, stop: 1, step: 0.0000001}}}}",
+        "values lie between start and stop",
+    ),
+    (
+        "sweep: {points: {combinations: {a: [1, 2], length: 3}}}",
+        "`length` is 3, but `a` has 2 values",
+    ),
+    (
+        "sweep: {points: {combinations: {a: [1, 2], b: [1], length: 1}}}",
+        "it names two parameters, `a` and `b`",
+    ),
+    ("sweep: {points: {files: ''}}", "the pattern names no file"),
+    ("code: {path: nowhere}", "nowhere is not a folder"),
+    ("command: ''", "the command is empty"),
+    ("env: {FAIRWAY_X: a}", "`FAIRWAY_X` is Fairway's own"),
+    ("secrets: {X: abc}", "this does not say where the secret is"),
+]
+
+# A command line, and what is said of it.
+COMMANDS = [
+    (["list", "--state", "runing"], "`runing` is not a state of a run"),
+    (["submit"], "say which job"),
+    (["show", "nothing"], "there is no run `nothing`"),
+    (["cost", "demo", "--offline", "--hours-per-day", "30"], "--hours-per-day 30: a day has 24"),
+    (["review", "--markdown", "--json", "x.json"], "--markdown and --json exclude each other"),
+    (["cost", "demo", "--offline", "--region", "South US"], "there is no region `South US`"),
+    (["sizes", "--gpu", "X9000"], "no size has the GPU `X9000`"),
+    (["logs", "done-aaaaaa", "--rank", "7"], "done-aaaaaa has no rank 7"),
+    (["logs", "done-aaaaaa", "--node", "7"], "done-aaaaaa has no node 7"),
+    (["logs", "done-aaaaaa", "--task", "7"], "has no task 7"),
+    (["tunnel", "done-aaaaaa", "6006"], "has ended: nothing of it listens any more"),
+    (
+        ["schedule", "create", "job.yaml", "--target", "local"],
+        "let cron or a pipeline start it: fairway submit JOB --target NAME",
+    ),
+    (["pool", "resize", "local", "3"], "it is the machine that you are on"),
+    (["best", "done-aaaaaa", "-m", "lost", "--min"], "has no metric `lost`"),
+    (["best", "done-aaaaaa", "-m", "loss", "--min"], "that runs or succeeded has printed `loss`"),
+    (["retry", "done-aaaaaa"], "every task of done-aaaaaa succeeded"),
+]
+
 
 def _finding(folder: Path, line: str) -> Finding:
     file = folder / "job.yaml"
@@ -116,6 +173,28 @@ def test_a_mistake_in_a_job_file_is_answered(
     assert place is not None
     assert place.text == line
     assert line[place.column - 1 : place.column - 1 + place.length] == marked
+
+
+@pytest.mark.parametrize(("line", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_what_a_job_may_not_say_is_named(
+    tmp_path: Path, fairway: RunFairway, line: str, said: str
+) -> None:
+    command = "" if line.startswith("command:") else "command: echo\n"
+    (tmp_path / "job.yaml").write_text(f"name: x\n{command}{line}\n")
+    code, _, err = fairway(tmp_path, "submit", "job.yaml", "--dry-run")
+    assert code == 2
+    assert said in err
+    assert re.match(r"job\.yaml:[23]:[0-9]+: error: ", err)
+
+
+@pytest.mark.parametrize(("words", "said"), COMMANDS, ids=[said for _, said in COMMANDS])
+def test_what_a_command_line_may_not_say_is_named(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore, words: list[str], said: str
+) -> None:
+    make_run("done-aaaaaa", [{"log": "nothing"}], metrics={"loss": "loss=([0-9])"})
+    code, _, err = fairway(store.base.parent, *words)
+    assert code == 2
+    assert said in err
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ app = typer.Typer(
     help="Run a job on a recurring schedule.",
 )
 
+_ELSEWHERE = "let cron or a pipeline start it: fairway submit JOB --target NAME"
 _NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME…", help="Schedules.")]
 
 
@@ -95,7 +96,7 @@ def _engine(name: str) -> BatchEngine:
     target = find_target(name)
     engine = engine_for(target)
     if not capabilities(target.engine).schedules:
-        raise unsupported(engine, "start runs by itself")
+        raise unsupported(engine, "start runs by itself", _ELSEWHERE)
     from fairway_runner.engines.batch.engine import BatchEngine
 
     assert isinstance(engine, BatchEngine), "the engine is that of its target"

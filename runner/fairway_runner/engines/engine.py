@@ -150,11 +150,11 @@ def engine_for(target: Target, deadline: float = DEADLINE) -> Engine:
     return cast("Engine", module.ENGINE(target, deadline))
 
 
-def unsupported(engine: Engine, what: str) -> UserError:
-    """What is said where a kind of target has no such thing."""
+def unsupported(engine: Engine, what: str, hint: str = "") -> UserError:
+    """What is said where a kind of target has no such thing; `hint` is what to do without it."""
     target = engine.target
     message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
-    return UserError.of("not-supported", message)
+    return UserError.of("not-supported", message, hint)
 
 
 def unready(target: Target) -> Finding | None:

@@ -4,6 +4,7 @@ import copy
 import datetime
 import importlib
 import inspect
+import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,6 +57,9 @@ _SPOT = Target(
     spot=True,
     slurm=SlurmAccess(host="h", user="u", partition="nd", shared="/data/fairway"),
 )
+
+
+TOLD = json.loads(Path(__file__).with_name("told.json").read_text("utf-8"))
 
 
 def _yaml(text: str) -> Any:
@@ -141,6 +145,14 @@ def test_the_wrong_example_trips_exactly_this_check(check: Check) -> None:
         assert finding.path or check.subject is Subject.PLAN
         assert finding.message
         assert finding.hint
+
+
+@pytest.mark.parametrize("id_", TOLD)
+def test_the_wrong_example_is_told_what_to_do(id_: str) -> None:
+    """The list says it whole: message and hint of each finding."""
+    (check,) = (each for each in all_checks() if each.id == id_)
+    found = _findings(check, explain(check).wrong)
+    assert [[finding.message, finding.hint] for finding in found] == TOLD[id_]
 
 
 @pytest.mark.parametrize("check", _checks())

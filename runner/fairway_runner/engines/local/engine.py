@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _SUPERVISOR = "fairway_agent.supervisor"
 CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 _MOST_RANKS = 1024
+_HERE = "it is the machine that you are on"
 _PAUSE = 0.01  # seconds between two looks at a run that is about to start
 
 
@@ -137,15 +138,15 @@ class LocalEngine:
 
     def act_on_node(self, action: str, node: str) -> None:
         """Nothing that Fairway would do to one's own machine."""
-        raise unsupported(self, f"{action} a node")
+        raise unsupported(self, f"{action} a node", _HERE)
 
     def resize(self, nodes: int) -> None:
         """It is what it is."""
-        raise unsupported(self, "be resized")
+        raise unsupported(self, "be resized", _HERE)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """There is nothing to connect to."""
-        raise unsupported(self, "be connected to")
+        raise unsupported(self, "be connected to", _HERE)
 
     def main_host(self, run: RunFolder) -> str:
         """This machine."""

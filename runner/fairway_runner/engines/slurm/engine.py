@@ -156,13 +156,14 @@ class SlurmEngine(RemoteEngine):
     def act_on_node(self, action: str, node: str) -> None:
         """Drains, resumes or reboots it by scontrol."""
         if action not in capabilities(self.target.engine).node_actions:
-            raise unsupported(self, f"{action} a node")
+            hint = "delete its instance: Slurm starts another when a job needs it"
+            raise unsupported(self, f"{action} a node", hint)
         self._look(action=action, node=self._require_node(node))
 
     def resize(self, nodes: int) -> None:
         """Slurm itself starts nodes for jobs that wait, and deletes idle ones."""
-        what = "be resized: it has as many nodes as jobs need, between its bounds"
-        raise unsupported(self, what)
+        hint = "it has as many nodes as jobs need; bounds are `nodes:` in the environment file"
+        raise unsupported(self, "be resized", hint)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """On the login host, or on a node through a job of one's own there."""

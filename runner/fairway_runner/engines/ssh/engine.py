@@ -91,11 +91,15 @@ class SshEngine(RemoteEngine):
 
     def act_on_node(self, action: str, node: str) -> None:
         """Nothing schedules these nodes, and nothing but Azure restarts them."""
-        raise unsupported(self, f"{action} a node")
+        raise unsupported(
+            self, f"{action} a node", f"connect to it: fairway ssh {self.target.name} NODE"
+        )
 
     def resize(self, nodes: int) -> None:
         """Terraform sets how many there are."""
-        raise unsupported(self, "be resized: set `nodes` in the environment file and deploy it")
+        raise unsupported(
+            self, "be resized", "set `nodes:` of the cluster in the environment file, and deploy it"
+        )
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """On the main host, or from there on a node: over the cluster's own trust."""
