@@ -33,6 +33,7 @@ class Task:
     `plan` is the run's, `spec` the task's own line in it; `folder` is where its files lie.
     `attempt` is the last that was begun, and -1 before; `first` is the first of this
     supervisor, after which there may be as many more as the plan has retries.
+    `held` is for how many seconds its attempts that have ended had its nodes.
     `cancelled` says that it was told to end: whatever code it ends with, it is not done.
     `states` are its supervisor's, where it has one that writes late what finds no room.
     """
@@ -47,6 +48,7 @@ class Task:
     attempt: int = -1
     first: int = 0
     started: float = 0.0
+    held: float = 0.0
     process: subprocess.Popen[bytes] | None = None
     pump: Pump | None = None
     kill_at: float | None = None
@@ -127,7 +129,9 @@ class Task:
 
     def resume_count(self) -> None:
         """Counts on from the attempts of an earlier supervisor."""
-        self.attempt = int(record.read_json(self.folder / "state.json").get("attempt", -1))
+        before = record.read_json(self.folder / "state.json")
+        self.attempt = int(before.get("attempt", -1))
+        self.held = float(before.get("held", 0.0))
         self.first = self.attempt + 1
 
     def has_retry(self) -> bool:
@@ -171,6 +175,7 @@ class Task:
         processes.end_all(self.sessions, _STRAY_GRACE)
         if self.pump is not None:
             self.pump.join()
+        self.held += max(0.0, time.time() - self.started)
         if self.timed_out:
             return TIMED_OUT
         return 128 - code if code < 0 else code
@@ -197,7 +202,8 @@ class Task:
 
     def record(self, state: str, **facts: object) -> None:
         """Replaces the task's state."""
-        value = {"state": state, "attempt": self.attempt, "started": self.started or None, **facts}
+        times = {"started": self.started or None, "held": round(self.held, 3)}
+        value = {"state": state, "attempt": self.attempt, **times, **facts}
         self.folder.mkdir(parents=True, exist_ok=True)
         write = self.states.write if self.states else record.write_json
         write(self.folder / "state.json", value)

@@ -86,7 +86,9 @@ def _queue(folder: Path, parts: list[Part], plan: dict[str, Any], number: int) -
             for index in part.indices:
                 path = folder / "tasks" / str(index) / "state.json"
                 if status := record.read_json(path):
-                    kept = {key: status[key] for key in status if key in ("attempt", "started")}
+                    kept = {
+                        key: status[key] for key in status if key in ("attempt", "started", "held")
+                    }
                     record.write_json(path, {"state": "queued", **kept})
         failed = record.read_json(folder / "setup" / "state.json").get("state") == "failed"
         if failed:

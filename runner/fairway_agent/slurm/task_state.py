@@ -19,7 +19,7 @@ FINAL = ("succeeded", "failed", "cancelled", "lost")
 _LAST_WORDS = 60.0
 
 # What a task that waits keeps of its earlier attempts.
-_KEPT = ("attempt", "started", "failures", "requeues", "submission")
+_KEPT = ("attempt", "started", "held", "failures", "requeues", "submission")
 
 _CANCELLED, _SERVICE, _KILLED = 130, 5, 137
 

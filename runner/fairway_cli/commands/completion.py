@@ -88,6 +88,13 @@ def columns(incomplete: str) -> list[str]:
     return [before + comma + each for each in (*FACTS, *metrics) if each.startswith(last)]
 
 
+def groups(incomplete: str) -> list[str]:
+    """By what the costs of runs are put together."""
+    from fairway_runner.runs.accounting import BY
+
+    return [each for each in BY if each.startswith(incomplete)]
+
+
 def _of_all_runs(words: Callable[[Run], Iterable[str]]) -> list[str]:
     """The words of each run, each once."""
     try:

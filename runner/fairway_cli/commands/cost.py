@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import EnvironmentArgument, JsonOption
 
 if TYPE_CHECKING:
     from fairway_core.cost.parts import Part
     from fairway_core.cost.prices import Prices
+    from fairway_runner.runs.store import Run
 
 
 def command(
@@ -21,6 +23,30 @@ def command(
         float | None,
         typer.Option(metavar="H", help="Hours a day for which clusters run at their maximum."),
     ] = None,
+    runs: Annotated[
+        bool,
+        typer.Option(
+            "--runs", help="What this project's runs have cost, on ENVIRONMENT or anywhere."
+        ),
+    ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="WHAT",
+            help="With --runs: a line for each name, tag, user, target or month.",
+            autocompletion=completion.groups,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="WHEN", help="With --runs: those submitted since 7d, or 2026-11-01."
+        ),
+    ] = None,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="With --runs: print comma-separated values.")
+    ] = False,
     json_: JsonOption = False,
     prices: Annotated[
         Path | None,
@@ -36,7 +62,9 @@ def command(
 ) -> None:
     """Show what an environment costs per hour and per month.
 
-    At the minimum and the maximum number of nodes, and at rest, when nothing runs. Prices come
+    At the minimum and the maximum number of nodes, and at rest, when nothing runs. With --runs
+    what the runs of this project have cost: their nodes, from the beginning of each attempt to its
+    end. Prices come
     from Azure's public price service, which asks for no credentials, and are kept for a week.
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
@@ -46,6 +74,11 @@ def command(
     from fairway_core.environment.selection import environment_file
 
     _check_hours(hours_per_day)
+    if runs or by or since or csv:
+        _require_runs(runs=runs, by=by, csv=csv, json_=json_)
+        chosen = _prices(prices, offline=offline)
+        _print_runs(environment, by, since, chosen, _region(region), csv=csv, json_=json_)
+        return
     loaded = load_environment(environment_file(environment))
     parts = parts_of(loaded, region=_region(region))
     chosen = _prices(prices, offline=offline)
@@ -56,6 +89,71 @@ def command(
     else:
         asked = not offline and prices is None
         print_costs(facts, asked=asked, elsewhere=None if asked else _elsewhere(parts, chosen))
+
+
+def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None:
+    from fairway_core.findings import UserError
+    from fairway_core.spelling import did_you_mean
+    from fairway_runner.runs.accounting import BY
+
+    if not runs:
+        message = "--by, --since and --csv are about runs"
+        raise UserError.of("bad-value", message, "add --runs")
+    if by is not None and by not in BY:
+        raise UserError.of("bad-value", f"--by: runs have no `{by}`", did_you_mean(by, BY))
+    if csv and json_:
+        raise UserError.of("bad-value", "--csv and --json are two forms of one", "give one of them")
+
+
+def _print_runs(
+    environment: str | None,
+    by: str | None,
+    since: str | None,
+    prices: Prices,
+    region: str | None,
+    *,
+    csv: bool,
+    json_: bool,
+) -> None:
+    import sys
+
+    from fairway_cli.ui.run_costs import print_run_costs, run_cost_facts, write_run_costs
+    from fairway_core.findings import format_finding
+    from fairway_runner.moments import moment
+    from fairway_runner.runs.accounting import grouped, total, uses
+    from fairway_runner.runs.query import Wanted, select
+    from fairway_runner.runs.refresh import refresh_all
+    from fairway_runner.runs.store import RunStore
+
+    store = RunStore.here()
+    first = None if since is None else moment("--since", since)
+    unanswered = refresh_all(store.unsorted())
+    listing = select(store, Wanted(since=first))
+    for finding in (*unanswered, *listing.findings):
+        print(format_finding(finding), file=sys.stderr)
+    runs = [run for run, _ in listing.runs]
+    found = uses(_of(environment, runs), prices, region)
+    facts = run_cost_facts(grouped(found, by), total(found), by=by, currency=prices.currency)
+    if json_:
+        print(json.dumps(facts, indent=1))
+    elif csv:
+        write_run_costs(facts)
+    elif found:
+        print_run_costs(facts)
+    else:
+        print("no run to show")
+
+
+def _of(environment: str | None, runs: list[Run]) -> list[Run]:
+    """The runs on targets of an environment, or all."""
+    from fairway_core.environment import load_environment
+    from fairway_core.environment.selection import environment_file
+    from fairway_runner.runs.accounting import environment_of
+
+    if environment is None:
+        return runs
+    name = load_environment(environment_file(environment)).name
+    return [run for run in runs if environment_of(run) == name]
 
 
 def _elsewhere(parts: list[Part], chosen: Prices) -> tuple[str, int] | None:

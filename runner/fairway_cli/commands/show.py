@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fairway_cli.commands.arguments import JsonOption, RunArgument
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.accounting import Use
+    from fairway_runner.runs.store import Run
 
 
 def command(
@@ -31,10 +35,29 @@ def command(
     tasks = [
         task for task in found.tasks if not failed or task.state in ("failed", "cancelled", "lost")
     ]
+    use, currency = _use(found)
     if json_:
-        more = {"folder": str(found.folder), "setup": setup, "task_list": task_facts(tasks)}
+        from fairway_cli.ui.run_costs import use_facts
+
+        more: dict[str, Any] = {"folder": str(found.folder), "setup": setup}
+        more |= {"cost": use_facts(use, currency), "task_list": task_facts(tasks)}
         print(json.dumps({**facts, **more}, indent=1))
         return
     from fairway_cli.ui.overview import print_overview
 
-    print_overview(found, facts, setup, tasks, limit)
+    print_overview(found, facts, setup, tasks, limit, _cost(use, currency))
+
+
+def _use(run: Run) -> tuple[Use, str]:
+    """What the run has held, at the prices that are at hand, and their currency."""
+    from fairway_core.cost.cache import prices_at_hand
+    from fairway_runner.runs.accounting import uses
+
+    prices = prices_at_hand()
+    return uses([run], prices)[0], prices.currency
+
+
+def _cost(use: Use, currency: str) -> str:
+    from fairway_cli.ui.run_costs import cost_line
+
+    return cost_line(use, currency) if use.is_priced and use.node_hours else ""

@@ -24,8 +24,9 @@ def print_overview(
     setup: dict[str, Any] | None,
     tasks: Sequence[TaskResult],
     limit: int,
+    cost: str = "",
 ) -> None:
-    """The run, and a line for each of the first `limit` tasks; 0 is all of them."""
+    """The run, what it `cost`, and a line for each of the first `limit` tasks; 0 is all."""
     spent = duration(facts["seconds"])
     print(
         f"{run.id}  {coloured(facts['state'])}  on {printable(facts['target'])}  {spent}".rstrip()
@@ -36,6 +37,8 @@ def print_overview(
         print(f"tags    {printable(' '.join(facts['tags']))}")
     for line in facts["note"].splitlines():
         print(f"note    {printable(line)}")
+    if cost:
+        print(f"cost    {cost}")
     print(f"job     {printable(run.record.job_file)}")
     print(f"folder  {printable(str(run.folder))}")
     if facts["tasks"] > 1:

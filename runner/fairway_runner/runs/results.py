@@ -29,7 +29,8 @@ class TaskResult:
 
     `attempts` counts those that were begun, `timed_out` is about the last of them. `is_last`
     marks the job's `finally:`, which runs after all others. `node` and `reason` are an
-    engine's own words, where it has them: where the task runs, and why it waits or failed.
+    engine's own words, where it has them: where the task runs, and why it waits or failed. `held`
+    is for how many seconds its attempts that have ended had their nodes, where that is recorded.
     """
 
     run: RunFolder
@@ -46,6 +47,7 @@ class TaskResult:
     is_last: bool = False
     node: str | None = None
     reason: str | None = None
+    held: float | None = None
 
     @property
     def world_size(self) -> int:
@@ -116,6 +118,7 @@ def _result(run: RunFolder, spec: dict[str, Any], state: str, *, is_last: bool) 
         is_last=is_last,
         node=status.get("node"),
         reason=status.get("reason"),
+        held=status.get("held"),
     )
 
 

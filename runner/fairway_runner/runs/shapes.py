@@ -92,6 +92,7 @@ STATUS = {
     "node": is_text,
     "started": _is_moment,
     "ended": _is_moment,
+    "held": _is_moment,
     "exit_code": _is_whole,
     "attempt": _is_whole,
     "submission": is_count,

@@ -26,6 +26,7 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
         "fairway": fairway_core.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
+        "user": _user(),
         "code": code_digest,
         "template": _sha256(template),
         "git": {
@@ -37,6 +38,16 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
     if len(diff) > _LARGEST_DIFF:
         diff = diff[:_LARGEST_DIFF] + "\n(the rest of the diff is left out)\n"
     return facts, diff
+
+
+def _user() -> str | None:
+    """The name by which the submitter is logged in on this machine."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a number that nobody has, as in some containers
+        return None
 
 
 def _sha256(text: str) -> str:

@@ -141,7 +141,8 @@ def _keep(prepared: Prepared, run: Run) -> None:
     """Gives the new run the origin of the code that it has."""
     prepared.record = replace(prepared.record, job_file=run.record.job_file)
     made = json.loads(prepared.files["provenance.json"])
-    known = {name: made[name] for name in ("fairway", "python", "machine", "template", "set")}
+    names = ("fairway", "python", "machine", "user", "template", "set")
+    known = {name: made[name] for name in names}
     prepared.files["provenance.json"] = _provenance(run, **known)
     if (run.folder / "code.diff").exists():
         prepared.files["code.diff"] = recorded.text(run, "code.diff")

@@ -95,7 +95,7 @@ def _queue_again(run: RunFolder, number: int) -> None:
         status = record.read_json(folder / "state.json")
         if status:
             kept: dict[str, Any] = {
-                name: status[name] for name in ("attempt", "started") if name in status
+                name: status[name] for name in ("attempt", "started", "held") if name in status
             }
             record.write_json(folder / "state.json", {"state": "queued", **kept})
     done: dict[str, int] = {each: n for each, n in orders["done"].items() if n}

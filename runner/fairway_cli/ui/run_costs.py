@@ -1,0 +1,96 @@
+"""What runs have cost, as plain data, as a table and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import TYPE_CHECKING, Any
+
+from fairway_cli.ui.columns import columns
+from fairway_cli.ui.costs import money
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_runner.runs.accounting import Group, Use
+
+_CSV = ("key", "runs", "node_hours", "cost", "unpriced", "sizes")
+
+
+def run_cost_facts(
+    groups: Sequence[Group], total: Group, *, by: str | None, currency: str
+) -> dict[str, Any]:
+    """Everything about them; money is in `currency`, null where no price is known."""
+    return {
+        "by": by or "run",
+        "currency": currency,
+        "groups": [group.facts for group in groups],
+        "total": {name: value for name, value in total.facts.items() if name != "key"},
+    }
+
+
+def print_run_costs(facts: dict[str, Any]) -> None:
+    """A line a group, their sum, and what is not in it."""
+    total = {"key": "all", **facts["total"]}
+    rows = [
+        (
+            each["key"] or "(none)",
+            f"{each['runs']:,}" if facts["by"] != "run" or each is total else "",
+            f"{each['node_hours']:,.2f}",
+            ", ".join(each["sizes"]),
+            _money(each),
+        )
+        for each in [*facts["groups"], total]
+    ]
+    header = (facts["by"].upper(), "RUNS", "NODE HOURS", "SIZE", facts["currency"])
+    print(columns(header, rows))
+    if total["unpriced"]:
+        print(
+            f"\nthe price of {total['unpriced']:,} of {total['runs']:,} runs is not known: give "
+            "the region with --region, or prices with --prices FILE"
+        )
+    if facts["by"] == "tag":
+        print("\na run with several tags is in each of them, and in the sum once")
+
+
+def write_run_costs(facts: dict[str, Any]) -> None:
+    """The groups to standard output as comma-separated values."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([facts["by"], *_CSV[1:], "currency"])
+    for each in facts["groups"]:
+        sizes = " ".join(each["sizes"])
+        writer.writerow([*(each[name] for name in _CSV[:-1]), sizes, facts["currency"]])
+
+
+def cost_line(use: Use, currency: str) -> str:
+    """What one run has held and cost, in a sentence."""
+    from fairway_runner.quantities import number
+
+    count = number(round(use.node_hours, 3))
+    hours = f"{count} node hour{'' if count == '1' else 's'} of {use.size}"
+    hours += " (Spot)" if use.spot else ""
+    if use.cost is None:
+        return f"unknown: {hours}; see: fairway cost --runs"
+    place = f" in {use.region}" if use.region else ""
+    return f"{money(use.cost)} {currency}: {hours} at {money(use.hourly)} an hour{place}"
+
+
+def use_facts(use: Use, currency: str) -> dict[str, Any]:
+    """The same as plain data; `cost` is null where no price is known."""
+    return {
+        "node_hours": round(use.node_hours, 4),
+        "vm_size": use.size or None,
+        "spot": use.spot,
+        "region": use.region or None,
+        "hourly": use.hourly,
+        "cost": None if use.cost is None else round(use.cost, 4),
+        "currency": currency,
+    }
+
+
+def _money(facts: dict[str, Any]) -> str:
+    if facts["cost"] is None:
+        return money(None)
+    if not facts["sizes"]:
+        return ""
+    return f"{'at least ' if facts['unpriced'] else ''}{money(facts['cost'])}"

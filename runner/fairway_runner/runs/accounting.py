@@ -1,0 +1,193 @@
+"""What runs have held, and what that costs: nodes by the hour, at the list price of their size.
+
+A task holds its nodes from the beginning of each attempt to its end. What nodes cost while no
+task has them is the environment's, and is in `fairway cost`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_runner.runs.records import read_json
+from fairway_runner.runs.results import task_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from fairway_core.cost.prices import Prices
+    from fairway_runner.runs.results import TaskResult
+    from fairway_runner.runs.store import Run
+
+_HOUR = 3600.0
+BY = ("name", "tag", "user", "target", "month")
+
+
+@dataclass(frozen=True)
+class Use:
+    """What one run has held so far: hours of nodes of a size, and what one of them costs an hour.
+
+    `hourly` is None where no price is known, and `size` is empty where nodes have no price, as
+    this machine has none.
+    """
+
+    run: Run
+    node_hours: float
+    size: str
+    spot: bool
+    region: str
+    hourly: float | None
+
+    @property
+    def cost(self) -> float | None:
+        """Its whole cost; None where no price is known."""
+        return None if self.hourly is None else self.node_hours * self.hourly
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether it should have a cost."""
+        return bool(self.size)
+
+
+def uses(
+    runs: Iterable[Run], prices: Prices, region: str | None = None, now: float | None = None
+) -> list[Use]:
+    """What each of the runs has held until `now`, at these prices.
+
+    The `region` is that of the environment of the run's target, unless it is given. UserError
+    for a run that cannot be read.
+    """
+    where = (lambda _: region) if region else cache(_region)
+    return [_use(run, prices, where, time.time() if now is None else now) for run in runs]
+
+
+def _use(run: Run, prices: Prices, where: Callable[[str], str], now: float) -> Use:
+    target = _target(run)
+    size, spot = str(target.get("vm_size") or ""), bool(target.get("spot"))
+    place = where(environment_of(run)) if size else ""
+    price = prices.price(f"{'spot' if spot else 'vm'}/{size}", place) if size else None
+    seconds = sum(held(task, now) * task.nodes for task in task_results(run))
+    return Use(run, seconds / _HOUR, size, spot, place, price.hourly if price else None)
+
+
+def environment_of(run: Run) -> str:
+    """The name of the environment of its target; "" where it has none."""
+    return str(_target(run).get("environment") or "")
+
+
+def _target(run: Run) -> dict[str, Any]:
+    try:
+        return read_json(run.folder / "target.json")
+    except FileNotFoundError:
+        return {}
+
+
+def held(task: TaskResult, now: float) -> float:
+    """For how many seconds a task has had its nodes: all attempts of which that is recorded."""
+    if task.started is None:
+        return 0.0
+    if task.state == "running":
+        return (task.held or 0.0) + max(0.0, now - task.started)
+    if task.held is not None:
+        return task.held
+    return max(0.0, task.ended - task.started) if task.ended is not None else 0.0
+
+
+def _region(environment: str) -> str:
+    """Where an environment is, if its file is known here; "" otherwise."""
+    from fairway_core.environment import load_environment
+    from fairway_core.environment.selection import environment_file
+
+    if environment:
+        for choice in (environment, None):
+            with suppress(UserError):
+                loaded = load_environment(environment_file(choice))
+                if loaded.name == environment:
+                    return loaded.location
+    return ""
+
+
+@dataclass
+class Group:
+    """Runs that have something in common, and what they have held together; `cost` is of those
+    whose price is known, and `unpriced` counts the others."""
+
+    key: str
+    runs: int = 0
+    node_hours: float = 0.0
+    cost: float = 0.0
+    unpriced: int = 0
+    sizes: set[str] = field(default_factory=set)
+
+    def add(self, use: Use) -> None:
+        """Takes one more."""
+        self.runs += 1
+        self.node_hours += use.node_hours
+        self.cost += use.cost or 0.0
+        self.unpriced += use.is_priced and use.cost is None
+        self.sizes |= {use.size} - {""}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "key": self.key,
+            "runs": self.runs,
+            "node_hours": round(self.node_hours, 4),
+            "cost": round(self.cost, 4) if self.runs > self.unpriced else None,
+            "unpriced": self.unpriced,
+            "sizes": sorted(self.sizes),
+        }
+
+
+def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
+    """The uses by one of `BY`, or each run alone; the most expensive last.
+
+    A run with several tags is in the group of each, and one without any in that called "".
+    """
+    groups: dict[str, Group] = defaultdict(lambda: Group(""))
+    for use in found:
+        for key in _KEYS[by or "run"](use.run):
+            group = groups[key]
+            group.key = key
+            group.add(use)
+    if by == "month":
+        return sorted(groups.values(), key=lambda group: group.key)
+    if by is None:
+        return list(groups.values())
+    return sorted(groups.values(), key=lambda group: (group.cost, group.node_hours, group.key))
+
+
+def total(found: Sequence[Use]) -> Group:
+    """All of them together."""
+    group = Group("total")
+    for use in found:
+        group.add(use)
+    return group
+
+
+def _user(run: Run) -> str:
+    try:
+        return str(read_json(run.folder / "provenance.json").get("user") or "")
+    except FileNotFoundError:
+        return ""
+
+
+def _month(run: Run) -> str:
+    return f"{datetime.fromtimestamp(run.record.created, UTC):%Y-%m}"
+
+
+_KEYS: dict[str, Callable[[Run], Sequence[str]]] = {
+    "run": lambda run: [run.id],
+    "name": lambda run: [run.record.name],
+    "tag": lambda run: run.tags or [""],
+    "user": lambda run: [_user(run)],
+    "target": lambda run: [run.record.target],
+    "month": lambda run: [_month(run)],
+}

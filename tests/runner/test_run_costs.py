@@ -1,0 +1,213 @@
+"""What runs have held and cost: figures that were computed by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import task as agent_task
+from fairway_core.cost.prices import read_prices
+from fairway_runner.runs.accounting import uses
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs.store import Run, RunStore
+
+SIZE = "Standard_ND96isr_H100_v5"
+PRICES = f"""[[prices]]
+region = "southcentralus"
+currency = "USD"
+source = "a test"
+date = 2026-11-21
+[prices.hourly]
+"vm/{SIZE}" = 90.0
+"spot/{SIZE}" = 30.0
+"""
+ENVIRONMENT = """name: lab
+location: southcentralus
+clusters:
+  nd: {engine: batch, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 16}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("FAIRWAY_PRICES_URL", raising=False)
+
+
+@pytest.fixture
+def folder(make_run: MakeRun, store: RunStore) -> Path:
+    """A project with runs of known lengths, and a file of prices."""
+    project = store.base.parent
+    (project / "prices.toml").write_text(PRICES)
+    # 2 nodes × (1,800 s of attempts that have ended): 1 node hour.
+    _make(make_run, "one-a", [{"nodes": 2, "held": 1800.0}], tags=["vision", "best"])
+    # Two tasks of 1 node and 7,200 s on Spot: 4 node hours.
+    sweep = [{"started": 1e9, "ended": 1e9 + 7200}] * 2
+    _make(make_run, "sweep-b", sweep, spot=True, user="ann", tags=["vision"], created=1.1e9)
+    # This machine: 1 hour, for nothing.
+    here = _make(make_run, "here-c", [{"held": 3600.0}], created=1.2e9)
+    (here.folder / "target.json").unlink()
+    return project
+
+
+def _make(
+    make_run: MakeRun, name: str, tasks: list[dict[str, Any]], *, spot: bool = False, **facts: Any
+) -> Run:
+    user = facts.pop("user", "eve")
+    run = make_run(name, [{"nodes": task.get("nodes", 1)} for task in tasks], **facts)
+    target = {"name": "nd", "vm_size": SIZE, "spot": spot, "environment": "lab"}
+    (run.folder / "target.json").write_text(json.dumps(target))
+    (run.folder / "provenance.json").write_text(json.dumps({"user": user}))
+    for index, task in enumerate(tasks):
+        path = run.task_folder(index) / "state.json"
+        times = {name: task[name] for name in ("started", "ended", "held") if name in task}
+        path.write_text(json.dumps({**json.loads(path.read_text()), **times}))
+    return run
+
+
+def _costs(fairway: RunFairway, folder: Path, *words: str) -> dict[str, Any]:
+    options = ("--prices", "prices.toml", "--json")
+    code, out, err = fairway(folder, "cost", "--runs", *options, *words)
+    assert code == 0, err
+    facts: dict[str, Any] = json.loads(out)
+    return facts
+
+
+def test_each_run_and_their_sum(fairway: RunFairway, folder: Path) -> None:
+    facts = _costs(fairway, folder, "--region", "southcentralus")
+    assert [(each["key"], each["node_hours"], each["cost"]) for each in facts["groups"]] == [
+        ("one-a", 1.0, 90.0),
+        ("sweep-b", 4.0, 120.0),
+        ("here-c", 1.0, 0.0),
+    ]
+    total = {"runs": 3, "node_hours": 6.0, "cost": 210.0, "unpriced": 0, "sizes": [SIZE]}
+    assert facts["total"] == total
+    assert (facts["by"], facts["currency"]) == ("run", "USD")
+
+
+@pytest.mark.parametrize(
+    ("by", "costs"),
+    [
+        ("name", {"one": 90.0, "sweep": 120.0, "here": 0.0}),
+        ("tag", {"vision": 210.0, "best": 90.0, "": 0.0}),
+        ("user", {"eve": 90.0, "ann": 120.0}),
+        ("target", {"local": 210.0}),
+        ("month", {"2001-09": 90.0, "2004-11": 120.0, "2008-01": 0.0}),
+    ],
+)
+def test_by_what_runs_have_in_common(
+    fairway: RunFairway, folder: Path, by: str, costs: dict[str, float]
+) -> None:
+    facts = _costs(fairway, folder, "--region", "southcentralus", "--by", by)
+    assert {each["key"]: each["cost"] for each in facts["groups"]} == costs
+    assert facts["total"]["cost"] == 210.0
+
+
+def test_the_region_is_that_of_the_environment(fairway: RunFairway, folder: Path) -> None:
+    facts = _costs(fairway, folder)
+    assert (facts["total"]["cost"], facts["total"]["unpriced"]) == (0.0, 2)
+    (folder / "lab.yaml").write_text(ENVIRONMENT)
+    facts = _costs(fairway, folder, "lab.yaml", "--region", "southcentralus")
+    assert [each["key"] for each in facts["groups"]] == ["one-a", "sweep-b"]
+    (folder / "cdktf.json").write_text("{}")
+    (folder / "environments").mkdir()
+    (folder / "lab.yaml").rename(folder / "environments" / "lab.yaml")
+    assert _costs(fairway, folder)["total"]["unpriced"] == 0
+
+
+def test_table_and_csv(fairway: RunFairway, folder: Path) -> None:
+    words = ("cost", "--runs", "--prices", "prices.toml", "--region", "southcentralus")
+    code, out, _ = fairway(folder, *words, "--by", "name")
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["NAME", "RUNS", "NODE", "HOURS", "SIZE", "USD"]
+    assert lines[1] == ["here", "1", "1.00"]
+    assert lines[3] == ["sweep", "1", "4.00", SIZE, "120.00"]
+    assert lines[4] == ["all", "3", "6.00", SIZE, "210.00"]
+    _, out, _ = fairway(folder, "cost", "--runs", "--prices", "prices.toml")
+    assert "the price of 2 of 3 runs is not known" in out
+    _, out, _ = fairway(folder, *words, "--csv", "--since", "2004-01-01")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["run"], row["cost"], row["currency"]) for row in rows] == [
+        ("sweep-b", "120.0", "USD"),
+        ("here-c", "0.0", "USD"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--by", "name"], "add --runs"),
+        (["--runs", "--by", "nmae"], "did you mean `name`?"),
+        (["--runs", "--csv", "--json"], "--csv and --json"),
+        (["--runs", "--since", "then", "--offline"], "neither a span of time nor a date"),
+    ],
+)
+def test_what_is_refused(fairway: RunFairway, folder: Path, words: list[str], says: str) -> None:
+    code, _, err = fairway(folder, "cost", *words)
+    assert code == 2
+    assert says in err
+
+
+def test_a_run_that_goes_on(make_run: MakeRun, folder: Path) -> None:
+    """900 s of an attempt that has ended, and 2,700 s of the one that runs, of 4 nodes."""
+    run = _make(make_run, "more-d", [{"nodes": 4, "started": 1e9, "held": 900.0}], state="running")
+    state = run.task_folder(0) / "state.json"
+    state.write_text(json.dumps({**json.loads(state.read_text()), "state": "running"}))
+    (run.folder / "run.json").write_text(
+        json.dumps({**json.loads((run.folder / "run.json").read_text()), "engine": "ssh"})
+    )
+    prices = read_prices(folder / "prices.toml")
+    [use] = uses([type(run)(run.folder)], prices, "southcentralus", now=1e9 + 2700)
+    assert (use.node_hours, use.cost) == (4.0, 360.0)
+
+
+def test_a_task_counts_all_its_attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {"index": 0, "nodes": 1, "processes_per_node": 1}
+    task = agent_task.Task({"run": "job-a", "secrets": []}, spec, tmp_path, tmp_path / "0")
+    clock = SimpleNamespace(time=lambda: now, monotonic=lambda: now)
+    monkeypatch.setattr(agent_task, "time", clock)
+    monkeypatch.setattr(agent_task.processes, "end_all", lambda *_: None)
+    for began, ended in ((100.0, 130.0), (200.0, 212.5)):
+        task.process, task.started, now = _Ended(), began, ended  # type: ignore[assignment]
+        assert task.ended() == 0
+    task.record("succeeded")
+    later = agent_task.Task({"run": "job-a"}, spec, tmp_path, tmp_path / "0")
+    later.resume_count()
+    assert (task.held, later.held) == (42.5, 42.5)
+
+
+class _Ended:
+    """A process that has ended well."""
+
+    pid = 1
+
+    def poll(self) -> int:
+        return 0
+
+
+def test_show_says_what_a_run_has_cost(
+    fairway: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prices = read_prices(folder / "prices.toml")
+    monkeypatch.setattr("fairway_core.cost.cache.prices_at_hand", lambda: prices)
+    (folder / "cdktf.json").write_text("{}")
+    (folder / "environments").mkdir()
+    (folder / "environments" / "lab.yaml").write_text(ENVIRONMENT)
+    _, out, _ = fairway(folder, "show", "one-a")
+    says = f"cost    90.00 USD: 1 node hour of {SIZE} at 90.00 an hour in southcentralus\n"
+    assert says in out
+    facts = json.loads(fairway(folder, "show", "one-a", "--json")[1])
+    assert (facts["cost"]["cost"], facts["cost"]["region"]) == (90.0, "southcentralus")
+    _, out, _ = fairway(folder, "show", "here-c")
+    assert "cost " not in out
