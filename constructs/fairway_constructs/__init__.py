@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from fairway_constructs.slurm.scheduler import Scheduler
     from fairway_constructs.storage import Storage
     from fairway_constructs.vault import Vault
+    from fairway_constructs.working_hours import WorkingHours
 
 __all__ = [
     "Alerts",
@@ -80,6 +81,7 @@ __all__ = [
     "Storage",
     "UserSubscription",
     "Vault",
+    "WorkingHours",
     "customer_key",
     "place_in_group",
 ]
@@ -115,6 +117,7 @@ _NAMES = {
     "slurm.scheduler": "Scheduler",
     "storage": "Storage",
     "vault": "Vault",
+    "working_hours": "WorkingHours",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

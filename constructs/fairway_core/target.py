@@ -84,11 +84,13 @@ class SshAccess(Model):
     """How the `ssh` engine reaches the main host; `shared` is a folder that all nodes see.
 
     `host` is empty while the cluster has no node, for example when Azure lacks capacity.
+    `machines` is the id of the VM or scale set, where it can be stopped without losing a disk.
     """
 
     host: Word
     user: Word
     shared: Folder
+    machines: Word = ""
 
 
 class SlurmAccess(Model):
@@ -178,6 +180,11 @@ class Target(Model):
     def access(self) -> SshAccess | SlurmAccess | None:
         """How its host is reached; None for an engine that has none."""
         return self.ssh or self.slurm
+
+    @property
+    def machines(self) -> str:
+        """The id of the VM or scale set that can be stopped and started; "" for none."""
+        return self.ssh.machines if self.ssh else ""
 
     @classmethod
     def local(cls) -> Self:

@@ -51,7 +51,7 @@ class Commands(LazyGroup):
         "report": "Write a page about a run: its tasks, metrics, sweep and scaling.",
         "fetch": "Copy the outputs and logs of a run to FOLDER/TASK/.",
         "targets": "List where jobs can run, or read it from a deployment.",
-        "nodes": "List, drain, resume, reboot, reimage or report the nodes of a target.",
+        "nodes": "List, stop, start, drain, resume, reboot, reimage or report a target's nodes.",
         "pool": "Change the number of nodes of a target.",
         "ssh": "Open a shell on a node of a target, or run a command there.",
         "ssh-config": (

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.network import Network
     from fairway_constructs.single_vm import SingleVm
-    from fairway_core.environment import BatchCluster, Cluster, Environment, SlurmNodes
+    from fairway_core.environment import (
+        BatchCluster,
+        Cluster,
+        Environment,
+        Schedule,
+        SlurmNodes,
+    )
     from fairway_stacks.data import DataStack
     from fairway_stacks.slurm import SlurmStack
     from fairway_stacks.stack import Project
@@ -59,10 +65,15 @@ class ComputeStack(EnvironmentStack):
         )
         self._reach = _reach(environment, network)
         self._slurm = self._scheduler(network) if environment.scheduler else None
+        self._scheduled: dict[str, tuple[Schedule, str]] = {}
         self._gateway_host = gateway or (self._slurm.scheduler.address if self._slurm else "")
         targets = self._targets(network)
         if self._slurm:
             self._slurm.let_scheduler_scale()
+        if self._scheduled:
+            from fairway_constructs.working_hours import WorkingHours
+
+            WorkingHours(self, place=self.place, clusters=self._scheduled)
         # A Batch pool's machines are Azure's own: nothing of ours sends from them.
         own = [each for each in environment.clusters.values() if each.engine != "batch"]
         sizes = [vm_size(cluster.size) for cluster in own]
@@ -120,6 +131,8 @@ class ComputeStack(EnvironmentStack):
     def _cluster(self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork) -> Target:
         mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
         cluster = self._nodes(name, spec, network, mounts)
+        if spec.engine == "ssh" and spec.schedule:
+            self._scheduled[name] = (spec.schedule, cluster.id)
         if self._data.monitoring is not None:
             self._data.monitoring.watch(self, name, place=self.place, resource_id=cluster.id)
         return Target(
@@ -150,7 +163,19 @@ class ComputeStack(EnvironmentStack):
             )
             return {"slurm": access}
         shared = shared_folder(mounts) or f"/home/{ADMIN_USERNAME}/fairway"
-        return {"ssh": SshAccess(host=cluster.main_host, user=ADMIN_USERNAME, shared=shared)}
+        return {
+            "ssh": SshAccess(
+                host=cluster.main_host,
+                user=ADMIN_USERNAME,
+                shared=shared,
+                machines="" if self._has_local_disk(name) else cluster.id,
+            )
+        }
+
+    def _has_local_disk(self, name: str) -> bool:
+        """Whether the nodes of a cluster are lost when they are stopped."""
+        spec = self._environment.clusters[name]
+        return spec.engine == "ssh" and spec.has_local_disk
 
     def _nodes(
         self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork, mounts: Sequence[Mount]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.provider import (
@@ -34,8 +34,6 @@ _FEATURES = Features(
     key_vault=FeaturesKeyVault(purge_soft_delete_on_destroy=False),
     # Whether a volume may be destroyed is told by `protect`, as for all that holds data.
     netapp=FeaturesNetapp(prevent_volume_destruction=False),
-    # A key goes with its vault: Azure deletes no key through the management plane.
-    template_deployment=FeaturesTemplateDeployment(delete_nested_items_during_deletion=False),
     # A change of the model must never restart nodes in the middle of a job.
     virtual_machine_scale_set=FeaturesVirtualMachineScaleSet(
         roll_instances_when_required=False, reimage_on_manual_upgrade=False
@@ -59,7 +57,8 @@ class EnvironmentStack(Stack):
         name = f"{environment.name}-{role}"
         super().__init__(project.app, name)
         keep_state(self, name, environment.state, project=project.folder, outdir=project.outdir)
-        add_provider(self)
+        # A Logic App that outlived its schedule would go on stopping nodes.
+        add_provider(self, deletes_deployed=role == "compute")
         self.place: Placement = place_in_group(
             self,
             environment=environment.name,
@@ -70,9 +69,15 @@ class EnvironmentStack(Stack):
         )
 
 
-def add_provider(stack: Stack) -> None:
-    """The provider of a stack: it neither uses keys nor gets rid of what was deleted softly."""
-    AzurermProvider(stack, features=_FEATURES, storage_use_azuread=True)
+def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> None:
+    """The provider of a stack: it neither uses keys nor gets rid of what was deleted softly.
+
+    With `deletes_deployed` what a template has deployed goes with its deployment. A key goes with
+    its vault: Azure deletes no key through the management plane.
+    """
+    templates = FeaturesTemplateDeployment(delete_nested_items_during_deletion=deletes_deployed)
+    features = replace(_FEATURES, template_deployment=templates)
+    AzurermProvider(stack, features=features, storage_use_azuread=True)
 
 
 def tags(environment: Environment) -> dict[str, str]:

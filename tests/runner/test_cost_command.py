@@ -149,3 +149,22 @@ def test_every_environment_of_ours_can_be_priced(
         facts = _facts(fairway, tmp_path, str(file))
         assert facts["hourly"]["maximum"] > 0, file.name
         assert all(line["reason"] for line in facts["resources"] if line["unit_price"] is None)
+
+
+def test_what_a_schedule_saves_is_shown(fairway: Any, tmp_path: Path, asked: list[str]) -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+    (tmp_path / "lab.yaml").write_text(
+        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{key}']}}\nclusters:\n"
+        "  box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1,\n"
+        "    schedule: {stop: '20:00', start: '08:00'}}\n"
+        "  hand: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1,\n"
+        "    schedule: {stop: '20:00'}}\n"
+    )
+    box, hand = _facts(fairway, tmp_path, "lab.yaml")["schedules"]
+    assert box["saved_monthly"] == pytest.approx(730 * 10 * 108 / 168, rel=1e-6)
+    assert (hand["hours_a_week"], hand["saved_monthly"]) == (None, None)
+    out = fairway(tmp_path, "cost", "lab.yaml")[1]
+    assert (
+        "cluster box runs 60 of 168 hours a week by its schedule, which saves 4,692.86 USD" in out
+    )
+    assert "cluster hand is stopped by its schedule, and started by hand" in out

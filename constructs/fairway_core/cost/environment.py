@@ -45,6 +45,15 @@ def node_counts(cluster: AnyCluster) -> Counts:
     return Counts(nodes.min, nodes.max, rest)
 
 
+def scheduled_hours(environment: Environment) -> dict[str, float | None]:
+    """For how many hours of a week the nodes of each cluster with a schedule run."""
+    return {
+        name: cluster.schedule.hours_a_week
+        for name, cluster in environment.clusters.items()
+        if isinstance(cluster, Cluster) and cluster.schedule
+    }
+
+
 def _clusters(environment: Environment, region: str) -> Iterator[Part]:
     for name, cluster in environment.clusters.items():
         resource, counts = f"cluster {name}", node_counts(cluster)
@@ -53,7 +62,7 @@ def _clusters(environment: Environment, region: str) -> Iterator[Part]:
         if isinstance(cluster, BatchCluster):
             what = "system disks of the nodes"
             yield make.unpriced(resource, region, what=what, reason=_BATCH_DISKS, counts=counts)
-        elif not _has_local_disks(cluster):
+        elif not (cluster.has_local_disk if isinstance(cluster, Cluster) else _is_local(cluster)):
             # A stopped node keeps its disk; one that a scheduler deletes does not.
             disks = replace(counts, rest=counts.maximum) if isinstance(cluster, Cluster) else counts
             yield make.tiered_disks(
@@ -61,13 +70,11 @@ def _clusters(environment: Environment, region: str) -> Iterator[Part]:
             )
 
 
-def _has_local_disks(cluster: Cluster | SlurmNodes) -> bool:
-    """Whether system disks are on the nodes themselves, by the rules of scale sets and VMs."""
+def _is_local(cluster: SlurmNodes) -> bool:
+    """Whether system disks are on the nodes themselves; Spot nodes of Slurm are never kept."""
     if cluster.os_disk is not None:
         return cluster.os_disk == "local"
-    is_scale_set = not isinstance(cluster, Cluster) or cluster.nodes > 1
-    kept = cluster.spot_options is not None and cluster.spot_options.eviction == "deallocate"
-    return is_scale_set and not kept and fits_local_disk(cluster.size, cluster.os_gib)
+    return fits_local_disk(cluster.size, cluster.os_gib)
 
 
 def _scheduler(environment: Environment, region: str) -> Iterator[Part]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from fairway_core.cost.meters import HOURS_A_MONTH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fairway_core.cost.parts import Part
     from fairway_core.cost.prices import Price, Prices
 
 HOURS_A_DAY = 24
+HOURS_A_WEEK = 7 * HOURS_A_DAY
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,32 @@ class Offer:
     spot: bool
     dedicated: float | None
     spare: float | None
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What the schedule of a cluster saves in a month against nodes that always run.
+
+    `hours_a_week` are those in which they run; None where nobody can tell, as nothing starts them.
+    """
+
+    resource: str
+    hours_a_week: float | None
+    monthly: float | None
+
+
+def savings(hours: Mapping[str, float | None], found: Estimate) -> list[Saving]:
+    """Of each cluster with a schedule; `hours` are those of a week in which its nodes run."""
+    saved = []
+    for line in found.lines:
+        name = line.part.resource.removeprefix("cluster ")
+        if line.part.cluster and name in hours:
+            week, hourly = hours[name], line.hourly.maximum
+            monthly = None
+            if week is not None and hourly is not None:
+                monthly = HOURS_A_MONTH * hourly * (1 - week / HOURS_A_WEEK)
+            saved.append(Saving(line.part.resource, week, monthly))
+    return saved
 
 
 def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:

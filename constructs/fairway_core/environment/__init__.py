@@ -16,6 +16,7 @@ from fairway_core.environment.model import AnyCluster, Environment
 from fairway_core.environment.monitoring import Budget, Monitoring
 from fairway_core.environment.network import Access, Existing, Firewall, Network, Peering
 from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
+from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import Slurm, SlurmNodes
 from fairway_core.environment.state import AzurermState, LocalState
@@ -47,6 +48,7 @@ __all__ = [
     "Peering",
     "Registry",
     "Repair",
+    "Schedule",
     "Slurm",
     "SlurmNodes",
     "Spot",

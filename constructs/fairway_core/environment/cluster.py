@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.documents import FieldError, Model
+from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.values import as_field_error, offered_size
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
@@ -172,6 +173,8 @@ class Cluster(Nodes, defer_build=True):
     """How many nodes there are."""
     repair: Repair | None = None
     """Lets Azure repair nodes whose hardware has failed; not a single VM."""
+    schedule: Schedule | None = None
+    """When Azure stops the nodes by itself, and starts them again; without it they always run."""
 
     @model_validator(mode="after")
     def _a_single_vm_can_do_it(self) -> Self:
@@ -191,6 +194,33 @@ class Cluster(Nodes, defer_build=True):
                 "add `mounts: [NAME]` with a name under `filesystems:`, or `nodes: 1`",
             )
         return self
+
+    @model_validator(mode="after")
+    def _stopped_nodes_keep_their_disks(self) -> Self:
+        if self.schedule is None:
+            return self
+        if self.has_local_disk:
+            raise FieldError(
+                "a node that is stopped loses its system disk, which is on the node itself",
+                "add `os_disk: managed`",
+                ("schedule",),
+            )
+        if self.repair is not None:
+            raise FieldError(
+                "Azure would take nodes that are stopped for broken ones, and replace them",
+                "leave `repair:` or `schedule:` out",
+                ("schedule",),
+            )
+        return self
+
+    @property
+    def has_local_disk(self) -> bool:
+        """Whether system disks are on the nodes themselves, by the rules of scale sets and VMs."""
+        if self.os_disk is not None:
+            return self.os_disk == "local"
+        spot = self.spot_options
+        is_kept = spot is not None and spot.eviction == "deallocate"
+        return self.nodes > 1 and not is_kept and fits_local_disk(self.size, self.os_gib)
 
     @property
     def node_range(self) -> NodeRange:

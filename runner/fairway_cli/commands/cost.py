@@ -68,8 +68,8 @@ def command(
     from Azure's public price service, which asks for no credentials, and are kept for a week.
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
-    from fairway_core.cost.environment import parts_of
-    from fairway_core.cost.estimate import estimate, offers
+    from fairway_core.cost.environment import parts_of, scheduled_hours
+    from fairway_core.cost.estimate import estimate, offers, savings
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
 
@@ -83,7 +83,8 @@ def command(
     parts = parts_of(loaded, region=_region(region))
     chosen = _prices(prices, offline=offline)
     found, spot = estimate(parts, chosen), offers(parts, chosen)
-    facts = cost_facts(found, spot, name=loaded.name, hours_per_day=hours_per_day)
+    saved = savings(scheduled_hours(loaded), found)
+    facts = cost_facts(found, spot, saved, name=loaded.name, hours_per_day=hours_per_day)
     if json_:
         print(json.dumps(facts, indent=1))
     else:

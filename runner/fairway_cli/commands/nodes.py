@@ -15,7 +15,7 @@ app = typer.Typer(
     cls=group_with_default("list"),
     add_completion=False,
     no_args_is_help=True,
-    help="List, drain, resume, reboot, reimage or report the nodes of a target.",
+    help="List, stop, start, drain, resume, reboot, reimage or report a target's nodes.",
 )
 
 _TargetArgument = Annotated[
@@ -40,6 +40,31 @@ def list_(target: _TargetArgument, json_: JsonOption = False) -> None:
         print_nodes(nodes)
     else:
         print(f"{target} has no nodes now")
+
+
+@app.command()
+def stop(
+    target: _TargetArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="Stop them even if runs are lost by that.")
+    ] = False,
+) -> None:
+    """Stop the machines of a plain cluster or VM; only their disks are paid for then."""
+    from fairway_runner.live import power
+    from fairway_runner.targets.lookup import find_target
+
+    power.stop(find_target(target), force=force)
+    print(f"{target} is stopped; start it again: fairway nodes start {target}")
+
+
+@app.command()
+def start(target: _TargetArgument) -> None:
+    """Start the machines of a plain cluster or VM again."""
+    from fairway_runner.live import power
+    from fairway_runner.targets.lookup import find_target
+
+    power.start(find_target(target))
+    print(f"{target} is started; its nodes take some minutes to boot")
 
 
 @app.command()

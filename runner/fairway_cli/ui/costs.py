@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.cost.estimate import Amounts, Estimate, Line, Offer
+    from fairway_core.cost.estimate import Amounts, Estimate, Line, Offer, Saving
 
 _UNKNOWN = "unknown"
 _STATES = ("minimum", "maximum", "rest")
 
 
 def cost_facts(
-    estimate: Estimate, offers: Sequence[Offer], *, name: str, hours_per_day: float | None
+    estimate: Estimate,
+    offers: Sequence[Offer],
+    savings: Sequence[Saving],
+    *,
+    name: str,
+    hours_per_day: float | None,
 ) -> dict[str, Any]:
     """Everything about it: money in `currency`, null where a price is not known.
 
@@ -45,6 +50,14 @@ def cost_facts(
                 "spot_hourly": _rounded(offer.spare),
             }
             for offer in offers
+        ],
+        "schedules": [
+            {
+                "resource": saving.resource,
+                "hours_a_week": saving.hours_a_week,
+                "saved_monthly": _rounded(saving.monthly),
+            }
+            for saving in savings
         ],
     }
 
@@ -81,6 +94,7 @@ def print_costs(
         month = _sum(facts["monthly_at_hours_per_day"], least)
         print(f"a month of {facts['hours_per_day']:g} hours a day at maximum: {month} {currency}")
     _print_offers(facts)
+    _print_schedules(facts)
     _print_sources(facts)
     if not facts["complete"]:
         _print_unknown(facts, asked=asked, elsewhere=elsewhere)
@@ -100,6 +114,18 @@ def _print_offers(facts: dict[str, Any]) -> None:
             f"{offer['resource']} at maximum an hour: dedicated {money(dedicated)}, "
             f"Spot {money(spot)}{saved}; it is {chosen}"
         )
+
+
+def _print_schedules(facts: dict[str, Any]) -> None:
+    for schedule in facts["schedules"]:
+        hours, saved = schedule["hours_a_week"], money(schedule["saved_monthly"])
+        if hours is None:
+            print(f"{schedule['resource']} is stopped by its schedule, and started by hand")
+        else:
+            print(
+                f"{schedule['resource']} runs {hours:g} of 168 hours a week by its schedule, "
+                f"which saves {saved} {facts['currency']} a month"
+            )
 
 
 def _print_sources(facts: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from azure.core import PipelineClient
     from azure.core.credentials import TokenCredential
+    from azure.core.rest import HttpResponse
 
     from fairway_runner.live.cloud import Cloud
 
@@ -20,6 +22,7 @@ _FAILED = 5
 _RETRIES = 3
 _DONE = (200, 201, 202)
 _SERVER_FAULT = 500
+_PAUSE = 10.0  # seconds between two looks at what is being done, where Azure names none
 
 
 class NotAllowed(Exception):
@@ -89,32 +92,66 @@ class Management:
             page = self._ask(next_, path, {}) if next_ else None
         return items
 
+    def do(self, path: str, version: str) -> bool:
+        """Has something done to a resource, named last in the path, and waits until it is.
+
+        False where there is no such resource. Raises NotAllowed, Refused, and UserError where it
+        does not succeed.
+        """
+        url = f"{self.cloud.manager}/subscriptions/{self.subscription}/{path}"
+        answer = self._send("POST", url, {"api-version": version})
+        if answer.status_code == 404:
+            return False
+        if answer.status_code not in _DONE:
+            self._read(answer, path, writes=True)
+        # Azure documentation: track asynchronous Azure operations.
+        operation = answer.headers.get("Azure-AsyncOperation", "")
+        while operation:
+            time.sleep(float(answer.headers.get("Retry-After") or _PAUSE))
+            answer = self._send("GET", operation, {})
+            found = self._read(answer, path) or {}
+            if found.get("status") == "Succeeded":
+                return True
+            if found.get("status") in ("Failed", "Canceled"):
+                error = found.get("error") or {}
+                raise Refused(str(error.get("code") or found["status"]), error.get("message") or "")
+        return True
+
     def _ask(
         self, url: str, path: str, query: dict[str, str], body: Mapping[str, Any] | None = None
     ) -> Any:
+        method = "GET" if body is None else "PUT"
+        return self._read(self._send(method, url, query, body), path, writes=body is not None)
+
+    def _send(
+        self, method: str, url: str, query: dict[str, str], body: Mapping[str, Any] | None = None
+    ) -> HttpResponse:
         from azure.core.exceptions import AzureError, ClientAuthenticationError
         from azure.core.rest import HttpRequest
 
         try:
-            method = "GET" if body is None else "PUT"
             request = HttpRequest(method, url, params=query, json=body)
-            answer = self._pipeline().send_request(request)
-            status = answer.status_code
-            found = answer.json() if status in _DONE else None
+            answer: HttpResponse = self._pipeline().send_request(request)
         except ClientAuthenticationError as error:
             raise not_signed_in(error) from None
-        except (AzureError, ValueError) as error:
-            message = f"Azure Resource Manager does not answer: {_first_line(error)}"
-            raise UserError.of("service-failed", message, exit_code=_FAILED) from None
+        except AzureError as error:
+            raise _no_answer(error) from None
+        return answer
+
+    def _read(self, answer: HttpResponse, path: str, *, writes: bool = False) -> Any:
+        status = answer.status_code
         if status in _DONE:
-            return found
+            try:
+                return answer.json()
+            except ValueError as error:
+                raise _no_answer(error) from None
         if status == 401:
             raise not_signed_in(f"the token was refused for {path}")
         if status == 403:
             raise NotAllowed(path or "the subscription")
-        if status == 404 and body is None:
+        if status == 404 and not writes:
             return None
-        if body is not None and status < _SERVER_FAULT:
+        if writes and status < _SERVER_FAULT:
             raise Refused(*_error_of(answer.text()))
         message = f"Azure Resource Manager answers {status} for {path}"
         raise UserError.of("service-failed", message, exit_code=_FAILED)
@@ -143,6 +180,11 @@ class Management:
         close = getattr(self.credential, "close", None)
         if close:
             close()
+
+
+def _no_answer(error: object) -> UserError:
+    message = f"Azure Resource Manager does not answer: {_first_line(error)}"
+    return UserError.of("service-failed", message, exit_code=_FAILED)
 
 
 def not_signed_in(error: object) -> UserError:

@@ -88,7 +88,7 @@ def actions_of(environment: Environment) -> list[str]:
     types = ["azurerm_role_assignment"]
     if environment.protect:
         types.append("azurerm_management_lock")
-    if environment.scheduler is not None:
+    if environment.scheduler is not None or _has_schedule(environment):
         types.append("azurerm_role_definition")
     return sorted(filter(None, map(action_that_makes, types)))
 
@@ -100,6 +100,8 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
         yield "Microsoft.KeyVault"
     if environment.registry is not None:
         yield "Microsoft.ContainerRegistry"
+    if _has_schedule(environment):
+        yield "Microsoft.Logic"
     if environment.monitoring is not None:
         yield from ("Microsoft.AlertsManagement", "Microsoft.Insights")
         yield "Microsoft.OperationalInsights"
@@ -114,8 +116,15 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
         yield "Microsoft.RecoveryServices"
 
 
+def _has_schedule(environment: Environment) -> bool:
+    """Whether Azure stops a cluster by itself."""
+    return any(getattr(each, "schedule", None) for each in environment.clusters.values())
+
+
 def _path(resource: str) -> str:
     """Where a part stands in the file: `cluster nd` is `clusters.nd`."""
+    if resource == "gateway":
+        return "access.gateway"
     kind, _, name = resource.rpartition(" ")
     section = {"cluster": "clusters", "file system": "filesystems"}.get(kind)
     return f"{section}.{name}" if section else "slurm"

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from fairway_simulator.azure.store import ResourceStore
 
+# What Azure goes on doing after its answer. Source: Azure documentation, REST API of
+# Microsoft.Compute, virtual machines and scale sets.
+_LASTING = frozenset({"deallocate", "start"})
+
 Answer = tuple[int, Any]
 
 _ROLE_FILTER = re.compile(r"roleName eq '((?:[^']|'')*)'", re.IGNORECASE)
@@ -123,6 +127,8 @@ def _act(store: ResourceStore, path: ResourcePath) -> Answer:
         return 200, {"primarySharedKey": "", "secondarySharedKey": ""}
     if action == "exporttemplate":
         return 200, {"template": (resource.get("properties") or {}).get("template") or {}}
+    if action in _LASTING:
+        return 202, None
     return 200, {}
 
 

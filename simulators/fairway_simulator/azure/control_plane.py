@@ -81,6 +81,13 @@ class ControlPlane:
             "CHECKPOINT_DISABLE": "1",
         }
 
+    @property
+    def operation(self) -> str:
+        """Where what goes on after an answer is looked at; nothing is there unless it is given."""
+        return (
+            f"https://{self.host}/subscriptions/{NOBODY}/providers/Microsoft.Compute/operations/1"
+        )
+
     def give(self, path: str, body: Any, *, status: int = 200, method: str = "GET") -> None:
         """Answers requests for that path, whatever their query, with this from now on."""
         self._given[method, ResourcePath(path).key] = status, body
@@ -156,6 +163,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("WWW-Authenticate", "Bearer")
         if status != 204:
             self.send_header("Content-Length", str(len(content)))
+        if status == 202:
+            # It is looked at there; its path is known nowhere else.
+            self.send_header("Azure-AsyncOperation", self.server.plane.operation)
+            self.send_header("Retry-After", "0")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)

@@ -1,0 +1,198 @@
+"""Clusters that Azure stops and starts at certain times: a Logic App for each of the two.
+
+A Logic App of the consumption plan costs a fraction of a cent a month, needs no code, and keeps
+summer time. It is deployed as a template, since it is one whole with its trigger and action.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairway_constructs.azurerm.resource_group_template_deployment import (
+    ResourceGroupTemplateDeployment,
+)
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
+from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
+from fairway_constructs.cdk import Component
+from fairway_constructs.unique_name import client_config
+from fairway_core.catalog.timezones import windows_time_zone
+from fairway_core.environment.schedule import minutes
+from fairway_core.naming import unique_suffix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+    from fairway_core.environment import Schedule
+
+# What is done to VMs and scale sets alike. No built-in role of both is as narrow.
+_ACTIONS = tuple(
+    f"Microsoft.Compute/{kind}/{action}"
+    for kind in ("virtualMachines", "virtualMachineScaleSets")
+    for action in ("read", "start/action", "deallocate/action")
+)
+_COMPUTE_API = "2024-07-01"
+_WORKFLOW_API = "2019-05-01"
+_SCHEMAS = "https://schema.management.azure.com"
+
+
+class WorkingHours(Component):
+    """Stops and starts clusters, given by name with the resource id of the VM or scale set.
+
+    One identity does it all, and may do nothing else.
+
+    >>> WorkingHours(stack, place=place, clusters={"box": (schedule, box.id)})  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "working-hours",  # noqa: A002
+        *,
+        place: Placement,
+        clusters: Mapping[str, tuple[Schedule, str]],
+    ) -> None:
+        super().__init__(scope, id)
+        self._place = place
+        self._identity = UserAssignedIdentity(
+            self,
+            "schedule-id",
+            name=place.name("user_assigned_identity", "schedule"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            tags=place.tags,
+        )
+        role_id = self._role()
+        for name, (schedule, machines) in clusters.items():
+            assignment = RoleAssignment(
+                self,
+                f"schedule-{name}",
+                scope_=machines,
+                role_definition_id=role_id,
+                principal_id=self._identity.principal_id,
+                principal_type="ServicePrincipal",
+                skip_service_principal_aad_check=True,
+                description=f"{name} is stopped and started by its schedule",
+            )
+            self._logic_app(name, "stop", schedule.stop, schedule, machines, assignment)
+            if schedule.start:
+                self._logic_app(name, "start", schedule.start, schedule, machines, assignment)
+
+    def _logic_app(
+        self,
+        cluster: str,
+        what: str,
+        time: str,
+        schedule: Schedule,
+        machines: str,
+        assignment: RoleAssignment,
+    ) -> None:
+        place = self._place
+        values = {
+            "name": place.name("logic_app_workflow", cluster, what),
+            "location": place.location,
+            "tags": dict(place.tags or {}),
+            "machines": machines,
+            "identity": self._identity.id,
+        }
+        ResourceGroupTemplateDeployment(
+            self,
+            f"schedule-{cluster}-{what}",
+            name=f"schedule-{cluster}-{what}",
+            resource_group_name=place.resource_group,
+            deployment_mode="Incremental",
+            template_content=json.dumps(_template(what, time, schedule), sort_keys=True),
+            parameters_content=json.dumps({key: {"value": each} for key, each in values.items()}),
+            tags=place.tags,
+            depends_on=[assignment],
+        )
+
+    def _role(self) -> str:
+        """The id of a new role, which has to be made for the subscription."""
+        subscription = client_config(self).subscription_id
+        suffix = unique_suffix(subscription, self._place.environment)
+        whole = f"/subscriptions/{subscription}"
+        return RoleDefinition(
+            self,
+            "schedule-role",
+            name=self._place.name("role_definition", "schedule", suffix=suffix),
+            scope_=whole,
+            description=f"Schedules of {self._place.environment} stop and start nodes",
+            permissions=[Permissions(actions=list(_ACTIONS))],
+            assignable_scopes=[whole],
+        ).role_definition_resource_id
+
+
+def _template(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
+    """An ARM template of one Logic App, that asks Azure to start or to deallocate once a day.
+
+    Azure answers at once and goes on by itself: the Logic App waits until it is done, and asks
+    again where it was busy.
+    """
+    names = ("name", "location", "machines", "identity")
+    parameters = {name: {"type": "string"} for name in names} | {"tags": {"type": "object"}}
+    return {
+        "$schema": f"{_SCHEMAS}/schemas/2019-04-01/deploymentTemplate.json#",
+        "contentVersion": "1.0.0.0",
+        "parameters": parameters,
+        "resources": [
+            {
+                "type": "Microsoft.Logic/workflows",
+                "apiVersion": _WORKFLOW_API,
+                "name": "[parameters('name')]",
+                "location": "[parameters('location')]",
+                "tags": "[parameters('tags')]",
+                "identity": {
+                    "type": "UserAssigned",
+                    "userAssignedIdentities": {"[parameters('identity')]": {}},
+                },
+                "properties": {"state": "Enabled", "definition": _workflow(what, time, schedule)},
+            }
+        ],
+    }
+
+
+def _workflow(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
+    action = {"stop": "deallocate", "start": "start"}[what]
+    hour, minute = divmod(minutes(time), 60)
+    path = f"/{action}?api-version={_COMPUTE_API}"
+    return {
+        "$schema": f"{_SCHEMAS}/providers/Microsoft.Logic/schemas/2016-06-01/"
+        "workflowdefinition.json#",
+        "contentVersion": "1.0.0.0",
+        "triggers": {
+            what: {
+                "type": "Recurrence",
+                "recurrence": {
+                    "frequency": "Week",
+                    "interval": 1,
+                    "timeZone": windows_time_zone(schedule.timezone),
+                    "schedule": {
+                        "weekDays": list(schedule.days),
+                        "hours": [hour],
+                        "minutes": [minute],
+                    },
+                },
+            }
+        },
+        "actions": {
+            action: {
+                "type": "Http",
+                "inputs": {
+                    "method": "POST",
+                    # With the manager of the cloud that it is deployed to, which ends in a slash.
+                    "uri": "[concat(environment().resourceManager, "
+                    f"substring(parameters('machines'), 1), '{path}')]",
+                    "authentication": {
+                        "type": "ManagedServiceIdentity",
+                        "identity": "[parameters('identity')]",
+                        "audience": "[environment().resourceManager]",
+                    },
+                },
+                "runAfter": {},
+            }
+        },
+    }

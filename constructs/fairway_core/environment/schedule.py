@@ -1,0 +1,92 @@
+"""When a cluster runs: it is stopped at night, and started again in the morning."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from fairway_core.catalog.timezones import windows_time_zone
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.values import as_field_error
+from fairway_core.findings import UserError
+
+Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+DAYS: tuple[Day, ...] = (
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+)
+
+_MINUTES_A_DAY = 24 * 60
+
+
+def _time_zone(name: str) -> str:
+    try:
+        windows_time_zone(name)
+    except UserError as error:
+        raise as_field_error(error, ()) from None
+    return name
+
+
+def minutes(time: str) -> int:
+    """The minutes since midnight of a time of day.
+
+    >>> minutes("08:30")
+    510
+    """
+    hour, _, minute = time.partition(":")
+    return int(hour) * 60 + int(minute)
+
+
+Time = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", examples=["20:00"])]
+
+
+class Schedule(Model, defer_build=True):
+    """When Azure stops the nodes of a cluster by itself, and starts them again.
+
+    A stopped node costs nothing but its disks. What runs on it when it is stopped is lost, as in
+    a power cut, unless it has written a checkpoint.
+    """
+
+    stop: Time
+    """When nodes are stopped, for example `20:00`."""
+    start: Time | None = None
+    """When they are started, for example `08:00`; without it somebody starts them by
+    `fairway nodes start`."""
+    days: tuple[Day, ...] = Field(default=DAYS[:5], min_length=1)
+    """On which days both are done."""
+    timezone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
+    """Where these times are meant, for example `Europe/Berlin`; summer time is kept."""
+
+    @model_validator(mode="after")
+    def _once_each(self) -> Self:
+        for index, day in enumerate(self.days):
+            if day in self.days[:index]:
+                raise FieldError(f"{day} is named twice", "name it once", ("days", index))
+        if self.start == self.stop:
+            raise FieldError("nodes cannot stop and start at the same time", path=("start",))
+        return self
+
+    @property
+    def hours_a_week(self) -> float | None:
+        """For how many hours of a week nodes run; None where nothing starts them.
+
+        >>> Schedule(stop="20:00", start="08:00").hours_a_week
+        60.0
+        """
+        if self.start is None:
+            return None
+        events = sorted(
+            (DAYS.index(day) * _MINUTES_A_DAY + minutes(time), runs)
+            for day in self.days
+            for time, runs in ((self.start, True), (self.stop, False))
+        )
+        total = 0
+        for (at, runs), (until, _) in zip(events, [*events[1:], events[0]], strict=True):
+            total += (until - at) % (7 * _MINUTES_A_DAY) if runs else 0
+        return total / 60

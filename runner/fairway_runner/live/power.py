@@ -1,0 +1,90 @@
+"""Stops the machines of a cluster, so that only their disks are paid for, and starts them again."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import capabilities, runs_here
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.live.cloud import chosen_cloud, credential_for
+from fairway_runner.live.management import Management, NotAllowed, Refused
+
+if TYPE_CHECKING:
+    from fairway_core.target import Target
+
+_COMPUTE = "2024-07-01"
+_ID = re.compile(r"/subscriptions/([^/]+)/(resourceGroups/[^/]+/providers/.+)", re.IGNORECASE)
+_LOST = 3
+
+
+def stop(target: Target, *, force: bool = False) -> None:
+    """Deallocates the VM or the scale set of a target, and returns when that is done.
+
+    UserError where runs are on it, unless with `force`, or where nobody can tell.
+    """
+    machines = _machines(target)
+    if not force:
+        _require_idle(target)
+    _ask(target, machines, "deallocate")
+
+
+def start(target: Target) -> None:
+    """Starts them, and returns when that is done."""
+    _ask(target, _machines(target), "start")
+
+
+def _machines(target: Target) -> str:
+    if target.machines:
+        return target.machines
+    message = f"`{target.name}` cannot be stopped and started"
+    if runs_here(target.engine):
+        hint = "it is this machine"
+    elif capabilities(target.engine).resizes:
+        hint = f"let it have no nodes: fairway pool resize {target.name} 0"
+    elif capabilities(target.engine).node_actions:
+        hint = "its scheduler starts nodes for jobs, and deletes those that are idle"
+    else:
+        hint = (
+            "either its system disks are on the nodes (`os_disk: managed` changes that), or its\n"
+            "targets are of an older version: fairway targets sync"
+        )
+    raise UserError.of("not-supported", message, hint)
+
+
+def _require_idle(target: Target) -> None:
+    hint = f"stop it anyway: fairway nodes stop {target.name} --force"
+    try:
+        runs = sorted({node.run for node in engine_for(target, 30.0).nodes() if node.run})
+    except UserError as error:
+        message = f"nobody can tell what runs on `{target.name}`: {error.findings[0].message}"
+        raise UserError.of("unknown-runs", message, hint, exit_code=5) from None
+    if runs:
+        message = f"what runs on `{target.name}` would be lost: {', '.join(runs)}"
+        hint = f"end it first: fairway cancel {runs[0]}\n{hint}"
+        raise UserError.of("runs-there", message, hint, exit_code=_LOST)
+
+
+def _ask(target: Target, machines: str, action: str) -> None:
+    match = _ID.fullmatch(machines)
+    if match is None:
+        message = f"`machines` of `{target.name}` is not the id of a VM or a scale set: {machines}"
+        raise UserError.of("bad-target", message, "read it again with: fairway targets sync")
+    cloud = chosen_cloud()
+    azure = Management(cloud, credential_for(cloud), match[1])
+    try:
+        found = azure.do(f"{match[2]}/{action}", _COMPUTE)
+    except NotAllowed as error:
+        message = f"you may not {action} `{target.name}`: Azure refuses {error.action}"
+        hint = "you need the role Virtual Machine Contributor on it"
+        raise UserError.of("not-allowed", message, hint) from None
+    except Refused as error:
+        message = f"Azure does not {action} `{target.name}`: {error}"
+        raise UserError.of("service-failed", message, exit_code=5) from None
+    finally:
+        azure.close()
+    if not found:
+        message = f"the machines of `{target.name}` do not exist any more"
+        hint = "read the targets again: fairway targets sync"
+        raise UserError.of("no-machines", message, hint)

@@ -1,0 +1,134 @@
+"""`fairway nodes stop` and `start`, against a stand-in of Azure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.engine import Node
+from fairway_runner.live import management, power
+from fairway_simulator.azure import ControlPlane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import RunFairway
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+GROUP = f"/subscriptions/{NOBODY}/resourceGroups/lab-rg-compute/providers/Microsoft.Compute"
+BOX = f"{GROUP}/virtualMachines/lab-vm-box"
+
+
+@pytest.fixture
+def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
+    """Azure, and a project whose target `box` is a VM."""
+    (tmp_path / "azure").mkdir()
+    ssh = {"host": "10.40.0.4", "user": "azureuser", "shared": "/data", "machines": BOX}
+    target = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": ssh}
+    batch = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 1}}
+    batch |= {"batch": {"pool": "pool"}}
+    project = json.dumps({"targets": [target, batch]})
+    (tmp_path / "fairway.yaml").write_text(project)
+    with ControlPlane(tmp_path / "azure") as plane:
+        for name, text in plane.environment().items():
+            monkeypatch.setenv(name, text)
+        plane.give(f"{BOX}/deallocate", None, status=202, method="POST")
+        plane.give(f"{BOX}/start", None, status=202, method="POST")
+        plane.give(_path(plane), {"status": "Succeeded"})
+        yield plane
+
+
+def _path(plane: ControlPlane) -> str:
+    return plane.operation.removeprefix(f"https://{plane.host}")
+
+
+def _asked(plane: ControlPlane) -> list[str]:
+    return [
+        target.partition("?")[0].rpartition("/")[2]
+        for method, target, _ in plane.requests
+        if method == "POST" and "/virtualMachines/" in target
+    ]
+
+
+def _runs(monkeypatch: pytest.MonkeyPatch, *runs: str) -> None:
+    class Engine:
+        def nodes(self) -> list[Node]:
+            return [Node("n1", "busy", run=run) for run in runs]
+
+    monkeypatch.setattr(power, "engine_for", lambda *_: Engine())
+
+
+def test_it_returns_when_azure_is_done(
+    fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _runs(monkeypatch, "")
+    plane.give(_path(plane), {"status": "InProgress"})
+    looks = []
+
+    def sleep(_: float) -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            plane.give(_path(plane), {"status": "Succeeded"})
+
+    monkeypatch.setattr(management.time, "sleep", sleep)
+    code, out, errors = fairway(tmp_path, "nodes", "stop", "box")
+    assert (code, errors) == (0, "")
+    assert "fairway nodes start box" in out
+    assert len(looks) == 3
+    assert fairway(tmp_path, "nodes", "start", "box")[0] == 0
+    assert _asked(plane) == ["deallocate", "start"]
+
+
+def test_runs_are_not_lost_by_it(
+    fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _runs(monkeypatch, "train-1", "")
+    code, _, errors = fairway(tmp_path, "nodes", "stop", "box")
+    assert code == 3
+    assert "train-1" in errors
+    assert _asked(plane) == []
+    assert fairway(tmp_path, "nodes", "stop", "box", "--force")[0] == 0
+    assert _asked(plane) == ["deallocate"]
+
+
+def test_what_nobody_can_tell_needs_a_word(
+    fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: Any) -> None:
+        raise UserError.of("no-connection", "box cannot be reached", exit_code=5)
+
+    monkeypatch.setattr(power, "engine_for", unreachable)
+    code, _, errors = fairway(tmp_path, "nodes", "stop", "box")
+    assert code == 5
+    assert "--force" in errors
+    assert _asked(plane) == []
+
+
+def test_what_azure_says_of_a_failure_is_passed_on(
+    fairway: RunFairway, tmp_path: Path, plane: ControlPlane
+) -> None:
+    error = {"code": "AllocationFailed", "message": "We do not have sufficient capacity"}
+    plane.give(_path(plane), {"status": "Failed", "error": error})
+    code, _, errors = fairway(tmp_path, "nodes", "start", "box")
+    assert code == 5
+    assert "sufficient capacity" in errors
+    plane.give(f"{BOX}/start", {"error": error}, status=409, method="POST")
+    code, _, errors = fairway(tmp_path, "nodes", "start", "box")
+    assert code == 5
+    assert "sufficient capacity" in errors
+    plane.give(f"{BOX}/start", {"error": error}, status=404, method="POST")
+    assert "targets sync" in fairway(tmp_path, "nodes", "start", "box")[2]
+
+
+def test_pools_and_this_machine_have_no_such_thing(
+    fairway: RunFairway, tmp_path: Path, plane: ControlPlane
+) -> None:
+    code, _, errors = fairway(tmp_path, "nodes", "stop", "pool")
+    assert code == 2
+    assert "fairway pool resize pool 0" in errors
+    assert fairway(tmp_path, "nodes", "stop", "local")[0] == 2
+    assert _asked(plane) == []

@@ -1,0 +1,109 @@
+"""A cluster with a schedule: what stops and starts it, and what that may do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+LAB = f"""\
+name: lab
+location: westeurope
+access: {{ssh_keys: ['{KEY}']}}
+filesystems:
+  data: {{kind: nfs_server, path: /data}}
+clusters:
+  box:
+    engine: ssh
+    size: Standard_NC40ads_H100_v5
+    nodes: 1
+    schedule: {{stop: "20:15", start: "08:00", timezone: Europe/Berlin}}
+  pair:
+    engine: ssh
+    size: Standard_HB176rs_v4
+    nodes: 2
+    os_disk: managed
+    mounts: [data]
+    schedule: {{stop: "19:00", days: [Saturday]}}
+  free: {{engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}
+  nd: {{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}}
+"""
+
+
+def _workflow(deployment: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The definition of the Logic App, and the values of its template's parameters."""
+    (app,) = json.loads(deployment["template_content"])["resources"]
+    assert app["type"] == "Microsoft.Logic/workflows"
+    values = json.loads(deployment["parameters_content"])
+    return app["properties"]["definition"], {key: each["value"] for key, each in values.items()}
+
+
+def test_a_logic_app_for_each_time_asks_azure_at_that_time(written: Written) -> None:
+    resources = written(LAB)["compute"]["resource"]
+    deployments = resources["azurerm_resource_group_template_deployment"]
+    assert set(deployments) == {"schedule-box-stop", "schedule-box-start", "schedule-pair-stop"}
+    definition, values = _workflow(deployments["schedule-box-stop"])
+    (trigger,) = definition["triggers"].values()
+    recurrence = trigger["recurrence"]
+    assert recurrence["timeZone"] == "W. Europe Standard Time"
+    week = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
+    assert recurrence["schedule"] == {"weekDays": week, "hours": [20], "minutes": [15]}
+    (action,) = definition["actions"].values()
+    assert action["inputs"]["method"] == "POST"
+    assert "/deallocate?api-version=" in action["inputs"]["uri"]
+    assert values["machines"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
+    assert values["name"] == "lab-logic-box-stop"
+    definition, values = _workflow(deployments["schedule-pair-stop"])
+    (trigger,) = definition["triggers"].values()
+    assert trigger["recurrence"]["schedule"]["weekDays"] == ["Saturday"]
+    assert "scale_set" in values["machines"]
+
+
+def test_its_identity_may_stop_and_start_these_machines_alone(written: Written) -> None:
+    resources = written(LAB)["compute"]["resource"]
+    (role,) = resources["azurerm_role_definition"].values()
+    verbs = {
+        action.rpartition("Microsoft.Compute/")[2] for action in role["permissions"][0]["actions"]
+    }
+    assert {verb.partition("/")[2] for verb in verbs} == {
+        "read",
+        "start/action",
+        "deallocate/action",
+    }
+    grants = {
+        name: grant["scope"]
+        for name, grant in resources["azurerm_role_assignment"].items()
+        if name.startswith("schedule-")
+    }
+    assert set(grants) == {"schedule-box", "schedule-pair"}
+    assert grants["schedule-box"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
+
+
+def test_a_schedule_that_goes_takes_its_logic_app_along(written: Written) -> None:
+    stacks = written(LAB)
+    assert _deletes(stacks["compute"])
+    assert not _deletes(stacks["data"])  # a key stays with its vault
+    without = written(LAB.replace("schedule:", "# schedule:"))["compute"]["resource"]
+    assert "azurerm_resource_group_template_deployment" not in without
+    assert "azurerm_role_definition" not in without
+
+
+def _deletes(stack: dict[str, Any]) -> bool:
+    (provider,) = stack["provider"]["azurerm"]
+    features = provider["features"]
+    features = features[0] if isinstance(features, list) else features
+    found = features["template_deployment"]
+    found = found[0] if isinstance(found, list) else found
+    return bool(found["delete_nested_items_during_deletion"])
+
+
+def test_targets_name_the_machines_that_keep_their_disks(written: Written) -> None:
+    records = written(LAB)["compute"]["output"]["targets"]["value"]
+    machines = {record["name"]: record["ssh"].get("machines", "") for record in records}
+    assert machines["nd"] == ""
+    assert all(machines[name] for name in ("box", "pair", "free"))
