@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.runs import fetch as fetching
+from fairway_runner.runs import store
 from fairway_runner.runs.fetch import fetch
 
 if TYPE_CHECKING:
@@ -105,3 +107,57 @@ def test_nothing_to_fetch_and_nowhere_to_put_it(
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be written"):
         fetch(run, tmp_path / "file" / "to")
+
+
+class Elsewhere:
+    """An engine whose runs happen elsewhere; the mirror has what it brings already."""
+
+    def collect(self, *_: object) -> None:
+        """Brings nothing more."""
+
+
+@pytest.fixture
+def mirrored(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    path = run.folder / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "engine": "ssh"}))
+    monkeypatch.setattr(store.Run, "engine", Elsewhere())
+    return store.Run(run.folder)
+
+
+def test_each_byte_of_a_run_elsewhere_is_written_once(mirrored: Run, tmp_path: Path) -> None:
+    """A checkpoint of 50 GB takes 50 GB of this machine's disk, and not 100."""
+    fetched = fetch(mirrored, tmp_path / "to")
+    assert len(fetched.files) == 6
+    outputs = mirrored.task_folder(1) / "outputs"
+    assert (tmp_path / "to/1/model/deep/weights").samefile(outputs / "model/deep/weights")
+    assert not (tmp_path / "to/1/log.txt").samefile(mirrored.log(1)), "the mirror's grows"
+    assert fetch(mirrored, tmp_path / "to").unchanged == 6
+
+
+def test_the_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) -> None:
+    """They are its only ones: what a person changes in the copy stays there."""
+    fetch(run, tmp_path / "to")
+    (tmp_path / "to/1/model/deep/weights").write_bytes(b"mine")
+    assert (run.task_folder(1) / "outputs/model/deep/weights").read_bytes() == b"\1" * 10
+
+
+def test_where_there_are_no_links_between_files_they_are_copied(
+    mirrored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To another file system, for example."""
+
+    def refuses(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr("pathlib.Path.hardlink_to", refuses)
+    fetch(mirrored, tmp_path / "to")
+    assert (tmp_path / "to/1/model/deep/weights").read_bytes() == b"\1" * 10
+
+
+def test_a_link_out_of_the_mirror_is_a_copy(mirrored: Run, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("mine")
+    (mirrored.task_folder(0) / "outputs/model/out").symlink_to(own)
+    fetch(mirrored, tmp_path / "to")
+    assert (tmp_path / "to/0/model/out").read_text() == "mine"
+    assert not (tmp_path / "to/0/model/out").samefile(own)

@@ -7,9 +7,10 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import nobody
 
 if TYPE_CHECKING:
@@ -45,23 +46,24 @@ def fetch(
     """
     tasks = range(run.record.tasks) if task is None else [_existing(run, task)]
     run.engine.collect(run, tasks, arrived)
-    wanted = [(source, name) for index in tasks for source, name in _kept(run, index)]
+    wanted = [file for index in tasks for file in _kept(run, index)]
     if task is None and (run.folder / "setup" / "log.txt").exists():
-        wanted.insert(0, (run.folder / "setup" / "log.txt", "setup/log.txt"))
+        wanted.insert(0, _File(run.folder / "setup" / "log.txt", "setup/log.txt", is_log=True))
     if not wanted:
         message = f"{run.id} has no outputs or logs yet"
         raise UserError.of("nothing-to-fetch", message, f"see its state: fairway show {run.id}")
-    new = [(source, name) for source, name in wanted if not _is_same(source, folder / name)]
+    new = [file for file in wanted if not _is_same(file.source, folder / file.name)]
     if not force:
-        _require_free(folder, [name for _, name in new])
-    size = 0
+        _require_free(folder, [file.name for file in new])
+    size, is_mirror = 0, not runs_here(run.record.engine)
     try:
-        for source, name in new:
-            size += _copy(source, folder / name)
+        for file in new:
+            may_link = is_mirror and not file.is_log  # a log grows
+            size += _bring(file.source, folder / file.name, may_link=may_link)
     except OSError as error:
         message = f"{error.filename or folder}: cannot be written: {error.strerror}"
         raise UserError.of("unwritable-folder", message, "choose another with --to") from None
-    return Fetched(folder, tuple(name for _, name in new), size, len(wanted) - len(new))
+    return Fetched(folder, tuple(file.name for file in new), size, len(wanted) - len(new))
 
 
 def _existing(run: Run, task: int) -> int:
@@ -71,20 +73,30 @@ def _existing(run: Run, task: int) -> int:
     raise UserError.of("unknown-task", message, f"its tasks are 0 to {run.record.tasks - 1}")
 
 
-def _kept(run: Run, index: int) -> Iterator[tuple[Path, str]]:
-    """The files of a task and the paths that they are to have."""
+class _File(NamedTuple):
+    """A file of the run's folder, and the path that it is to have."""
+
+    source: Path
+    name: str
+    is_log: bool = False
+
+
+def _kept(run: Run, index: int) -> Iterator[_File]:
+    """The files of a task."""
     log = run.log(index)
     if log.exists():
-        yield log, f"{index}/log.txt"
+        yield _File(log, f"{index}/log.txt", is_log=True)
     outputs = run.task_folder(index) / "outputs"
     for parent, folders, files in os.walk(outputs):
         links = [name for name in folders if Path(parent, name).is_symlink()]
         for name in sorted(files + links):
             path = Path(parent, name)
-            yield path, f"{index}/{path.relative_to(outputs).as_posix()}"
+            yield _File(path, f"{index}/{path.relative_to(outputs).as_posix()}")
 
 
 def _is_same(source: Path, target: Path) -> bool:
+    if source.is_file() and target.is_file() and not target.is_symlink():
+        return source.samefile(target) or filecmp.cmp(source, target, shallow=False)
     if _is_link(source) or target.is_symlink():
         return (
             source.is_symlink()
@@ -108,17 +120,32 @@ def _require_free(folder: Path, names: Sequence[str]) -> None:
         raise UserError.of("existing-files", message, hint, exit_code=3)
 
 
-def _copy(source: Path, target: Path) -> int:
-    """Copies one file beside its place and moves it there; returns its size in bytes."""
+def _bring(source: Path, target: Path, *, may_link: bool) -> int:
+    """Makes one file beside its place and moves it there; returns its size in bytes.
+
+    With `may_link` it is the same file as in the mirror of a run that happens elsewhere, and is
+    written once: where a person changes it, the mirror has it anew at the next fetch. The outputs
+    of a run on this machine are its only ones, and are copied.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name[:200]}.{os.getpid()}")
     try:
         if _is_link(source):
             draft.symlink_to(source.readlink())
-        else:
+        elif source.is_symlink() or not may_link or not _linked(source, draft):
             shutil.copy2(source, draft)
         size = os.lstat(draft).st_size
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
     return size
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Whether the two are one file now; not so on different file systems, or where one knows no
+    links."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        return False
+    return True

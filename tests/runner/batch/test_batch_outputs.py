@@ -44,6 +44,19 @@ def test_each_file_that_arrives_is_told(make_run: Callable[..., Run]) -> None:
     assert len(told) == 3
 
 
+def test_what_was_changed_here_comes_anew(make_run: Callable[..., Run]) -> None:
+    """What a person has fetched is the same file, and it may have been changed since."""
+    run = make_run("job-aaaaaa")
+    storage: Any = Storage({f"{run.id}/0/outputs/a": b"weights", f"{run.id}/0/outputs/b": b"more"})
+    assert collect(run, storage, [0]) == 2
+    file = run.task_folder(0) / "outputs" / "a"
+    fetched = run.folder / "fetched"
+    fetched.hardlink_to(file)
+    fetched.write_bytes(b"mine")
+    assert collect(run, storage, [0]) == 1
+    assert (file.read_bytes(), fetched.read_bytes()) == (b"weights", b"mine")
+
+
 @pytest.mark.parametrize("state", ["deleting", "Deleting"])
 def test_a_pool_that_is_going_takes_no_jobs(state: str) -> None:
     pool = {"id": "sim", "state": state, "taskSlotsPerNode": 1}

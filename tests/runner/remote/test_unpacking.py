@@ -11,7 +11,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import copying
-from fairway_runner.engines.remote.connection import Ended
+from fairway_runner.engines.remote.connection import Ended, Here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,3 +82,30 @@ def test_what_cannot_be_unpacked_is_said(tmp_path: Path) -> None:
         ) as caught:
             copying.download(Host(data), "/there", ["outputs"], tmp_path, deadline=1.0)
         assert caught.value.exit_code == 5
+
+
+def test_a_file_that_was_fetched_stays_when_it_comes_anew(tmp_path: Path) -> None:
+    """It may be the same file as in the mirror."""
+    host = Host(packed(("outputs/a", "first")))
+    copying.download(host, "/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
+    fetched = tmp_path / "fetched"
+    fetched.hardlink_to(tmp_path / "run/outputs/a")
+    host.packed = packed(("outputs/a", "second"))
+    copying.download(host, "/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
+    assert (tmp_path / "run/outputs/a").read_text() == "second"
+    assert fetched.read_text() == "first"
+
+
+def test_so_it_does_where_the_host_is_this_machine(tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    (there / "outputs").mkdir(parents=True)
+    (there / "outputs/a").write_text("first")
+    (there / "outputs/latest").symlink_to("a")
+    for text in ("first", "second"):
+        (there / "outputs/a").write_text(text)
+        Here().download(str(there), ["outputs", "none"], here, deadline=0.0)
+        if text == "first":
+            (tmp_path / "fetched").hardlink_to(here / "outputs/a")
+    assert (here / "outputs/latest").read_text() == "second"
+    assert (here / "outputs/latest").is_symlink()
+    assert (tmp_path / "fetched").read_text() == "first"

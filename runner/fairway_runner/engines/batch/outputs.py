@@ -26,7 +26,7 @@ _FOLDER = "outputs/"
 def collect(
     run: RunFolder, storage: Storage, tasks: Sequence[int], arrived: Arrived = nobody
 ) -> int:
-    """Copies what is new or has changed; returns how many files that were."""
+    """Copies what is new, or has changed there or here; returns how many files that were."""
     known = read_json(run.folder / _FACTS)
     wanted: list[tuple[str, str, Path]] = []
     for name, etag, number in _kept(run, storage, tasks):
@@ -34,7 +34,7 @@ def collect(
         target = run.task_folder(number) / Path(name.removeprefix(prefix))
         if not target.resolve().is_relative_to((run.task_folder(number) / _FOLDER).resolve()):
             continue  # no task of ours names a file so
-        if known.get(name) != etag or not target.exists():
+        if not target.exists() or known.get(name) != [etag, *_stamp(target)]:
             wanted.append((name, etag, target))
 
     def bring(name: str, etag: str, target: Path) -> None:
@@ -43,7 +43,7 @@ def collect(
         with draft.open("wb") as file:
             storage.write_to(OUTPUTS, name, file)
         draft.replace(target)
-        known[name] = etag
+        known[name] = [etag, *_stamp(target)]
 
     try:
         with ThreadPoolExecutor(CONCURRENCY) as pool:
@@ -55,6 +55,12 @@ def collect(
         if wanted:
             write_json(run.folder / _FACTS, dict(known))
     return len(wanted)
+
+
+def _stamp(path: Path) -> list[int]:
+    """By which a change of the file is seen: a person may have fetched, and changed, this one."""
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns]
 
 
 def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[str, str, int]]:

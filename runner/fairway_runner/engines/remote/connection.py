@@ -8,13 +8,13 @@ import signal
 import socket
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 # Seconds for one command on the host: what takes longer hangs, as file systems do.
 COMMAND_TIMEOUT = 300.0
@@ -101,12 +101,9 @@ class Here:
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         """Copies files."""
         for name in names:
-            source, target = os.path.join(folder, name), to / name  # noqa: PTH118
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if os.path.isdir(source):  # noqa: PTH112
-                shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-            elif os.path.lexists(source):
-                shutil.copy2(source, target, follow_symlinks=False)
+            if os.path.lexists(Path(folder, name)):
+                (to / name).parent.mkdir(parents=True, exist_ok=True)
+                _renew(Path(folder, name), to / name)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """Runs it as a child."""
@@ -143,3 +140,19 @@ def on_terminal(words: Sequence[str]) -> int:
     finally:
         signal.signal(signal.SIGTERM, held)
     return 128 - code if code < 0 else code
+
+
+def _renew(source: Path, target: Path) -> None:
+    """Copies what has changed as rsync does: a file that comes anew is another one, because a
+    person may have fetched the old one, as the same file."""
+    if source.is_dir() and not source.is_symlink():
+        target.mkdir(exist_ok=True)
+        for each in source.iterdir():
+            _renew(each, target / each.name)
+        return
+    if os.path.lexists(target):
+        old, new = target.lstat(), source.lstat()
+        if (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns):
+            return
+        target.unlink()
+    shutil.copy2(source, target, follow_symlinks=False)

@@ -83,10 +83,19 @@ def _unpack(remote: Remote, packed: bytes, names: Sequence[str], to: Path) -> No
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as files:
             wanted = [each for each in files if _is_wanted(each, names)]
+            for each in wanted:
+                _make_room(to / posixpath.normpath(each.name), to)
             files.extractall(to, wanted, **guard)  # noqa: S202 - each was looked at
     except (tarfile.TarError, EOFError, zlib.error) as error:
         message = f"{remote.name} sent files that cannot be unpacked: {error}"
         raise UserError.of("host-failed", message, exit_code=5) from None
+
+
+def _make_room(path: Path, to: Path) -> None:
+    """Takes a file away that comes anew: a person may have fetched it, as the same file, and
+    writing into it would change that too."""
+    if path.is_file() and path.parent.resolve().is_relative_to(to.resolve()):
+        path.unlink()
 
 
 def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
