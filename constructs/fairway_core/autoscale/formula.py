@@ -11,11 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_core.autoscale.scenario import SAMPLE_DELAY
+
 if TYPE_CHECKING:
     from fairway_core.autoscale.scenario import Autoscale
 
 _DEDICATED = "$TargetDedicatedNodes"
 _SPOT = "$TargetLowPriorityNodes"
+_SAMPLE = 30  # seconds between two samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +83,31 @@ def _wanted_by_tasks(autoscale: Autoscale, pool: PoolShape) -> list[str]:
     # A mean below one is still work for a node.
     statements.append("wanted = (wanted > 0 && wanted < 1) ? 1 : wanted")
     if pool.mpi and autoscale.nodes_per_job is None:
-        statements.append("wanted = running > 0 ? max(wanted, before) : wanted")
+        statements += _arrived(autoscale, pool)
+        statements.append("wanted = running > 0 ? max(wanted, before + arrived) : wanted")
     statements.append("wanted = known ? wanted : before")
+    return statements
+
+
+def _arrived(autoscale: Autoscale, pool: PoolShape) -> list[str]:
+    """Statements that end in `arrived`: the instances that wait since the last evaluation.
+
+    How many nodes a running job has is not known, so that what is new comes on top of the nodes
+    that there are, and once. The sample before the interval is a part of it: what is new from its
+    first sample on would be missed. A job whose node was evicted waits again, and is not new.
+    """
+    statements = [
+        f"sinceLast = {int(autoscale.every) + _SAMPLE + SAMPLE_DELAY} * TimeInterval_Second",
+        "least = activeKnown ? min($ActiveTasks.GetSample(sinceLast)) : 0",
+        "arrived = activeKnown ? max(0, val($ActiveTasks.GetSample(1), 0) - least) : 0",
+    ]
+    if pool.spot:
+        evicted = "$PreemptedNodeCount"
+        there = f"{evicted}.GetSamplePercent(lookback) >= {autoscale.sample_percent}"
+        statements += [
+            f"evicted = {there} ? max({evicted}.GetSample(sinceLast)) : 0",
+            "arrived = evicted > 0 ? 0 : arrived",
+        ]
     return statements
 
 

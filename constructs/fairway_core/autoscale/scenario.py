@@ -19,9 +19,9 @@ ScenarioName = Literal[
     "weekend",
 ]
 
-# A sample needs about a minute until a formula can read it.
-# Source: Azure documentation, automatic scaling formula for Batch.
-_DELAY = 60
+SAMPLE_DELAY = 60
+"""Seconds until a formula can read a sample. Source: Azure documentation, automatic scaling
+formula for Batch."""
 
 _TASKS = frozenset({"active_tasks", "pending_tasks"})
 _WORKDAYS = frozenset({"workday", "workday_with_offpeak_max_spot"})
@@ -76,8 +76,8 @@ class Autoscale(Model, defer_build=True):
     - `weekday`, `weekend`: all nodes on those days.
 
     Batch counts the instances of a multi-instance task while it waits, but a running one as
-    a single task. So a pool for MPI does not shrink while any job runs, unless
-    `nodes_per_job` says how many nodes to count for a running job.
+    a single task. So a pool for MPI does not shrink while any job runs, and grows by what new
+    jobs wait for, unless `nodes_per_job` says how many nodes to count for a running job.
     """
 
     scenario: ScenarioName | None = None
@@ -150,13 +150,13 @@ class Autoscale(Model, defer_build=True):
 
     @model_validator(mode="after")
     def _samples_can_be_there(self) -> Self:
-        if self.lookback <= _DELAY:
+        if self.lookback <= SAMPLE_DELAY:
             raise FieldError(
                 "samples of the last minute are not there yet",
                 "look back further, for example `lookback: 5m`",
                 ("lookback",),
             )
-        there = int(100 * (self.lookback - _DELAY) / self.lookback)
+        there = int(100 * (self.lookback - SAMPLE_DELAY) / self.lookback)
         if self.sample_percent > there:
             raise FieldError(
                 f"of {self.lookback:g} seconds at most {there} % of the samples are there, "

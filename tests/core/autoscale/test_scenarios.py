@@ -160,6 +160,37 @@ def test_a_pool_for_mpi_does_not_shrink_under_a_running_job(evaluate: Evaluate) 
     assert one_each["spot"] == 1
 
 
+@pytest.mark.parametrize("spot", [True, False])
+@pytest.mark.parametrize("since", range(20))
+def test_a_second_job_gets_nodes_beside_the_first_and_once(
+    evaluate: Evaluate, spot: bool, since: int
+) -> None:
+    """The first runs on four nodes, the second waits for four since so many samples: until it
+    runs the pool is evaluated again and again, each ten samples."""
+    sizes, current = [], 4
+    for evaluation in range(4):
+        waiting = min(60, since + 1 + 10 * evaluation)
+        found = evaluate(
+            {"scenario": "pending_tasks"},
+            spot=spot,
+            nodes=(0, 16),
+            current=current,
+            ActiveTasks=[0.0] * (60 - waiting) + [4.0] * waiting,
+            RunningTasks=1,
+        )
+        current = int(found["spot" if spot else "dedicated"])
+        sizes.append(current)
+    # What came before the last evaluation was counted by that.
+    assert sizes == ([8] * 4 if since < 10 else [5] * 4)
+
+
+def test_a_job_that_lost_a_node_is_not_taken_for_another(evaluate: Evaluate) -> None:
+    again = {"ActiveTasks": [0.0] * 58 + [4.0] * 2, "RunningTasks": 1}
+    settings = {"scenario": "pending_tasks"}
+    assert evaluate(settings, nodes=(0, 16), current=8, PreemptedNodeCount=1, **again)["spot"] == 8
+    assert evaluate(settings, nodes=(0, 16), current=8, **again)["spot"] == 12
+
+
 def test_nodes_per_job_counts_running_jobs_by_their_nodes(evaluate: Evaluate) -> None:
     settings = {"scenario": "pending_tasks", "nodes_per_job": 4}
     second_waits = {"ActiveTasks": 4, "RunningTasks": 1}
