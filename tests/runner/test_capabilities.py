@@ -65,6 +65,20 @@ def test_containers(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
+def test_a_setup_as_root(name: str) -> None:
+    setup = {"command": "apt-get install -y fio", "admin": True}
+    job = Job.model_validate({"name": "x", "command": "true", "setup": setup})
+    if capabilities(name).setup_as_admin:
+        require(job, target(name))
+        return
+    with pytest.raises(UserError) as raised:
+        require(job, target(name))
+    [finding] = raised.value.findings
+    assert (finding.id, finding.path) == ("not-supported", "setup.admin")
+    assert "use a target with `batch`" in finding.hint
+
+
+@pytest.mark.parametrize("name", ENGINES)
 def test_after(name: str) -> None:
     job = Job.model_validate({"name": "x", "command": "true", "after": ["other-run"]})
     if capabilities(name).after:

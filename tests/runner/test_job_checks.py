@@ -43,6 +43,7 @@ def _write(folder: Path, **fields: Any) -> Path:
         ({"params": {"data": SIGNED}}, "params.data"),
         ({"command": f"curl '{SIGNED}'"}, "command"),
         ({"setup": f"curl '{SIGNED}'"}, "setup"),
+        ({"setup": {"command": f"curl '{SIGNED}'"}}, "setup.command"),
         ({"setup": "export PASSWORD='hunter22'"}, "setup"),
         ({"env": {"DB_PASSWORD": "bm90x"}}, "env.DB_PASSWORD"),
         ({"env": {"AWS_SECRET_ACCESS_KEY": "bm90AAbb11/" * 4}}, "env.AWS_SECRET_ACCESS_KEY"),

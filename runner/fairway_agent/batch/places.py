@@ -64,6 +64,12 @@ class Places:
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
         return job_secrets.values(self.secrets, str(self.target.get("vault_url", "")), metadata)
 
+    @cached_property
+    def setup_is_admin(self) -> bool:
+        """Whether the job's setup, and all of its preparation with it, has root's rights."""
+        setup = self._read("job.json").get("setup")
+        return isinstance(setup, dict) and bool(setup.get("admin"))
+
     @property
     def run(self) -> str:
         """The run's id; that of a schedule's run is told apart by the job's number."""

@@ -12,6 +12,7 @@ import filecmp
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 def prepare() -> int:
     """Runs the job's setup, if it has one; returns 0."""
     places = Places()
+    if places.setup_is_admin:  # the tasks are another user, and use what is made here
+        os.umask(0)
     places.write_index()
     share_inputs(places)
     code = 0
@@ -37,10 +40,21 @@ def prepare() -> int:
         except (OSError, Fault) as error:
             say(f"the setup could not be started: {error}")
             code = 126
+    if places.setup_is_admin:
+        _open_to_all(places.job)
     draft = places.setup_file.with_suffix(".new")
     draft.write_text(json.dumps({"exit_code": code}), encoding="ascii")
     draft.replace(places.setup_file)
     return 0
+
+
+def _open_to_all(folder: Path) -> None:
+    """Lets every user of the node read and change what lies there; links stay as they are."""
+    for base, _, files in os.walk(folder):
+        for path in (Path(base), *(Path(base, name) for name in files)):
+            mode = path.lstat().st_mode
+            if not stat.S_ISLNK(mode):
+                path.chmod(mode | (0o777 if mode & 0o111 else 0o666))
 
 
 def share_inputs(places: Places) -> None:

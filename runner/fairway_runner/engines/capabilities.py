@@ -26,6 +26,7 @@ class Capabilities:
     runs_here: bool = _row("Runs on this machine", False)
     """Its tasks are processes of this machine, and a run's folder here is where they work."""
     containers: bool = _row("`container:`", False)
+    setup_as_admin: bool = _row("`setup: {command, admin: true}`", False)
     after: bool = _row("`after:`", True)
     accounts: bool = _row("`account:` and `qos:`", False)
     schedules: bool = _row("`fairway schedule`", False)
@@ -45,6 +46,7 @@ ENGINES = {
     ),
     "batch": Capabilities(
         containers=True,
+        setup_as_admin=True,
         after=False,
         schedules=True,
         resizes=True,
@@ -71,6 +73,15 @@ def require(job: Job, target: Target) -> None:
         message = f"`{target.name}` runs no containers: its engine is `{target.engine}`"
         hint = f"leave it out (-s container=null), or use a target with {_with('containers')}"
         findings.append(Finding("no-containers", message, hint, "container"))
+    if job.setup_is_admin and not able.setup_as_admin:
+        message = (
+            f"`{target.name}` gives no job administrator's rights: its engine is `{target.engine}`"
+        )
+        hint = (
+            "leave `admin: true` out, and put what needs these rights into the nodes' image; "
+            f"or use a target with {_with('setup_as_admin')}"
+        )
+        findings.append(Finding("not-supported", message, hint, "setup.admin"))
     if job.after and not able.after:
         message = f"`after` cannot be kept on `{target.name}`: its engine is `{target.engine}`"
         hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"

@@ -202,6 +202,15 @@ class Container(Model):
     """Further options of the container's runtime, such as --cap-add=SYS_PTRACE."""
 
 
+class Setup(Model):
+    """What runs once a node before the tasks, and as whom."""
+
+    command: ProgramText
+    """The shell command line that it runs."""
+    admin: bool = False
+    """Whether it runs with administrator's rights, as `apt-get install` needs."""
+
+
 class Finally(Model):
     """One task after all the others, failed or not; it runs on one node."""
 
@@ -236,7 +245,7 @@ class Job(Model):
     """What every node must pass before the launcher starts."""
     code: Code = Code()
     """The files that the job needs."""
-    setup: ProgramText | None = None
+    setup: ProgramText | Setup | None = None
     """A shell command line that runs once a node, before the tasks."""
     inputs: dict[Identifier, MountedPath | StagedInput] = Field(default_factory=dict)
     """Directories that the job reads, each in FAIRWAY_INPUT_<ID>: on a mount, or staged."""
@@ -284,6 +293,16 @@ class Job(Model):
     def priority_number(self) -> int:
         """The priority from −1000 to 1000; 0 is normal."""
         return _PRIORITIES[self.priority] if isinstance(self.priority, str) else self.priority
+
+    @property
+    def setup_command(self) -> str:
+        """The shell command line that runs once a node; "" for none."""
+        return self.setup.command if isinstance(self.setup, Setup) else self.setup or ""
+
+    @property
+    def setup_is_admin(self) -> bool:
+        """Whether that runs with administrator's rights."""
+        return isinstance(self.setup, Setup) and self.setup.admin
 
     @property
     def metric_patterns(self) -> dict[str, str]:

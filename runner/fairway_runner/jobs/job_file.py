@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.sweep.job_sweep import JobSweep
 
-_SHELL_FIELDS = {("command",), ("setup",), ("finally", "command")}
+_SHELL_FIELDS = {("command",), ("setup",), ("setup", "command"), ("finally", "command")}
 # What the templates draw on is itself taken as it stands.
 LITERAL_FIELDS = {"params", "sweep"}
 

@@ -93,7 +93,7 @@ def render_setup(job: Job) -> str:
     folders = template_paths(Path.cwd())
     environment = templating.shell_environment(folders)
     template = environment.get_template("_setup.sh.j2")
-    return templating.render(template, {"setup": job.setup, "env": job.env})
+    return templating.render(template, {"setup": job.setup_command, "env": job.env})
 
 
 def _context(job: Job, target: Target, options: Mapping[str, Scalar]) -> dict[str, object]:

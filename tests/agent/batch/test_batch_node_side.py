@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_agent.azure.imds import Metadata
-from fairway_agent.batch import attempts, contract
+from fairway_agent.batch import attempts, contract, preparation
 from fairway_agent.batch.places import Places
 from fairway_agent.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 class Azure(ThreadingHTTPServer):
@@ -137,3 +138,43 @@ class TestAddresses:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")
         monkeypatch.setenv("AZ_BATCH_MASTER_NODE", "10.0.0.5:6000")
         assert contract.hosts() == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A node on which a job was unpacked by a user who lets nobody else in."""
+    mask = os.umask(0o077)
+    job = tmp_path / "wd"
+    for name in ("code", "record"):
+        (job / name).mkdir(parents=True)
+    plan = {"run": "r", "staged": [], "environment": {}}
+    files = {
+        "plan.json": plan,
+        "target.json": {"mounts": {}, "batch": {}},
+        "setup.jsonl": {"script": "id"},
+    }
+    for name, value in files.items():
+        (job / "record" / name).write_text(json.dumps(value))
+    (job / "record" / "tasks.jsonl").write_text("{}\n")
+    (job / "code" / "link").symlink_to("/etc/passwd")
+    for name in ("JOB_PREP_WORKING_DIR", "TASK_WORKING_DIR", "NODE_SHARED_DIR"):
+        monkeypatch.setenv(f"AZ_BATCH_{name}", str(job))
+    yield job
+    os.umask(mask)
+
+
+@pytest.mark.parametrize("is_admin", [True, False])
+def test_what_a_setup_as_root_leaves_is_the_tasks_to_use(prepared: Path, is_admin: bool) -> None:
+    setup = {"command": "x", "admin": is_admin}
+    (prepared / "record" / "job.json").write_text(json.dumps({"setup": setup}))
+    script = "mkdir made; touch made/file; echo true >made/run; chmod +x made/run"
+    (prepared / "record" / "setup.jsonl").write_text(json.dumps({"script": script, "outputs": {}}))
+    outside = Path("/etc/passwd").stat().st_mode
+    assert preparation.prepare() == 0
+    modes = {
+        name: (prepared / name).stat().st_mode & 0o7
+        for name in ("code", "code/made", "code/made/file", "code/made/run", "tasks.index")
+    }
+    assert set(modes.values()) == ({7, 6} if is_admin else {0})
+    assert (modes["code/made/run"], modes["code/made/file"]) == ((7, 6) if is_admin else (0, 0))
+    assert Path("/etc/passwd").stat().st_mode == outside

@@ -78,6 +78,19 @@ class TestTheJob:
         assert files[3]["storageContainerUrl"].endswith("/datasets")
         assert (files[3]["blobPrefix"], files[3]["filePath"]) == ("w/", "inputs/words")
 
+    def test_a_setup_as_root_makes_the_preparation_one(self) -> None:
+        def levels(setup: Any) -> list[str]:
+            made = wire({"setup": setup})
+            job = made.job_spec("x", {})
+            users = [each["userIdentity"]["autoUser"] for each in (job["jobPreparationTask"],)]
+            users += [made.task(SPEC)["userIdentity"]["autoUser"]]
+            assert {user["scope"] for user in users} == {"pool"}
+            return [user["elevationLevel"] for user in users]
+
+        assert levels("make") == ["nonadmin", "nonadmin"]
+        assert levels({"command": "make"}) == ["nonadmin", "nonadmin"]
+        assert levels({"command": "apt-get install fio", "admin": True}) == ["admin", "nonadmin"]
+
     def test_no_signature_and_no_key_is_in_it(self) -> None:
         made = wire({"secrets": {"TOKEN": "keyvault:hub"}})
         text = json.dumps([made.job_spec("x", {}), made.task({**SPEC, "nodes": 2})])

@@ -25,8 +25,14 @@ _KEY = re.compile(
 
 def _texts(subject: JobSubject) -> Iterator[Place]:
     for field in ("command", "setup"):
-        if text := subject.job.get(field):
-            yield (field,), {"text": str(text)}
+        value = subject.job.get(field)
+        place, text = (
+            ((field, "command"), value.get("command"))
+            if isinstance(value, dict)
+            else ((field,), value)
+        )
+        if text:
+            yield place, {"text": str(text)}
     for section in ("env", "params"):
         for name, value in subject.job.get(section, {}).items():
             # With its name, by which a password is known.

@@ -31,6 +31,7 @@ _MOST_RANGES, _LONGEST_IDS = 100, 64_000
 
 # One user for everything on a node: the nodes of a task trust each other by it.
 _USER = {"autoUser": {"scope": "pool", "elevationLevel": "nonadmin"}}
+_ADMIN = {"autoUser": {"scope": "pool", "elevationLevel": "admin"}}
 
 _UNPACK = (
     "mkdir -p fairway code record inputs && tar -xzf fairway.tar.gz -C fairway && "
@@ -100,7 +101,7 @@ class Wire:
                 self._file(OUTPUTS, self.blobs.record, "record.tar.gz"),
                 *self._staged(),
             ],
-            "userIdentity": _USER,
+            "userIdentity": _ADMIN if self.job.setup_is_admin else _USER,
             "waitForSuccess": True,
             "constraints": {"maxTaskRetryCount": 2},
         }
