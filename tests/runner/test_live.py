@@ -16,7 +16,13 @@ from fairway_runner.live import rules
 from fairway_runner.live.asking import check_live
 from fairway_runner.live.cloud import chosen_cloud, credential_for
 from fairway_runner.live.management import Management, NotAllowed
-from fairway_runner.live.needs import Machines, images_of, machines_of, providers_of
+from fairway_runner.live.needs import (
+    Machines,
+    images_of,
+    machines_of,
+    pool_images_of,
+    providers_of,
+)
 from fairway_simulator.azure import ControlPlane
 
 if TYPE_CHECKING:
@@ -197,6 +203,48 @@ def test_the_account_of_a_pool_has_quotas_of_its_own(
     assert (found.id, found.path) == ("quota-too-small", "clusters.pool")
     assert "384 vCPUs" in found.message
     assert "`it`" in found.message
+
+
+@pytest.mark.parametrize(
+    ("sku", "agent", "said"),
+    [
+        ("{sku}", "{agent}", ""),
+        ("other", "{agent}", "does not list image `microsoft-dsvm:ubuntu-hpc:"),
+        (
+            "{sku}",
+            "batch.node.el 9",
+            "with the node agent batch.node.el 9, and not with batch.node",
+        ),
+    ],
+)
+def test_an_image_that_batch_does_not_take(
+    lab: Environment, plane: ControlPlane, azure: Management, sku: str, agent: str, said: str
+) -> None:
+    image = pool_images_of(lab)["clusters.pool"]
+    properties = {"accountEndpoint": plane.host}
+    account = {"name": "it", "tags": {"environment": "lab"}, "properties": properties}
+    plane.give(f"{HERE}/Microsoft.Batch/batchAccounts", {"value": [account]})
+    reference = {"publisher": "Microsoft-DSVM", "offer": image.offer}
+    reference["sku"] = sku.format(sku=image.sku)
+    listed = {"nodeAgentSKUId": agent.format(agent=image.node_agent), "imageReference": reference}
+    more = f"https://{plane.host}/moreImages"
+    plane.give("/supportedimages", {"value": [], "odata.nextLink": more})
+    plane.give("/moreImages", {"value": [listed]})
+    found = check_live(lab, azure)
+    assert _ids(found) == ([("pool-image-not-listed", "clusters.pool")] if said else [])
+    assert said in "".join(each.message for each in found)
+
+
+def test_an_account_that_does_not_say_its_images_is_a_warning(
+    lab: Environment, plane: ControlPlane, azure: Management
+) -> None:
+    properties = {"accountEndpoint": plane.host}
+    account = {"name": "it", "tags": {"environment": "lab"}, "properties": properties}
+    plane.give(f"{HERE}/Microsoft.Batch/batchAccounts", {"value": [account]})
+    plane.give("/supportedimages", {}, status=403)
+    (found,) = check_live(lab, azure)
+    assert (found.id, found.severity) == ("pool-images-not-asked", Severity.WARNING)
+    assert "Azure Batch Account Reader" in found.hint
 
 
 def test_an_image_version_that_is_gone(

@@ -66,6 +66,16 @@ LIVE: Mapping[str, LiveCheck] = {
         "An exact version of an image that the region does not have.",
         "`providers/Microsoft.Compute/locations/REGION/publishers/…/versions`",
     ),
+    "pool-image-not-listed": LiveCheck(
+        Severity.ERROR,
+        "An image that Azure Batch does not list for pools, or only with another node agent.",
+        "`providers/Microsoft.Batch/batchAccounts`, and `supportedimages` of the account",
+    ),
+    "pool-images-not-asked": LiveCheck(
+        Severity.WARNING,
+        "A Batch account that does not say which images it takes, to you or from here.",
+        "the same",
+    ),
     "not-allowed": LiveCheck(
         Severity.WARNING,
         "Something of the above that you may not read: it is left out, and the rest goes on.",

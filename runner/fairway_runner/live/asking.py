@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fairway_core.findings import Finding, Severity
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import rules
 from fairway_runner.live.management import NotAllowed
-from fairway_runner.live.needs import actions_of, images_of, machines_of, providers_of
+from fairway_runner.live.needs import (
+    actions_of,
+    images_of,
+    machines_of,
+    pool_images_of,
+    providers_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,9 +81,32 @@ class _Asking:
             self.findings += rules.quota_suffices(location, machines, usages)
         if any(each.pool for each in machines):
             with self._allowed("the quota of the Batch account was"):
-                for account in self.azure.list("providers/Microsoft.Batch/batchAccounts", _BATCH):
-                    if (account.get("tags") or {}).get("environment") == self.environment.name:
-                        self.findings += rules.pool_quota_suffices(machines, account)
+                for account in self._accounts():
+                    self.findings += rules.pool_quota_suffices(machines, account)
+
+    def _accounts(self) -> list[dict[str, Any]]:
+        """The Batch accounts of the environment: one, once it was deployed."""
+        found = self.azure.list("providers/Microsoft.Batch/batchAccounts", _BATCH)
+        name = self.environment.name
+        return [each for each in found if (each.get("tags") or {}).get("environment") == name]
+
+    def pool_images(self) -> None:
+        """Only an account itself says which images it takes."""
+        images = pool_images_of(self.environment)
+        if not images:
+            return
+        try:
+            for account in self._accounts():
+                endpoint = str((account.get("properties") or {}).get("accountEndpoint") or "")
+                listed = self.azure.pool_images(endpoint) if endpoint else ()
+                for path, image in images.items() if listed else ():
+                    self.findings += rules.pool_takes_image(path, image, listed)
+        except (NotAllowed, UserError):
+            message = "whether the Batch account takes the images of the pools was not looked at"
+            hint = "ask from where it answers, with the role Azure Batch Account Reader on it"
+            self.findings.append(
+                Finding("pool-images-not-asked", message, hint, severity=Severity.WARNING)
+            )
 
     def images(self) -> None:
         location = self.environment.location
@@ -104,4 +133,5 @@ def check_live(environment: Environment, azure: Reader) -> list[Finding]:
     asking.sizes()
     asking.quotas()
     asking.images()
+    asking.pool_images()
     return asking.findings

@@ -17,9 +17,21 @@ _FAILED = 5
 
 # Azure documentation: Authenticate to and develop with national clouds, 2026-11-21.
 _CLOUDS = {
-    "public": ("https://management.azure.com", "https://login.microsoftonline.com"),
-    "usgovernment": ("https://management.usgovcloudapi.net", "https://login.microsoftonline.us"),
-    "china": ("https://management.chinacloudapi.cn", "https://login.chinacloudapi.cn"),
+    "public": (
+        "https://management.azure.com",
+        "https://login.microsoftonline.com",
+        "https://batch.core.windows.net",
+    ),
+    "usgovernment": (
+        "https://management.usgovcloudapi.net",
+        "https://login.microsoftonline.us",
+        "https://batch.core.usgovcloudapi.net",
+    ),
+    "china": (
+        "https://management.chinacloudapi.cn",
+        "https://login.chinacloudapi.cn",
+        "https://batch.chinacloudapi.cn",
+    ),
 }
 
 
@@ -28,13 +40,15 @@ class Cloud:
     """The address of Azure Resource Manager, and that at which one signs in.
 
     `authorities` is a file of authorities that are trusted in place of the usual ones.
-    `own` says that it was found by a metadata host of its own.
+    `own` says that it was found by a metadata host of its own. `batch` is what tokens for Azure
+    Batch are for.
     """
 
     manager: str
     login: str
     authorities: str | None = None
     own: bool = False
+    batch: str = "https://batch.core.windows.net"
 
     @property
     def scope(self) -> str:
@@ -59,7 +73,8 @@ def chosen_cloud(environ: Mapping[str, str] | None = None) -> Cloud:
     if name not in _CLOUDS:
         message = f"ARM_ENVIRONMENT names no cloud: `{name}`"
         raise UserError.of("unknown-cloud", message, f"one of: {', '.join(_CLOUDS)}")
-    return Cloud(*_CLOUDS[name], authorities)
+    manager, login, batch = _CLOUDS[name]
+    return Cloud(manager, login, authorities, batch=batch)
 
 
 def credential_for(cloud: Cloud, environ: Mapping[str, str] | None = None) -> TokenCredential:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from azure.core import PipelineClient
     from azure.core.credentials import TokenCredential
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _FAILED = 5
 _RETRIES = 3
+_BATCH_VERSION = "2025-06-01"
 _DONE = (200, 201, 202)
 _SERVER_FAULT = 500
 _PAUSE = 10.0  # seconds between two looks at what is being done, where Azure names none
@@ -53,6 +54,9 @@ class Reader(Protocol):
 
     def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
         """All items of a collection, page after page."""
+
+    def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
+        """What the Batch account at that address lists as images of pools."""
 
 
 @dataclass
@@ -117,6 +121,21 @@ class Management:
                 raise Refused(str(error.get("code") or found["status"]), error.get("message") or "")
         return True
 
+    def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
+        """The images of pools, from the account itself; see `Reader`."""
+        cloud = replace(self.cloud, manager=self.cloud.batch)  # whom a token is for
+        account, path = Management(cloud, self.credential, self.subscription), "supportedimages"
+        url: str | None = f"https://{endpoint}/{path}"
+        query, items = {"api-version": _BATCH_VERSION}, list[dict[str, Any]]()
+        try:
+            while url is not None:
+                page = account._ask(url, path, query) or {}
+                items += page.get("value", ())
+                url, query = page.get("odata.nextLink"), {}
+        finally:
+            account._close_client()
+        return items
+
     def _ask(
         self, url: str, path: str, query: dict[str, str], body: Mapping[str, Any] | None = None
     ) -> Any:
@@ -175,11 +194,14 @@ class Management:
 
     def close(self) -> None:
         """Closes the connections."""
-        if self._client is not None:
-            self._client.close()
+        self._close_client()
         close = getattr(self.credential, "close", None)
         if close:
             close()
+
+    def _close_client(self) -> None:
+        if self._client is not None:
+            self._client.close()
 
 
 def _no_answer(error: object) -> UserError:

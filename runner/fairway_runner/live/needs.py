@@ -78,6 +78,15 @@ def images_of(environment: Environment) -> dict[str, Image]:
     return found
 
 
+def pool_images_of(environment: Environment) -> dict[str, Image]:
+    """The Marketplace images of pools, by the path of the cluster."""
+    return {
+        f"clusters.{name}": cluster.chosen_image
+        for name, cluster in environment.clusters.items()
+        if cluster.engine == "batch" and cluster.image_id is None
+    }
+
+
 def providers_of(environment: Environment) -> list[str]:
     """The resource providers that must be registered in the subscription."""
     return sorted({*_ALWAYS, *_optional_providers(environment)})

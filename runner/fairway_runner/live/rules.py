@@ -132,6 +132,30 @@ def image_version_exists(
         yield Finding("no-image-version", message, hint, path)
 
 
+def pool_takes_image(
+    path: str, image: Image, listed: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """An image that Azure Batch does not list for pools, or lists with another node agent."""
+    wanted = (image.publisher, image.offer, image.sku)
+    agents = []
+    for each in listed:
+        reference = each.get("imageReference") or {}
+        found = tuple(str(reference.get(name, "")) for name in ("publisher", "offer", "sku"))
+        if [part.lower() for part in found] == [part.lower() for part in wanted]:
+            agents.append(str(each.get("nodeAgentSKUId") or ""))
+    if image.node_agent in agents:
+        return
+    name = ":".join(wanted)
+    message = f"Azure Batch does not list image `{name}` for pools"
+    if agents:
+        message = (
+            f"Azure Batch lists image `{name}` with the node agent {', '.join(sorted(agents))}, "
+            f"and not with {image.node_agent}"
+        )
+    hint = "take one that it lists, see: az batch pool supported-images list --output table"
+    yield Finding("pool-image-not-listed", message, hint, path)
+
+
 def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> Iterator[Finding]:
     """A resource provider that is not registered, without which nothing of it can be made."""
     state = (provider or {}).get("registrationState", "NotRegistered")
