@@ -7,12 +7,10 @@ sensitive, and which are known only after apply. They are walked side by side.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.secret_text import secrets_in
+from fairway_core.review.secret_values import is_secret_name, tells_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,15 +30,6 @@ HIDDEN = _Marker("(sensitive)")
 """In place of a secret."""
 UNKNOWN = _Marker("(known after apply)")
 """In place of what Azure decides."""
-
-# Hidden even where the provider does not say that they are secret: by the last word of a name,
-# in whatever way that is written: `DB_PASSWORD`, `adminPassword`, `api_key`.
-_SECRET_NAMES = re.compile(
-    r"(^|[_-])(password|passwd|passphrase|secret|secret_value|credentials?|token"
-    r"|(access|account|shared|primary|secondary|api|private|signing|encryption)_?key"
-    r"|connection_string|sas|sas_url|protected_settings)$"
-)
-_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -101,13 +90,7 @@ def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
             masked(item, _mask_of(sensitive, index), _mask_of(unknown, index))
             for index, item in enumerate(value)
         ]
-    return HIDDEN if isinstance(value, str) and _tells_secret(value) else value
-
-
-def _tells_secret(text: str) -> bool:
-    """Whether a key or a signature stands in the text, whatever its name."""
-    # A text without one of these signs holds none, and most texts have none.
-    return ("=" in text or ": " in text or "-----" in text) and any(secrets_in(text))
+    return HIDDEN if isinstance(value, str) and tells_secret(value) else value
 
 
 def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> Any:
@@ -119,12 +102,14 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
         return UNKNOWN
     shown = dict(value)
     for key, item in value.items():
+        if not item and key not in sensitive and key not in unknown:
+            continue
         secret, later = sensitive.get(key), unknown.get(key)
-        if item and not secret:
+        if not secret and (key == "value" or is_secret_name(key)):
             secret = _is_secret(value, key)
-        if secret or later or (item and isinstance(item, dict | list)):
+        if secret or later or isinstance(item, (dict, list)):
             shown[key] = masked(item, secret, later)
-        elif isinstance(item, str) and _tells_secret(item):
+        elif isinstance(item, str) and tells_secret(item):
             shown[key] = HIDDEN
     for key, later in unknown.items():
         if later and key not in value:
@@ -138,16 +123,6 @@ def _is_secret(parent: Mapping[str, Any], key: str) -> bool:
         return is_secret_name(key)
     name = parent.get("name") or parent.get("key")
     return not isinstance(name, str) or is_secret_name(name)
-
-
-@cache
-def is_secret_name(name: str) -> bool:
-    """Whether what is called so is a secret, even where the provider does not say it.
-
-    >>> is_secret_name("DB_PASSWORD"), is_secret_name("key_vault_id")
-    (True, False)
-    """
-    return _SECRET_NAMES.search(_CAPITAL.sub("_", name).lower()) is not None
 
 
 def _mask_of(mask: Any, key: str | int) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.review.attributes import is_secret_name, masked
+from fairway_core.review.attributes import masked
 from fairway_core.review.changes import Action
+from fairway_core.review.secret_values import is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,145 @@
+"""What is a secret by its name or by its text, whatever the provider says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairway_core.review.attributes import HIDDEN, masked
+from fairway_core.review.secret_values import is_secret_name, tells_secret
+
+SECRET_TEXTS = [
+    '{"password":"hunter2"}',
+    '{\\"adminPassword\\":\\"hunter2\\"}',
+    "export DB_PASSWORD=hunter2",
+    "run --password hunter2",
+    "run --db-password=hunter2 -x",
+    'curl -H "Authorization: Bearer abcdefghijklmnop"',
+    "postgres://u:hunter2@h/db",
+    "x AccountKey=abcd",
+    "Server=a;Password=hunter2;",
+    "token: abcdef",
+    "clientSecret: hunter2",
+    "a?sv=1&sig=abcdefghijklmnopqrstu",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0",
+    "hf_abcdefghij1234567890",
+    "https://x/?sig=abcdefghijklmnopqrst",
+    "client_secret = hunter2",
+    "SharedAccessKeyName=Root;SharedAccessKey=abcdefghij",
+    "{'token': 'abcdef1'}",
+    "mysql -psecret --token=abcd1",
+    "MYSQL_PWD=hunter2",
+    '"apiKey":"hunter2"',
+    "apikey=hunter22",
+    '{"password": {"value": "hunter2"}}',
+    '[{"a": {"token": ["x1"]}}]',
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==",
+]
+PLAIN_TEXTS = [
+    "https://a.blob.core.windows.net/",
+    "/subscriptions/0/resourceGroups/x",
+    "password=$PASSWORD",
+    "token=$(curl http://169.254.169.254/metadata)",
+    '--token "$TOKEN"',
+    "the secret of success: none",
+    'Perf | where token == "x"',
+    "secret: keyvault:name",
+    "2026-11-22T10:00:00Z",
+    '{"keyVaultName":"x"}',
+    "--secret-name abc --vault x",
+    "key_vault_key_id=abcd",
+    "the password of the user",
+    "token_type=Bearer",
+    "shared_access_key_enabled=false",
+    "enable_token: true",
+    '"secrets": {"a": 1}',
+    "secretless: abcd",
+    "mount -o credentials=/etc/smb/a.cred",
+    "the token must be 5 characters",
+]
+SECRET_NAMES = [
+    "client-secret",
+    "client secret",
+    "client.secret",
+    "MYSQL_PWD",
+    "root_pass",
+    "tokens",
+    "passwords",
+    "key1",
+    "primary_key",
+    "primaryKey2",
+    "private_key_pem",
+    "secret_key",
+    "SecretKey",
+    "secretValue",
+    "secret_value",
+    "user_data",
+    "munge_key",
+    "kube_config_raw",
+    "kubeConfig",
+    "connectionStrings",
+    "sas",
+    "AWS_SECRET_ACCESS_KEY",
+    "GITHUB_TOKEN",
+    "workspaceKey",
+    "storage_account_access_key",
+    "protected_settings_json",
+    "authorization",
+    "password1",
+    "password_hash",
+    "accesskey",
+    "storageKey",
+    "hostKey",
+]
+PLAIN_NAMES = [
+    "public_key",
+    "key_vault_id",
+    "key_name",
+    "admin_ssh_key",
+    "bypass",
+    "key",
+    "customer_managed_key",
+    "key_vault_key_id",
+    "shared_access_key_enabled",
+    "disable_password_authentication",
+    "secret_name",
+    "token_endpoint",
+    "partition_key",
+    "compass",
+    "sasha",
+    "purge_protection_enabled",
+    "primary_key_name",
+    "secret_id",
+    "compute_key",
+    "ssh_keys",
+    "access_key_id",
+]
+
+
+@pytest.mark.parametrize("text", SECRET_TEXTS)
+def test_a_secret_in_a_text_is_found(text: str) -> None:
+    assert tells_secret(text)
+    assert masked({"settings": [{"line": text}]}, False) == {"settings": [{"line": HIDDEN}]}
+
+
+@pytest.mark.parametrize("text", PLAIN_TEXTS)
+def test_other_texts_are_shown(text: str) -> None:
+    assert not tells_secret(text)
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_a_name_in_any_spelling_is_that_of_a_secret(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", PLAIN_NAMES)
+def test_other_names_are_not(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize("value", ["x", 7, ["x"], {"a": "x"}, {"a": [{"b": "x"}]}])
+def test_all_below_such_a_name_is_hidden(value: Any) -> None:
+    assert masked({"outer": {"client-secret": value}}, False) == {
+        "outer": {"client-secret": HIDDEN}
+    }
