@@ -105,7 +105,7 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
         if not item and key not in sensitive and key not in unknown:
             continue
         secret, later = sensitive.get(key), unknown.get(key)
-        if not secret and (key == "value" or is_secret_name(key)):
+        if item and not secret and (key == "value" or is_secret_name(key)):
             secret = _is_secret(value, key)
         if secret or later or isinstance(item, (dict, list)):
             shown[key] = masked(item, secret, later)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 _REGION = re.compile(r"[a-z][a-z0-9]*")
 
 
-@dataclass(frozen=True)
-class _Unit:
-    """A thing that is paid for, where, and its price."""
+@dataclass
+class _Units:
+    """How many more of a thing that is paid for, and its price."""
 
-    what: str
-    region: str
     price: Price | None
+    most: float = 0
+    least: float = 0
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
             continue
         before = _lines(change, "before", regions[change.stack], prices)
         after = _lines(change, "after", regions[change.stack], prices)
-        most, least = (_more_units(before, after, at) for at in ("maximum", "minimum"))
-        if not most and not least:
+        more = _more_units(before, after)
+        if not more:
             continue
-        found.append(_cost_change(change, before, after, most, least))
+        found.append(_cost_change(change, before, after, more))
         used.update(dict.fromkeys(line.price for line in (*before, *after) if line.price))
     return CostReview(prices.currency, tuple(found), tuple(used))
 
@@ -104,22 +104,22 @@ def _lines(change: Change, side: str, region: str, prices: Prices) -> list[Line]
     return [line for line in estimate(parts, prices).lines if not line.part.by_use]
 
 
-def _more_units(before: Iterable[Line], after: Iterable[Line], at: str) -> dict[_Unit, float]:
+def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:
     """How many more of each thing that is paid for: by meter, or by words where it has none."""
-    units: dict[_Unit, float] = {}
+    units: dict[tuple[str, str], _Units] = {}
     for lines, sign in ((before, -1), (after, 1)):
         for line in lines:
-            key = _Unit(line.part.meter or line.part.what, line.part.region, line.price)
-            units[key] = units.get(key, 0) + sign * getattr(line.part.counts, at)
-    return {unit: count for unit, count in units.items() if count}
+            key = (line.part.meter or line.part.what, line.part.region)
+            found = units.get(key)
+            if found is None:
+                found = units[key] = _Units(line.price)
+            found.most += sign * line.part.counts.maximum
+            found.least += sign * line.part.counts.minimum
+    return [each for each in units.values() if each.most or each.least]
 
 
 def _cost_change(
-    change: Change,
-    before: Sequence[Line],
-    after: Sequence[Line],
-    most: Mapping[_Unit, float],
-    least: Mapping[_Unit, float],
+    change: Change, before: Sequence[Line], after: Sequence[Line], more: Sequence[_Units]
 ) -> CostChange:
     return CostChange(
         stack=change.stack,
@@ -127,16 +127,16 @@ def _cost_change(
         what="; ".join(line.part.what for line in after or before),
         before=_known(before),
         after=_known(after),
-        difference=_difference(most),
-        at_minimum=_difference(least),
-        whole=all(unit.price for unit in (*most, *least)),
+        difference=_difference([(each.most, each.price) for each in more]),
+        at_minimum=_difference([(each.least, each.price) for each in more]),
+        whole=all(each.price for each in more),
     )
 
 
-def _difference(more: Mapping[_Unit, float]) -> float | None:
+def _difference(more: Sequence[tuple[float, Price | None]]) -> float | None:
     """The known part of it; None where there is one and nothing of it is known."""
-    known = [count * unit.price.hourly for unit, count in more.items() if unit.price]
-    return None if more and not known else sum(known)
+    known = [count * price.hourly for count, price in more if count and price]
+    return None if not known and any(count for count, _ in more) else sum(known)
 
 
 def _known(lines: Sequence[Line]) -> float | None:

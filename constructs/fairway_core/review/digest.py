@@ -60,7 +60,9 @@ def _order(facts: list[Any]) -> tuple[str, str]:
 
 
 def _digest(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=_marker)
+    text = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), default=_marker, check_circular=False
+    )
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

@@ -493,3 +493,39 @@ def test_a_narrow_grant_to_an_own_identity_is_not_warned_of() -> None:
     narrow = {"permissions": [{"actions": ["Microsoft.Compute/virtualMachineScaleSets/read"]}]}
     assert _found(role, None, narrow, "create") == {}
     assert "wider-grant" in _found(role, None, {"permissions": [{"actions": ["*"]}]}, "create")
+
+
+@pytest.mark.parametrize(
+    ("type_", "after", "marks"),
+    [
+        (
+            "azurerm_network_security_group",
+            {"security_rule": [{"name": "a", "direction": "Inbound", "access": "Allow"}]},
+            {"security_rule": True},
+        ),
+        (
+            "azurerm_network_security_rule",
+            {"name": "a", "access": "Allow", "source_address_prefix": "0.0.0.0/0"},
+            {"source_address_prefix": True},
+        ),
+        (
+            "azurerm_storage_account",
+            {"public_network_access_enabled": True},
+            {"public_network_access_enabled": True},
+        ),
+        ("azurerm_storage_account", {"public_network_access_enabled": True}, True),
+        (
+            "azurerm_storage_account",
+            {"network_rules": [{"default_action": "Allow"}]},
+            {"network_rules": True},
+        ),
+    ],
+)
+def test_what_is_marked_as_a_secret_opens_nothing_unseen(
+    type_: str, after: dict[str, Any], marks: Any
+) -> None:
+    """Whoever writes `sensitive(…)` around a rule must not hide it from the review."""
+    change = {"actions": ["create"], "before": None, "after": after, "after_sensitive": marks}
+    resource = {"address": f"{type_}.x", "type": type_, "change": change}
+    found = check_plan({"resource_changes": [resource]})
+    assert "network-opened" in {finding.id for finding in found}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.catalog.dangers import is_broad_role, open_when
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
-from fairway_core.review.attributes import masked
+from fairway_core.review.attributes import HIDDEN, masked
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -43,10 +43,27 @@ def _changes(subject: PlanSubject) -> Iterator[Place]:
             {
                 "address": change["address"],
                 "type": change["type"],
-                "before": _shown(change["change"], "before"),
-                "after": _shown(change["change"], "after"),
+                "before": _looked_at(change, "before"),
+                "after": _looked_at(change, "after"),
             },
         )
+
+
+def _looked_at(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
+    """What the rule reads; of a service that is few of its attributes, and switches as they are.
+
+    A switch is no secret, and marked as one it must not open anything unseen.
+    """
+    if change["type"] in (_GROUP, _RULE) or change["type"] in _ASSOCIATIONS:
+        return _shown(change["change"], side)
+    values = change["change"].get(side) or {}
+    switches = {key: values[key] for key in open_when() if isinstance(values.get(key), bool)}
+    blocks = {key: values[key] for key in _FIREWALLS if values.get(key)}
+    marks = change["change"].get(f"{side}_sensitive")
+    if blocks:
+        shown = masked(blocks, marks)
+        blocks = shown if isinstance(shown, dict) else dict.fromkeys(blocks, HIDDEN)
+    return {**switches, **blocks}
 
 
 def _may_open(change: Mapping[str, Any]) -> bool:
@@ -128,11 +145,21 @@ def network_opened(
                 {name: ssh, direction: Inbound, access: Allow, source_address_prefix: 10.0.0.0/8}
     """
     if type in (_GROUP, _RULE):
+        for name in ("security_rule", "source_address_prefix", "source_address_prefixes"):
+            if after.get(name) is HIDDEN:
+                yield _unseen(address, name)
         yield from _opened_rules(address, _rules(type, before), _rules(type, after))
     elif type in _ASSOCIATIONS and not after:
         yield Fault(f"`{address}` would go: its rules would hold no longer", "keep it")
     elif after:
         yield from _opened_service(address, before, after)
+
+
+def _unseen(address: str, what: str) -> Fault:
+    return Fault(
+        f"`{address}`: {what} is marked as a secret, so nobody can see whom it lets in",
+        "take the mark away: who gets in is no secret",
+    )
 
 
 def _rules(type: str, attributes: Mapping[str, Any]) -> list[Mapping[str, Any]]:  # noqa: A002
@@ -204,6 +231,8 @@ def _opened_service(
             text = str(value).lower() if isinstance(value, bool) else value
             yield Fault(f"`{address}` would open: {attribute} = {text}", "leave it closed")
     for block in _FIREWALLS:
+        if after.get(block) is HIDDEN:
+            yield _unseen(address, block)
         old, new = _block(before.get(block)), _block(after.get(block))
         if new.get("default_action") == "Allow" and old.get("default_action") != "Allow":
             message = f"`{address}` would open: {block} lets every network in"
