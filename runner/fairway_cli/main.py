@@ -70,6 +70,7 @@ class Commands(LazyGroup):
         "synth": "Generate Terraform for an environment, one directory per stack in cdktf.out.",
         "plan": "Plan every stack of an environment, and review what would change.",
         "deploy": "Apply an approved plan, and nothing else.",
+        "lock": "Lock the provider that plans and deployments may run.",
         "comment": "Print the comment of a pull request, from reviews that its own code made.",
         "diagram": "Draw an environment: networks, clusters, file systems and connections.",
         "sizes": "List the VM sizes that Fairway knows.",

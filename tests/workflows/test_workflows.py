@@ -238,6 +238,18 @@ def test_everywhere_it_is_one_version_of_terraform() -> None:
     assert versions == {"1.11.4"}
 
 
+def test_who_signs_in_runs_a_locked_provider_or_nothing() -> None:
+    """A job with credentials fails before its first plan where no lock file is committed."""
+    for file in (FOLDER / "plan.yml", FOLDER / "deploy.yml", FOLDER / "drift.yml"):
+        for name, job in _load(file)["jobs"].items():
+            if "id-token" not in job.get("permissions", {}):
+                continue
+            commands = [step.get("run", "") for step in job["steps"]]
+            first = next(line for line in commands if "fairway" in line)
+            assert first == "bin/fairway lock --check", f"{file.name}, {name}"
+            assert not any(step.get("continue-on-error") for step in job["steps"][:4])
+
+
 def test_whatever_changes_a_plan_starts_one() -> None:
     """Environments, stacks, constructs, the program that plans, and what it is installed from."""
     on = _load(FOLDER / "plan.yml")

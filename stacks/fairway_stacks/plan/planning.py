@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.environment.selection import project_folder
 from fairway_core.findings import UserError
 from fairway_core.review.plan import WAITS_FOR, read_plan
 from fairway_stacks.app import usual_outdir
@@ -18,6 +17,7 @@ from fairway_stacks.plan.locks import alone_in
 from fairway_stacks.plan.loopback import FOREIGN, keep_states_in, loopback_azure
 from fairway_stacks.plan.private import write_private
 from fairway_stacks.plan.promised import outputs_of, reading
+from fairway_stacks.plan.provider_lock import lock_of_project
 from fairway_stacks.plan.stacks import synthesize
 from fairway_stacks.plan.terraform import Terraform, cache_variables, require, waits_for_inputs
 
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from fairway_stacks.plan.stacks import StackFolder
 
     Say = Callable[[str], None]
-
-
-LOCK = "terraform.lock.hcl"
-"""Beside cdktf.json: the providers that may run, with their hashes, as Terraform writes them."""
 
 
 @dataclass(frozen=True)
@@ -150,14 +146,7 @@ def alone_in_outdir(say: Say) -> AbstractContextManager[None]:
 
 def live_terraform(stack: StackFolder) -> Terraform:
     """Terraform in the stack's folder, with the user's own credentials and the project's lock."""
-    return Terraform(stack.name, stack.folder, _usual_variables(), _lock())
-
-
-def _lock() -> Path | None:
-    """The project's own lock file, where it has one."""
-    project = project_folder()
-    lock = project / LOCK if project else None
-    return lock if lock is not None and lock.is_file() else None
+    return Terraform(stack.name, stack.folder, _usual_variables(), lock_of_project())
 
 
 def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackPlan]:
@@ -183,7 +172,7 @@ def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackP
 def _plan_of_nothing(stack: StackFolder, azure: dict[str, str], folder: Path) -> StackPlan:
     # The provider is downloaded with the usual authorities, and then trusts the stand-in's.
     usual = _usual_variables()
-    Terraform(stack.name, stack.folder, usual, _lock()).init()
+    Terraform(stack.name, stack.folder, usual, lock_of_project()).init()
     terraform = Terraform(stack.name, stack.folder, {**usual, **azure})
     terraform.validate()
     plan = make_plan(terraform, folder)

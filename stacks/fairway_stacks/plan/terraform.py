@@ -15,7 +15,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_stacks.plan.locks import alone_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _MISSING = 4
 _FAILED = 5
@@ -65,6 +65,21 @@ class Terraform:
             done = self._run("init", "-json", *options)
         if done.returncode:
             raise self._init_failed(list(diagnostics(done.stdout)), done.stderr)
+
+    def lock_providers(self, platforms: Sequence[str], mirror: Path | None) -> None:
+        """Writes the hashes of the providers on these platforms into Terraform's lock file.
+
+        From their registry, or from `mirror`; exit code 4 where one cannot be had.
+        """
+        options = [f"-platform={platform}" for platform in platforms]
+        if mirror is not None:
+            options.insert(0, f"-fs-mirror={mirror.resolve()}")
+        done = self._run("providers", "lock", *options, input_false=False)
+        if done.returncode:
+            said = " ".join((done.stderr or done.stdout).split()).rpartition("installed: - ")[2]
+            message = f"Terraform cannot lock its provider: {said or 'it does not say why'}"
+            hint = "where the registry is out of reach: --mirror DIR"
+            raise UserError.of("no-provider", message, hint, exit_code=_MISSING)
 
     def validate(self) -> None:
         """Lets the provider look at the stack; UserError with what it refuses."""
@@ -117,10 +132,11 @@ class Terraform:
 
     def _run(self, *arguments: str, input_false: bool = True) -> subprocess.CompletedProcess[str]:
         command, *options = arguments
+        words = [command, options.pop(0)] if command == "providers" else [command]
         given = ["-input=false"] if input_false else []
         try:
             return subprocess.run(
-                ["terraform", f"-chdir={self.folder}", command, "-no-color", *given, *options],
+                ["terraform", f"-chdir={self.folder}", *words, "-no-color", *given, *options],
                 env={**os.environ, **self.environment},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

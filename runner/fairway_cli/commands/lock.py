@@ -1,0 +1,44 @@
+"""`fairway lock`: which provider Terraform may run, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    platform: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OS_ARCH", help="Only for this platform. Repeatable."),
+    ] = None,
+    mirror: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Take providers from this folder, as terraform providers mirror does.",
+        ),
+    ] = None,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Lock the newest version that Fairway takes.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only look whether there is one; write nothing.")
+    ] = False,
+) -> None:
+    """Lock the provider that plans and deployments may run.
+
+    Writes terraform.lock.hcl beside cdktf.json, with the provider's version and its hashes on
+    every platform: commit it. With it Terraform runs no other provider, whatever a branch or a
+    state names. With --check it exits with 2 where there is none, as the workflows do before
+    they sign in. Exits with 4 where the provider cannot be downloaded.
+    """
+    from fairway_stacks.plan.options import files_can_be_written
+    from fairway_stacks.plan.provider_lock import PLATFORMS, check_lock, write_lock
+
+    if check:
+        print(check_lock())
+        return
+    with files_can_be_written():
+        print(write_lock(platform or PLATFORMS, mirror, upgrade=upgrade))

@@ -1,0 +1,93 @@
+"""The project's own lock file: which provider may run, by its hashes on every platform.
+
+It lies beside cdktf.json, as the stacks' folders are written anew each time. With it Terraform
+downloads and runs nothing else, whatever a configuration or a state names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
+from fairway_core.environment.selection import project_folder
+from fairway_core.findings import UserError
+from fairway_stacks.plan.terraform import Terraform, require
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LOCK = "terraform.lock.hcl"
+"""Beside cdktf.json, in the form in which Terraform writes it."""
+
+PLATFORMS = ("darwin_amd64", "darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64")
+"""Where people and workflows run Terraform, as it spells them."""
+
+_OWN = ".terraform.lock.hcl"
+_MAKE = f"make it and commit it: fairway lock && git add {LOCK}"
+_PLATFORM = re.compile(r"[a-z0-9]+_[a-z0-9]+")
+
+
+def lock_of_project() -> Path | None:
+    """The lock file, where the project has one."""
+    project = project_folder()
+    lock = project / LOCK if project else None
+    return lock if lock is not None and lock.is_file() else None
+
+
+def write_lock(platforms: Sequence[str], mirror: Path | None, *, upgrade: bool) -> Path:
+    """Writes the lock file for these platforms; answers with it.
+
+    The version that it names already stays, except with `upgrade`. `mirror` is a folder with
+    providers, for where the registry is out of reach. Raises UserError with exit code 4 where a
+    platform's provider cannot be had.
+    """
+    for platform in platforms:
+        if not _PLATFORM.fullmatch(platform):
+            message = f"`{platform}` is not a platform of Terraform"
+            raise UserError.of("no-platform", message, f"such as {', '.join(PLATFORMS)}")
+    require()
+    lock = _project() / LOCK
+    with tempfile.TemporaryDirectory(prefix="fairway-lock-") as text:
+        folder = Path(text)
+        needs = {"azurerm": {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}}
+        document = {"terraform": {"required_providers": needs}}
+        (folder / "cdk.tf.json").write_text(json.dumps(document), encoding="utf-8")
+        if lock.is_file() and not upgrade:
+            shutil.copyfile(lock, folder / _OWN)
+        Terraform("the lock", folder, {"CHECKPOINT_DISABLE": "1"}).lock_providers(platforms, mirror)
+        written = (folder / _OWN).read_bytes()
+    draft = lock.with_name(f".{LOCK}.new")
+    draft.write_bytes(written)
+    draft.replace(lock)
+    return lock
+
+
+def check_lock() -> Path:
+    """The lock file; UserError where there is none, or one without the provider and its hashes."""
+    lock = _project() / LOCK
+    try:
+        text = lock.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        message = f"{lock} is not there: any provider that a state names could run"
+        raise UserError.of("no-lock", message, _MAKE) from None
+    except (OSError, ValueError) as error:
+        raise UserError.of("no-lock", f"{lock} cannot be read: {error}", _MAKE) from None
+    source = re.escape(PROVIDER_SOURCE)
+    block = re.search(rf'^provider "(?:[^"]+/)?{source}" {{$(.*?)^}}$', text, re.M | re.S)
+    if block is None or not re.search(r'^\s*"(?:h1|zh):[^"]+",$', block[1], re.M):
+        message = f"{lock} has no hashes of {PROVIDER_SOURCE}"
+        raise UserError.of("no-lock", message, _MAKE)
+    return lock
+
+
+def _project() -> Path:
+    project = project_folder()
+    if project is None:
+        message = "no project is here: no cdktf.json in this folder or above it"
+        raise UserError.of("no-project", message, "go to the project's folder, or: fairway init")
+    return project

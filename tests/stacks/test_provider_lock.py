@@ -1,0 +1,120 @@
+"""`fairway lock`, with Terraform itself and a folder in place of the registry."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_stacks.plan.provider_lock import LOCK, check_lock, write_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+needs_terraform = pytest.mark.skipif(
+    shutil.which("terraform") is None, reason="terraform is not on PATH"
+)
+TWO = ("linux_amd64", "darwin_arm64")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "cdktf.json").write_text("{}")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def _mirror(folder: Path, *versions: str) -> Path:
+    """A folder as `terraform providers mirror` fills it; the providers do nothing."""
+    stack = folder / "stack"
+    stack.mkdir()
+    (stack / "a.tf").write_text(
+        'terraform {\n required_providers {\n azurerm = { source = "hashicorp/azurerm" }\n }\n}\n'
+    )
+    listed = subprocess.run(
+        ["terraform", f"-chdir={stack}", "providers", "-no-color"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    ).stdout
+    source = listed.partition("provider[")[2].partition("]")[0]
+    packages = folder / "mirror" / source
+    packages.mkdir(parents=True)
+    for version in versions:
+        for platform in TWO:
+            file = packages / f"terraform-provider-azurerm_{version}_{platform}.zip"
+            with zipfile.ZipFile(file, "w") as package:
+                package.writestr(f"terraform-provider-azurerm_v{version}_x5", platform + version)
+    return folder / "mirror"
+
+
+@needs_terraform
+def test_the_hashes_of_each_platform_are_locked(project: Path, tmp_path: Path) -> None:
+    mirror = _mirror(tmp_path, "5.1.0", "5.2.0", "6.0.0")
+    assert write_lock(TWO, mirror, upgrade=False) == project / LOCK
+    text = (project / LOCK).read_text()
+    assert 'version     = "5.2.0"' in text
+    assert text.count('"h1:') == 2
+    assert check_lock() == project / LOCK
+
+
+@needs_terraform
+def test_the_locked_version_stays_until_it_is_upgraded(project: Path, tmp_path: Path) -> None:
+    mirror = _mirror(tmp_path, "5.2.0")
+    write_lock(TWO, mirror, upgrade=False)
+    before = (project / LOCK).read_text()
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    both = _mirror(newer, "5.2.0", "5.3.0")
+    write_lock(TWO[:1], both, upgrade=False)
+    assert (project / LOCK).read_text() == before
+    write_lock(TWO, both, upgrade=True)
+    assert 'version     = "5.3.0"' in (project / LOCK).read_text()
+
+
+@needs_terraform
+def test_a_platform_that_cannot_be_had_is_told_and_nothing_is_written(
+    project: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=r"5\.2\.0 is not available for plan9_mips") as caught:
+        write_lock((*TWO, "plan9_mips"), _mirror(tmp_path, "5.2.0"), upgrade=False)
+    assert caught.value.exit_code == 4
+    assert list(project.iterdir()) == [project / "cdktf.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        'provider "here/hashicorp/azurerm" {\n  version = "5.2.0"\n}\n',
+        'provider "here/other/azurerm" {\n  hashes = [\n    "h1:a=",\n  ]\n}\n',
+        'provider "hashicorp/azurerm" {\n}\nprovider "x" {\n  hashes = [\n    "h1:a=",\n  ]\n}\n',
+    ],
+)
+def test_a_project_without_a_lock_is_told(
+    project: Path,
+    text: str | None,
+    capfd: pytest.CaptureFixture[str],
+    fairway: Callable[..., int],
+) -> None:
+    if text is not None:
+        (project / LOCK).write_text(text)
+    assert fairway("lock", "--check") == 2
+    assert "fairway lock && git add terraform.lock.hcl" in capfd.readouterr().err
+
+
+def test_a_lock_is_one_of_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fairway: Callable[..., int]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert fairway("lock", "--check") == 2
+    assert fairway("lock", "--platform", "../x") == 2
