@@ -107,7 +107,8 @@ def test_each_step_is_a_command_of_the_wheel(project: Path, name: str) -> None:
         assert installed
         assert "${{" not in step["run"]
         assert words[0] == "fairway"
-        assert words[2] == ("reviews" if words[1] == "comment" else "$ENVIRONMENT")
+        expected = {"comment": "reviews", "lock": "--check"}.get(words[1], "$ENVIRONMENT")
+        assert words[2] == expected
         usage = _usage(words[1])
         assert all(word in usage for word in words if word.startswith("--"))
 
