@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def made_with() -> tuple[str, ...]:
-    """The attributes of a scale set that its nodes keep until they are made anew."""
-    return tuple(_facts()["made_with"])
+@cache
+def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
+    """The attributes of a scale set or a pool that its nodes keep until they are made anew.
+
+    >>> "start_task" in made_with("azurerm_batch_pool")
+    True
+    """
+    return tuple(_facts()["pool_made_with" if type == "azurerm_batch_pool" else "made_with"])
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def _expires_sooner(
     created: Collection[tuple[str, str]],
 ) -> Iterator[str]:
     account = after.get("storage_account_id")
-    if not isinstance(account, str) or unknown.get("storage_account_id"):
+    if not before and (not isinstance(account, str) or unknown.get("storage_account_id")):
         return  # a new account holds nothing yet
     old, new = _expiry(before), _expiry(after)
     for (kind, prefix), days in sorted(new.items()):

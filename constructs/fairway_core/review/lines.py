@@ -151,11 +151,17 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
     if not changes:
         yield ["no change in what is paid for by the hour"]
         return
-    unknown = f"; in {changes - known} of {changes} changes parts have no known price"
-    share = unknown if known < changes else ""
     high, low = (_hour_and_month(x, cost.currency) for x in (cost.hourly, cost.hourly_at_minimum))
     where = "" if high == low else f" at the maximum of nodes, {low} at the minimum"
-    yield [f"{high}{where}{share}"]
+    some = f"{changes - known} of {changes} changes"
+    if known == changes:
+        yield [f"{high}{where}"]
+    elif cost.hourly is None:
+        yield [f"{high}; in {some} parts have no known price"]
+    else:  # the known part alone looks like the whole, and the nodes may be in the other
+        yield [
+            f"not known as a whole, as parts of {some} have no known price; the rest: {high}{where}"
+        ]
     for each in cost.changes[:most]:
         before, after = _amount(each.before), _amount(each.after)
         said = each.whole or each.before is None or each.after is None

@@ -529,3 +529,16 @@ def test_what_is_marked_as_a_secret_opens_nothing_unseen(
     resource = {"address": f"{type_}.x", "type": type_, "change": change}
     found = check_plan({"resource_changes": [resource]})
     assert "network-opened" in {finding.id for finding in found}
+
+
+def test_a_life_cycle_of_an_account_that_is_there_is_looked_at_whatever_names_it() -> None:
+    def rules(days: int) -> dict[str, Any]:
+        action = {"base_blob": [{"delete_after_days_since_modification_greater_than": days}]}
+        return {"rule": [{"name": "a", "actions": [action]}]}
+
+    change = {"actions": ["update"], "before": rules(3650), "after": rules(1)}
+    type_ = "azurerm_storage_management_policy"
+    resource = {"address": f"{type_}.x", "type": type_, "change": change}
+    (found,) = check_plan({"resource_changes": [resource]})
+    assert found.id == "data-loss"
+    assert "after 1 days, before: after 3650 days" in found.message

@@ -54,7 +54,7 @@ SAID: dict[str, dict[str, int]] = {
     "add-fs-mounted": {},
     "address": {
         "refused-by-azure": 4,
-        "mixed-nodes": 2,
+        "mixed-nodes": 3,
         "lost-nodes": 1,
         "replaced-server": 2,
     },
@@ -66,7 +66,7 @@ SAID: dict[str, dict[str, int]] = {
     "grow": {},
     "image": {"mixed-nodes": 1},
     "one-node": {"lost-nodes": 1},
-    "path": {"mixed-nodes": 2, "replaced-server": 1, "failed-plan": 1},
+    "path": {"mixed-nodes": 3, "replaced-server": 1, "failed-plan": 1},
     "remove-fs": {"data-loss": 2, "replaced-server": 1},
     "remove-slurm": {"data-loss": 2, "replaced-server": 1, "lost-nodes": 1},
     "rename": {},
@@ -97,6 +97,7 @@ def test_each_change_is_reviewed_as_an_engineer_would(name: str, tmp_path: Path)
         ("remove-fs", "every node that mounts `data` hangs for good"),
         ("remove-slurm", "no job of its partitions can be submitted"),
         ("path", SCHEDULER),
+        ("path", "the nodes of `azurerm_batch_pool.cluster-spot` would keep the old start_task"),
         ("ssh-key", SERVER),
         ("disk-shrink", "would shrink from 1024 to 512 GiB"),
         ("address", "`azurerm_subnet.compute` would lose 10.40.0.0/17, which"),
@@ -116,6 +117,12 @@ def test_the_command_for_mixed_nodes_names_their_scale_set(tmp_path: Path) -> No
     (hint,) = (one.hint for stack in found.stacks for one in stack.findings)
     which = "--resource-group mix-rg-compute --name mix-vmss-pair --instance-ids '*'"
     assert f"az vmss update-instances {which} && az vmss reimage {which}" in hint
+
+
+def test_the_command_for_mixed_nodes_names_their_pool(tmp_path: Path) -> None:
+    found = _reviewed("path", tmp_path)
+    hints = [one.hint for stack in found.stacks for one in stack.findings]
+    assert "for each node as it becomes idle: fairway nodes reimage spot NODE" in hints
 
 
 @pytest.mark.parametrize(

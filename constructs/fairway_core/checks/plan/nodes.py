@@ -28,17 +28,21 @@ def _updated_sets(subject: PlanSubject) -> Iterator[Place]:
         for each in subject.changes
         if each["address"].startswith(_SCALES)
     }
-    for place, arguments in changed(*SCALE_SETS)(subject):
+    for place, arguments in changed(*SCALE_SETS, POOL)(subject):
         if arguments["actions"] == ["update"]:
             name = arguments["address"].rpartition(".cluster-")[2]
-            keys = ("address", "before", "after")
+            keys = ("address", "type", "before", "after")
             mine = {key: arguments[key] for key in keys}
             yield place, {**mine, "partition": name if name in slurm else ""}
 
 
 @check("mixed-nodes", Severity.WARNING, Subject.PLAN, at=_updated_sets)
 def mixed_nodes(
-    address: str, before: Mapping[str, Any], after: Mapping[str, Any], partition: str = ""
+    address: str,
+    type: str,  # noqa: A002
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    partition: str = "",
 ) -> Iterator[Fault]:
     """A change of what nodes are made with: those that are up stay as they were until reimaged.
 
@@ -59,24 +63,33 @@ def mixed_nodes(
             type: azurerm_linux_virtual_machine_scale_set
             change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
     """
-    changed = [key for key in made_with() if _differ(before.get(key), after.get(key))]
-    count = before.get("instances")
+    changed = [key for key in made_with(type) if _differ(before.get(key), after.get(key))]
+    count = _nodes(type, before)
     if not changed or count == 0:
         return
     what = ", ".join(changed)
     nodes = _counted(count)
-    if str(before.get("upgrade_mode") or "Manual") != "Manual":
+    if type != POOL and str(before.get("upgrade_mode") or "Manual") != "Manual":
         message = f"Azure would make {nodes} of `{address}` anew, as {what} changes"
         yield Fault(f"{message}: what runs on them ends", "apply it when nothing runs on them")
         return
     yield Fault(
         f"{nodes} of `{address}` would keep the old {what} until each is reimaged: old nodes and "
         "new ones would be mixed",
-        _how_to_reimage(before, partition),
+        _how_to_reimage(address, type, before, partition),
     )
 
 
-def _how_to_reimage(scale_set: Mapping[str, Any], partition: str) -> str:
+def _how_to_reimage(
+    address: str,
+    type: str,  # noqa: A002
+    scale_set: Mapping[str, Any],
+    partition: str,
+) -> str:
+    if type == POOL:
+        _, cluster, target = address.rpartition(".cluster-")
+        name = shlex.quote(target) if cluster else "TARGET"
+        return f"for each node as it becomes idle: fairway nodes reimage {name} NODE"
     if partition:
         return (
             "on the scheduler, for each node as it becomes idle: "
@@ -128,7 +141,7 @@ def lost_nodes(
             yield Fault(f"{message}: what runs on them ends", hint)
     elif "delete" in actions and count != 0:
         what = "destroyed and made anew" if "create" in actions else "destroyed"
-        reason = "nothing asks for them any more"
+        reason = f"nothing asks for {'it' if type == _MACHINE else 'them'} any more"
         if "create" in actions:
             reason = f"{', '.join(because) or 'it'} cannot be changed in place"
         subject = (
