@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints
-    from fairway_core.environment import Existing
+    from fairway_core.environment import Dns, Existing
 
 
 class ExistingNetwork(Component):
@@ -44,8 +44,10 @@ class ExistingNetwork(Component):
         place: Placement,
         spec: Existing,
         private_endpoints: bool = False,
+        dns: Dns | None = None,
     ) -> None:
         super().__init__(scope, id)
+        self._zones = dns.existing_zones if dns else None
         self._place = place
         self._private_endpoints = private_endpoints
         self._virtual_network_id = network_of(spec.subnets.compute.id)
@@ -68,6 +70,7 @@ class ExistingNetwork(Component):
             place=self._place,
             subnet_id=self.subnets["endpoints"].id,
             virtual_network_id=self._virtual_network_id,
+            existing_zones=self._zones,
         )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints
-    from fairway_core.environment import Firewall
+    from fairway_core.environment import Dns, Firewall
 
 # The subnets of every network; those of services stand where there is such a service.
 _ALWAYS = ["compute", "storage", "management"]
@@ -70,7 +70,7 @@ class Network(Component):
     `network_rules` says. `allowed` are ranges that may use SSH, for example those of a VPN.
     With `bastion` there is one, through which the `admins` come: see `Bastion`. `filesystems`
     are those that need a subnet of their own, `netapp` and `lustre`; with `nfs_3` servers in
-    the storage subnet speak that too.
+    the storage subnet speak that too. `dns` says whose servers resolve names, and in whose zones.
 
     >>> network = Network(stack, place=place, address_space="10.40.0.0/16",
     ...                   allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
@@ -92,8 +92,10 @@ class Network(Component):
         admins: Sequence[str] = (),
         filesystems: Collection[str] = (),
         nfs_3: bool = False,
+        dns: Dns | None = None,
     ) -> None:
         super().__init__(scope, id)
+        self._zones = dns.existing_zones if dns else None
         address_space = IPv4Network(address_space)
         self._place = place
         self._filesystems = filesystems
@@ -105,6 +107,7 @@ class Network(Component):
             resource_group_name=place.resource_group,
             location=place.location,
             address_space=[str(address_space)],
+            dns_servers=[str(each) for each in dns.servers] or None if dns else None,
             tags=place.tags,
         )
         self._service_endpoints = service_endpoints
@@ -128,6 +131,7 @@ class Network(Component):
             place=self._place,
             subnet_id=self.subnets["endpoints"].id,
             virtual_network_id=self.virtual_network.id,
+            existing_zones=self._zones,
         )
 
     def _bastion(

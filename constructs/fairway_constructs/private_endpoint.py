@@ -13,10 +13,12 @@ from fairway_constructs.azurerm.private_endpoint import (
     PrivateEndpoint,
     PrivateServiceConnection,
 )
-from fairway_constructs.cdk import Component
+from fairway_constructs.cdk import Component, Lifecycle
 from fairway_core.catalog.private_links import private_link
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
 
@@ -27,6 +29,9 @@ class PrivateEndpoints(Component):
     The zones stand in `scope`, beside the network that resolves names by them; an endpoint
     stands with the service that it leads to. So everything inside the network keeps using
     the service's public name, and gets the address of the endpoint.
+
+    `existing_zones` are the ids of zones by their names, which are used in the place of own ones
+    and are linked by their owner. Where it is empty a policy of that owner enters the endpoints.
 
     >>> endpoints = PrivateEndpoints(network_stack, place=place, subnet_id=subnet.id,
     ...                              virtual_network_id=vnet.id)  # doctest: +SKIP
@@ -42,8 +47,10 @@ class PrivateEndpoints(Component):
         place: Placement,
         subnet_id: str,
         virtual_network_id: str,
+        existing_zones: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id)
+        self._existing_zones = existing_zones
         self._place = place
         self._subnet_id = subnet_id
         self._virtual_network_id = virtual_network_id
@@ -54,6 +61,7 @@ class PrivateEndpoints(Component):
     ) -> PrivateEndpoint:
         """An endpoint to a resource; `service` is a row of private_links.toml, as "blob"."""
         link = private_link(service)
+        zone = self._zone_id(link.zone)
         return PrivateEndpoint(
             scope,
             f"{name}-endpoint",
@@ -67,11 +75,18 @@ class PrivateEndpoints(Component):
                 private_connection_resource_id=resource_id,
                 subresource_names=[link.subresource],
             ),
-            private_dns_zone_group=PrivateDnsZoneGroup(
-                name=name, private_dns_zone_ids=[self._zone(link.zone).id]
+            private_dns_zone_group=(
+                PrivateDnsZoneGroup(name=name, private_dns_zone_ids=[zone]) if zone else None
             ),
+            # What a policy has entered is no drift.
+            lifecycle=None if zone else Lifecycle(ignore_changes=["private_dns_zone_group"]),
             tags=place.tags,
         )
+
+    def _zone_id(self, name: str) -> str | None:
+        if self._existing_zones is None:
+            return self._zone(name).id
+        return self._existing_zones[name] if self._existing_zones else None
 
     def _zone(self, name: str) -> PrivateDnsZone:
         if name not in self.zones:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.container_registry import (
@@ -73,11 +74,28 @@ class Registry(Component):
     @property
     def pull_grant(self) -> Grant:
         """The role of whoever pulls images and does nothing else."""
-        return Grant(
-            role="AcrPull",
-            scope=self.id,
-            reason="Nodes pull the images of jobs without a password",
-        )
+        return _pull_grant(self.id)
+
+
+@dataclass(frozen=True)
+class ExistingRegistry:
+    """A registry that is there already: nothing of it is made, and its rules stay."""
+
+    id: str
+    login_server: str
+
+    @property
+    def pull_grant(self) -> Grant:
+        """See `Registry.pull_grant`."""
+        return _pull_grant(self.id)
+
+
+def _pull_grant(registry_id: str) -> Grant:
+    return Grant(
+        role="AcrPull",
+        scope=registry_id,
+        reason="Nodes pull the images of jobs without a password",
+    )
 
 
 def _rules(ranges: Sequence[str]) -> NetworkRuleSet:

@@ -25,6 +25,14 @@ _KINDS = {
         "Microsoft.Network/bastionHosts/{name}",
         "az network bastion show -o tsv --query id -g GROUP -n NAME",
     ),
+    "private DNS zone": (
+        "Microsoft.Network/privateDnsZones/{name}",
+        "az network private-dns zone show -o tsv --query id -g GROUP -n ZONE",
+    ),
+    "container registry": (
+        "Microsoft.ContainerRegistry/registries/{name}",
+        "az acr show -o tsv --query id -n NAME",
+    ),
     "version of a gallery image": (
         "Microsoft.Compute/galleries/{gallery}/images/{name}/versions/{version}",
         "az sig image-version show -o tsv --query id -g GROUP -r GALLERY -i NAME -e VERSION",
@@ -94,4 +102,5 @@ VirtualNetworkId = Annotated[str, _id_of("virtual network")]
 SubnetId = Annotated[str, _id_of("subnet")]
 ImageVersionId = Annotated[str, _id_of("version of a gallery image")]
 PlacementGroupId = Annotated[str, _id_of("proximity placement group")]
+RegistryId = Annotated[str, _id_of("container registry")]
 ObjectId = Annotated[str, AfterValidator(_object_id)]

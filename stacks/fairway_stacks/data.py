@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import Network
-    from fairway_constructs.registry import Registry
+    from fairway_constructs.registry import ExistingRegistry, Registry
     from fairway_constructs.slurm.foundation import Foundation
     from fairway_constructs.vault import Vault
     from fairway_core.environment import Budget as BudgetSpec
@@ -143,16 +143,19 @@ class DataStack(EnvironmentStack):
         )
         return vault
 
-    def _registry(self) -> Registry:
-        from fairway_constructs.registry import Registry
+    def _registry(self) -> Registry | ExistingRegistry:
+        from fairway_constructs.registry import ExistingRegistry, Registry
 
         environment = self._environment
-        assert environment.registry is not None
-        premium = environment.registry.sku == "Premium"
+        spec = environment.registry
+        assert spec is not None
+        if spec.existing:
+            return ExistingRegistry(spec.existing, spec.existing_server)
+        premium = spec.sku == "Premium"
         registry = Registry(
             self,
             place=self.place,
-            spec=environment.registry,
+            spec=spec,
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
             protect=environment.protect,
@@ -231,10 +234,16 @@ class DataStack(EnvironmentStack):
             spec,
             storage=self.storage,
             vault=self.vault,
-            registry=self.registry,
+            registry=self._watched_registry(),
             batch=self.batch,
             filesystems=self.filesystems,
         )
+
+    def _watched_registry(self) -> Registry | None:
+        """One that is there already is its owner's to watch."""
+        from fairway_constructs.registry import Registry
+
+        return self.registry if isinstance(self.registry, Registry) else None
 
     def _budget(self, spec: BudgetSpec) -> None:
         from fairway_constructs.budget import Budget

@@ -51,6 +51,7 @@ class NetworkStack(EnvironmentStack):
             place=self.place,
             spec=spec,
             private_endpoints=environment.network.private_endpoints,
+            dns=environment.network.dns,
         )
 
     def _made(self, environment: Environment) -> Network:
@@ -69,6 +70,7 @@ class NetworkStack(EnvironmentStack):
             admins=access.admins,
             filesystems=optional_roles(environment.filesystems),
             nfs_3=speaks_nfs_3(environment.filesystems),
+            dns=spec.dns,
         )
         if spec.peerings:
             self._peer(environment, network)

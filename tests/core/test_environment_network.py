@@ -104,6 +104,7 @@ def test_a_fault_of_access_is_shown_at_its_field(
 VAULT = "vault: {}\n"
 MAIL = "monitoring: {emails: [a@example.com]}\n"
 FAR = HUB.replace("hub", "far")
+ZONE = f"{GROUP}/providers/Microsoft.Network/privateDnsZones"
 CLOSED = "private_endpoints: false"
 LEADING_HUB, LEADING_FAR = (f"{{network: {network}, gateway: true}}" for network in (HUB, FAR))
 FAULTS = {
@@ -186,6 +187,42 @@ FAULTS = {
         _existing(COMPUTE, ENDPOINTS) + SERVER,
         "network.existing.subnets",
         "no subnet for `data`",
+    ),
+    "existing without several": (
+        _existing(COMPUTE) + "filesystems: {data: {kind: nfs_server, path: /data}, "
+        "flex: {kind: netapp, path: /flex}}\n",
+        "network.existing.subnets",
+        "no subnet for `data`, `flex`, private endpoints",
+    ),
+    "DNS servers of a network of others": (
+        _existing(COMPUTE, ENDPOINTS, more="dns: {servers: [10.0.0.4]}, "),
+        "network.dns.servers",
+        "its owner's to set",
+    ),
+    "zones without endpoints": (
+        f"network: {{{CLOSED}, dns: {{zones: none}}}}\n",
+        "network.dns.zones",
+        "no name is in a private zone",
+    ),
+    "a DNS server by name": (
+        "network: {dns: {servers: [dns.contoso.com]}}\n",
+        "network.dns.servers.0",
+        "not an IPv4 address",
+    ),
+    "a zone of another service": (
+        f"network: {{dns: {{zones: {{blob: {ZONE}/privatelink.batch.azure.com}}}}}}\n",
+        "network.dns.zones.blob",
+        "not the zone of `blob`",
+    ),
+    "a zone of no service": (
+        f"network: {{dns: {{zones: {{blobs: {ZONE}/privatelink.batch.azure.com}}}}}}\n",
+        "network.dns.zones.blobs",
+        "no service is called `blobs`",
+    ),
+    "zones that lack services": (
+        f"network: {{dns: {{zones: {{batch: {ZONE}/privatelink.batch.azure.com}}}}}}\n" + VAULT,
+        "network.dns.zones",
+        "no zone for blob, vault",
     ),
     "existing in two networks": (
         _existing(COMPUTE, _subnet("storage", "10.1.1.0/24", FAR), ENDPOINTS),

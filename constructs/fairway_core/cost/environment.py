@@ -161,7 +161,7 @@ def _services(environment: Environment, region: str) -> Iterator[Part]:
     yield _by_use("storage account", region, "azurerm_storage_account")
     if endpoints:
         yield _endpoint("storage account", region)
-    if environment.registry is not None:
+    if environment.registry is not None and not environment.registry.existing:
         meter, what = f"registry/{environment.registry.sku}", environment.registry.sku
         yield make.flat("registry", region, meter=meter, what=what)
         if endpoints:

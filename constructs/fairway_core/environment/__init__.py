@@ -8,6 +8,7 @@
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster
 from fairway_core.environment.cluster import Cluster, Repair, Spot
+from fairway_core.environment.dns import Dns
 from fairway_core.environment.filesystems import AnyFileSystem
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
 from fairway_core.environment.keys import read_public_keys
@@ -35,6 +36,7 @@ __all__ = [
     "Cluster",
     "Container",
     "Disks",
+    "Dns",
     "Environment",
     "Existing",
     "Firewall",

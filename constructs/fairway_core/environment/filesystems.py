@@ -14,7 +14,7 @@ from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, Net
 from fairway_core.environment.nfs_server import NfsServer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from fairway_core.environment.cluster import Nodes
     from fairway_core.environment.network import Network
@@ -110,13 +110,9 @@ def _check_mounts(
 
 def _check_subnets(filesystems: Mapping[str, AnyFileSystem], network: Network) -> None:
     existing = network.existing.subnets.by_role if network.existing else None
+    if existing is not None:
+        _check_roles(filesystems, network, existing.keys())
     for name, filesystem in filesystems.items():
-        if existing is not None and filesystem.kind in optional_roles(filesystems) - set(existing):
-            raise FieldError(
-                f"no subnet for `{name}`",
-                f"add `{filesystem.kind}:`",
-                ("network", "existing", "subnets"),
-            )
         if filesystem.kind == "lustre" and network.egress == "none":
             raise FieldError(
                 "Managed Lustre works only where it reaches Azure's own services",
@@ -133,3 +129,24 @@ def _check_subnets(filesystems: Mapping[str, AnyFileSystem], network: Network) -
             "take a larger subnet" if existing else "take a larger `address_space:`",
             ("network", "existing" if existing else "address_space"),
         )
+
+
+def _check_roles(
+    filesystems: Mapping[str, AnyFileSystem], network: Network, roles: Collection[str]
+) -> None:
+    """Raises FieldError with all the subnets that the environment needs and the network lacks."""
+    role_of = {"nfs_server": "storage", "netapp": "netapp", "lustre": "lustre"}
+    missing: dict[str, list[str]] = {}
+    for name, filesystem in filesystems.items():
+        role = role_of.get(filesystem.kind)
+        if role and role not in roles:
+            missing.setdefault(role, []).append(f"`{name}`")
+    if network.private_endpoints and "endpoints" not in roles:
+        missing["endpoints"] = ["private endpoints"]
+    if missing:
+        hint = f"add {', '.join(f'`{role}:`' for role in missing)}"
+        if "endpoints" in missing:
+            hint += "; without private endpoints: `private_endpoints: false` under `network:`"
+        needs = ", ".join(need for each in missing.values() for need in each)
+        path = ("network", "existing", "subnets")
+        raise FieldError(f"no subnet for {needs}", hint, path)

@@ -208,9 +208,10 @@ class Environment(Model):
             nfs_servers=servers,
             monitoring=self.monitoring is not None,
             slurm=self.scheduler is not None,
+            files=any(each.kind == "azure_files" for each in self.filesystems.values()),
             services={
                 "vault": self.has_vault or self.scheduler is not None,
-                "registry": self.registry is not None,
+                "registry": self.registry is not None and not self.registry.existing,
                 "Batch account": self.has_pools,
             },
         )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, PlainValidator, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fairway_core.catalog import reserved_ranges
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.addresses import LONGEST_PREFIX
-from fairway_core.environment.values import Range, named, offered_size
+from fairway_core.environment.dns import Dns
+from fairway_core.environment.values import Address, Range, named, offered_size
 from fairway_core.reach import Reach
 from fairway_core.resource_ids import ObjectId, SubnetId, VirtualNetworkId, network_of, parts_of
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _WIDEST_ACCESS = 8
 
 # What has an effect although the network is there already.
-_WITH_EXISTING = frozenset({"existing", "private_endpoints"})
+_WITH_EXISTING = frozenset({"existing", "private_endpoints", "dns"})
 
 
 def _own_range(network: IPv4Network) -> IPv4Network:
@@ -41,15 +42,6 @@ def _free_of_infiniband(network: IPv4Network) -> IPv4Network:
                 "take another range, for example 10.40.0.0/16",
             )
     return network
-
-
-def _address(value: object) -> IPv4Address:
-    if isinstance(value, IPv4Address):
-        return value
-    try:
-        return IPv4Address(value if isinstance(value, str) else "")
-    except AddressValueError:
-        raise FieldError(f"`{value}` is not an IPv4 address", "for example 10.0.0.4") from None
 
 
 class GatewayVm(Model, defer_build=True):
@@ -129,7 +121,7 @@ class Access(Model, defer_build=True):
 class Firewall(Model, defer_build=True):
     """A way out through a firewall that is there already, in a network of `peerings:`."""
 
-    next_hop: Annotated[IPv4Address, PlainValidator(_address, json_schema_input_type=str)]
+    next_hop: Address
     """The private address of the firewall."""
 
 
@@ -220,6 +212,8 @@ class Network(Model, defer_build=True):
         "Microsoft.Storage",
     )
     """Services that may let nodes in by their subnet, wherever the account or vault is."""
+    dns: Dns = Field(default_factory=Dns)
+    """By which servers names are resolved, and in which private DNS zones."""
     peerings: dict[str, Peering] = Field(default_factory=dict)
     """Networks to connect with, each by a name of your choice."""
     existing: Existing | None = None
@@ -248,6 +242,22 @@ class Network(Model, defer_build=True):
                 f"`{field}:` has no effect on a network that is there already",
                 "leave it out: the owner of the network sees to it",
                 (field,),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _dns_has_an_effect(self) -> Self:
+        if self.existing and self.dns.servers:
+            raise FieldError(
+                "the DNS servers of a network that is there already are its owner's to set",
+                "leave them out",
+                ("dns", "servers"),
+            )
+        if not self.private_endpoints and self.dns.zones != "make":
+            raise FieldError(
+                "without private endpoints no name is in a private zone",
+                "leave it out",
+                ("dns", "zones"),
             )
         return self
 
@@ -293,11 +303,13 @@ def check_network(
     nfs_servers: Mapping[str, object],
     monitoring: bool,
     slurm: bool,
+    files: bool,
     services: Mapping[str, bool],
 ) -> None:
     """Raises FieldError where the network cannot do what the rest of the environment needs.
 
-    `services` says by name which ones are there, beside the storage account.
+    `services` says by name which ones are there, beside the storage account; `files` that there
+    is a share of Azure Files.
     """
     if access.gateway and not network.private_endpoints:
         raise FieldError(
@@ -306,13 +318,14 @@ def check_network(
             ("access", "gateway"),
         )
     if network.existing:
-        _check_existing(network, network.existing.subnets, access, nfs_servers)
+        _check_existing(access)
     for name in nfs_servers if network.egress == "none" else ():
         raise FieldError(
             f"`{name}` installs its NFS server from the internet, which `egress: none` closes",
             "take another `egress:` or another kind of file system",
             ("filesystems", name),
         )
+    network.dns.check_zones(_with_endpoints(services, slurm=slurm, files=files))
     if network.egress == "none" and slurm:
         raise FieldError(
             "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
@@ -335,21 +348,22 @@ def check_network(
         )
 
 
-def _check_existing(
-    network: Network, subnets: ExistingSubnets, access: Access, nfs_servers: Mapping[str, object]
-) -> None:
-    path = ("network", "existing", "subnets")
+def _with_endpoints(services: Mapping[str, bool], *, slurm: bool, files: bool) -> list[str]:
+    """The services with private endpoints, as private_links.toml has them."""
+    there = {
+        "blob": True,
+        "file": files,
+        "vault": services["vault"] or slurm,
+        "registry": services["registry"],
+        "batch": services["Batch account"],
+    }
+    return [name for name, is_there in there.items() if is_there]
+
+
+def _check_existing(access: Access) -> None:
     if access.bastion:
         raise FieldError(
             "a bastion needs a subnet and rules of its own, and this network is there already",
             "leave it out, and use the bastion of the network's owner",
             ("access", "bastion"),
-        )
-    if nfs_servers and subnets.storage is None:
-        raise FieldError(f"no subnet for `{next(iter(nfs_servers))}`", "add `storage:`", path)
-    if network.private_endpoints and subnets.endpoints is None:
-        raise FieldError(
-            "no subnet for private endpoints",
-            "add `endpoints:`, or set `private_endpoints: false` under `network:`",
-            path,
         )

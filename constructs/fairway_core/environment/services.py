@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.resource_ids import RegistryId
 from fairway_core.spans import Days
 
 # Azure's own range for a registry's retention, in days.
@@ -20,10 +21,33 @@ class Registry(Model, defer_build=True):
     Only Premium can be closed to the internet.
     """
 
+    existing: RegistryId | None = None
+    """The id of a registry that is there already, in place of one that is made: nodes may pull
+    from it. Whether its network lets them is its owner's to see to."""
+    login_server: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]+[a-z0-9]$")
+    """How the names of images in `existing` begin; by default `NAME.azurecr.io`."""
     sku: Literal["Basic", "Standard", "Premium"] = "Premium"
     """The tier, which decides on size, speed and features."""
     retention: Days | None = None
     """How long manifests without a tag are kept, with Premium only; without it 30 days."""
+
+    @model_validator(mode="after")
+    def _existing_is_left_as_it_is(self) -> Self:
+        for field in ("sku", "retention") if self.existing else ("login_server",):
+            if field in self.model_fields_set:
+                raise FieldError(
+                    f"`{field}:` has no effect on a registry that "
+                    + ("is there already" if self.existing else "is made, which Azure names"),
+                    "leave it out",
+                    (field,),
+                )
+        return self
+
+    @property
+    def existing_server(self) -> str:
+        """How the names of images begin in a registry that is there already."""
+        assert self.existing is not None
+        return self.login_server or f"{self.existing.rpartition('/')[2].lower()}.azurecr.io"
 
     @model_validator(mode="after")
     def _retention_is_offered(self) -> Self:
@@ -44,7 +68,7 @@ class Registry(Model, defer_build=True):
 
     def check_network(self, *, private_endpoints: bool) -> None:
         """Raises FieldError where nodes were to reach it inside the network and cannot."""
-        if private_endpoints and self.sku != "Premium":
+        if private_endpoints and not self.existing and self.sku != "Premium":
             raise FieldError(
                 f"a {self.sku} registry has no private endpoint and is open to the internet",
                 "take `sku: Premium`, or set `private_endpoints: false` under `network:`",

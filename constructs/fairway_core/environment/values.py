@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, PlainValidator
@@ -125,6 +125,15 @@ def offered_size(name: str) -> VmSize:
     return size
 
 
+def _ip_address(value: object) -> IPv4Address:
+    if isinstance(value, IPv4Address):
+        return value
+    try:
+        return IPv4Address(value if isinstance(value, str) else "")
+    except AddressValueError:
+        raise FieldError(f"`{value}` is not an IPv4 address", "for example 10.0.0.4") from None
+
+
 def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldError:
     """The first finding of an error, as the fault of a field."""
     finding = error.findings[0]
@@ -133,5 +142,6 @@ def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldE
 
 EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
 Location = Annotated[str, AfterValidator(_location)]
+Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]
 Range = Annotated[IPv4Network, PlainValidator(_network, json_schema_input_type=str)]
 MountPath = Annotated[str, AfterValidator(_mount_path)]

@@ -107,7 +107,7 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
         yield "Microsoft.Batch"
     if environment.has_vault or environment.scheduler is not None:
         yield "Microsoft.KeyVault"
-    if environment.registry is not None:
+    if environment.registry is not None and not environment.registry.existing:
         yield "Microsoft.ContainerRegistry"
     if _has_schedule(environment):
         yield "Microsoft.Logic"

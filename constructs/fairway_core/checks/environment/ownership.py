@@ -58,6 +58,32 @@ def no_budget(gpus: int, has_budget: bool) -> Iterator[Fault]:
         yield Fault(f"{gpus} GPUs, and no budget alerts", hint)
 
 
+def _name_servers(subject: EnvironmentSubject) -> Iterator[Place]:
+    network = subject.environment.network
+    if network.dns.servers and network.private_endpoints:
+        yield ("network", "dns"), {"makes_zones": network.dns.zones == "make"}
+
+
+@check("unseen-zones", Severity.WARNING, Subject.ENVIRONMENT, at=_name_servers)
+def unseen_zones(makes_zones: bool) -> Iterator[Fault]:
+    """DNS servers of one's own beside private DNS zones that are linked to this network alone.
+
+    Nodes ask these servers, and these do not see the zones unless they forward to a resolver in
+    this network: storage then has a public address, which is closed.
+
+    Wrong:
+        network: {dns: {servers: [10.0.0.10]}}
+
+    Right:
+        network: {dns: {servers: [10.0.0.10], zones: none}}
+    """
+    if makes_zones:
+        yield Fault(
+            "nodes ask these DNS servers, which do not see the private zones of this network",
+            "name the zones that they see as `zones: {blob: ID, …}`, or `zones: none` for a policy",
+        )
+
+
 def _ways_in(subject: EnvironmentSubject) -> Iterator[Place]:
     environment = subject.environment
     access, network = environment.access, environment.network
