@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.record import GOING_STATES
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
@@ -40,6 +42,6 @@ def unsuccessful(folders: Sequence[str]) -> list[str]:
         except (OSError, ValueError):
             state = "was removed"
         if state != "succeeded":
-            shown = "was lost" if state in ("queued", "running") else state
+            shown = "was lost" if state in GOING_STATES else state
             found.append(f"{Path(folder).name} {shown}")
     return found

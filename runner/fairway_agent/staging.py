@@ -8,10 +8,8 @@ its MD5 are right. Standard library only.
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import http.client
-import os
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -50,12 +48,8 @@ def stage(entry: Mapping[str, Any], folder: Path) -> int:
     """Brings the blobs of `account`, `container` and `path` into the folder; how many were
     copied. Fault where that is not possible."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-    lock = os.open(folder.with_name(f".{folder.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with record.alone(folder.with_name(f".{folder.name}.lock")):
         return _update(entry, folder)
-    finally:
-        os.close(lock)
 
 
 def _update(entry: Mapping[str, Any], folder: Path) -> int:

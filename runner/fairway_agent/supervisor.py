@@ -234,18 +234,16 @@ class Supervisor:
         return min(due, default=None)
 
     def _outcome(self) -> str:
-        if self.cancelled and not self.counts["failed"]:
-            # It may have ended by itself before it was told to.
-            return "cancelled" if self.counts["cancelled"] else "succeeded"
-        if self.counts["failed"] or self.setup_failed:
-            return "failed"
-        return "cancelled" if self.counts["cancelled"] else "succeeded"
+        # A setup that was told to end has not failed; and a run that was told to may have ended by
+        # itself before.
+        setup_failed = self.setup_failed and not self.cancelled
+        return record.end_state(self.counts, setup_failed=setup_failed)
 
     def _record(self, state: str) -> None:
         self.states.write_late()
         if self.states.late:
             self.reason = self.reason or record.WAS_FULL
-        ended = None if state in ("queued", "running") else time.time()
+        ended = None if state in record.GOING_STATES else time.time()
         value = {
             "state": state,
             "reason": self.room.reason if self.blocked and state == "queued" else self.reason,

@@ -10,14 +10,15 @@ option `flock`), which ends with the client's lease. Standard library only.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fairway_agent import record
 from fairway_agent.allocators.hosts import Host, known_hosts
+from fairway_agent.record import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ class Queue:
         return host.is_fresh and announced > self.lost.get(host.name, 0.0) + 0.5
 
     def _lock_node(self, host: Host) -> bool:
-        lock = _try_lock(self.folder / "nodes" / host.name)
+        lock = try_lock(self.folder / "nodes" / host.name)
         if lock is None:
             return False
         self.taken[host.name] = lock
@@ -106,7 +107,7 @@ class Queue:
 
     def _draw_ticket(self) -> None:
         if self.ticket is None:
-            self.ticket = _try_lock(self._ticket_path())
+            self.ticket = try_lock(self._ticket_path())
 
     def _ticket_path(self) -> Path:
         return self.folder / "queue" / f"{1000 - self.priority:04d}-{self.began:020d}-{self.run}"
@@ -117,7 +118,7 @@ class Queue:
         for ticket in sorted((self.folder / "queue").iterdir()):
             if ticket.name >= own:
                 break
-            lock = _try_lock(ticket)
+            lock = try_lock(ticket)
             if lock is None:
                 return ticket.name.split("-", 2)[2]
             # Whoever held it is gone.
@@ -129,12 +130,8 @@ class Queue:
     def _alone(self) -> Iterator[None]:
         for name in ("nodes", "queue"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        lock = _open(self.folder / "queue.lock")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with record.alone(self.folder / "queue.lock"):
             yield
-        finally:
-            os.close(lock)
 
 
 def users(shared: Path, cluster: str) -> dict[str, str]:
@@ -142,7 +139,7 @@ def users(shared: Path, cluster: str) -> dict[str, str]:
     found = {}
     folder = shared / "clusters" / cluster / "nodes"
     for path in folder.iterdir() if folder.is_dir() else ():
-        lock = _try_lock(path)
+        lock = try_lock(path)
         if lock is None:
             found[path.name] = path.read_text(encoding="utf-8").strip()
         else:
@@ -153,18 +150,3 @@ def users(shared: Path, cluster: str) -> dict[str, str]:
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:
     """Says which run uses a node that the caller has locked."""
     (shared / "clusters" / cluster / "nodes" / host.name).write_text(run, encoding="utf-8")
-
-
-def _try_lock(path: Path) -> int | None:
-    lock = _open(path)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return None
-    return lock
-
-
-def _open(path: Path) -> int:
-    # For writing too: NFS refuses an exclusive lock on a file that is only read.
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

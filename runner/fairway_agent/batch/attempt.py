@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairway_agent import outputs, processes
+from fairway_agent import outputs, processes, record
 from fairway_agent.batch import attempts, contract
 from fairway_agent.batch.notices import Notices
 from fairway_agent.batch.places import Places, fail, say
@@ -235,6 +235,5 @@ def _bring_earlier_logs(places: Places, number: int) -> None:
     (folder / "logs").mkdir(exist_ok=True)
     for log in sorted((places.shared / "logs" / places.task).glob("*.txt")):
         shutil.copyfile(log, folder / "logs" / f"stdout.{log.name}")
-    draft = folder / "logs" / "attempt.new"
-    draft.write_text(f"{number} {os.urandom(8).hex()}\n", encoding="ascii")
-    draft.replace(draft.with_suffix(".txt"))
+    mark = f"{number} {os.urandom(8).hex()}\n"
+    record.write_bytes(folder / "logs" / "attempt.txt", mark.encode("ascii"))

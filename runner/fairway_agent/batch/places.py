@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fairway_agent import job_secrets
+from fairway_agent import job_secrets, record
 from fairway_agent.azure.imds import Metadata
 
 _WIDTH = 16  # characters of an offset in the index of tasks
@@ -131,9 +131,8 @@ class Places:
             for line in lines:
                 offsets.append(offset)
                 offset += len(line)
-        draft = self.index.with_suffix(".new")
-        draft.write_text("".join(f"{each:{_WIDTH}d}" for each in offsets), encoding="ascii")
-        draft.replace(self.index)
+        index = "".join(f"{each:{_WIDTH}d}" for each in offsets)
+        record.write_bytes(self.index, index.encode("ascii"))
 
     def spec(self) -> dict[str, Any]:
         """The line of the task that runs here."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import filecmp
-import json
 import os
 import shutil
 import stat
@@ -18,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent import record
 from fairway_agent.batch.contract import make_directories
 from fairway_agent.batch.places import Places, say
 from fairway_agent.faults import Fault
@@ -42,9 +42,7 @@ def prepare() -> int:
             code = 126
     if places.setup_is_admin:
         _open_to_all(places.job)
-    draft = places.setup_file.with_suffix(".new")
-    draft.write_text(json.dumps({"exit_code": code}), encoding="ascii")
-    draft.replace(places.setup_file)
+    record.write_json(places.setup_file, {"exit_code": code})
     return 0
 
 

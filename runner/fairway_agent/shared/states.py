@@ -11,11 +11,12 @@ import json
 import zlib
 from typing import IO, TYPE_CHECKING, Any
 
+from fairway_agent.record import FINAL_STATES
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_LOG = 4 << 20  # bytes of logs in one answer
-_FINAL = ("succeeded", "failed", "cancelled", "lost")
 
 
 def answer(
@@ -61,7 +62,7 @@ def task_state(folder: Path, name: int | str) -> dict[str, Any] | None:
     """A task's state, with the size of its log where it has ended; None before it is known."""
     task = _folder(folder, name)
     status = read(task / "state.json")
-    if status is not None and status["state"] in _FINAL:
+    if status is not None and status["state"] in FINAL_STATES:
         log = task / "log.txt"
         status["log_size"] = log.stat().st_size if log.exists() else 0
     return status

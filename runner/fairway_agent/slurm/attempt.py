@@ -16,7 +16,7 @@ from pathlib import Path
 from fairway_agent import bundle, record
 from fairway_agent.masking import Mask
 from fairway_agent.shared import plans
-from fairway_agent.slurm import orders, prepare
+from fairway_agent.slurm import prepare
 from fairway_agent.ssh.task import SETUP_FAILED
 
 
@@ -55,7 +55,7 @@ def _set_up(run: Path) -> int:
     if code and not failed:
         os.write(2, text)  # it was something else, which it has said
         return code
-    with orders.alone(folder, "lock"):
+    with record.alone(folder / "lock"):
         _append(run, folder, text)
         known = record.read_json(folder / "state.json").get("state")
         if failed or known != "failed":

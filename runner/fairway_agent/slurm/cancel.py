@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import IO, TYPE_CHECKING, Any
 
+from fairway_agent import record
 from fairway_agent.slurm import commands, orders
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def answer(
     folder = shared / "runs" / str(request["run"])
     if not folder.is_dir():
         return {}
-    with orders.alone(folder, "submit.lock"):
+    with record.alone(folder / "submit.lock"):
         orders.cancel(folder, int(request["submission"]))
         known = orders.read(folder)
         jobs = [part.job for part in known.parts if part.job] if known else []

@@ -148,10 +148,8 @@ def _leave_trace(run: Path, part: str) -> None:
     trace = run / "jobs" / part
     if not trace.exists():
         trace.parent.mkdir(exist_ok=True)
-        draft = trace.with_name(f".{trace.name}.{job_id()}")
         own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
-        draft.write_text(own, encoding="ascii")
-        draft.replace(trace)
+        record.write_bytes(trace, own.encode("ascii"))
 
 
 def _once_there_is_room(action: Callable[[], object]) -> None:

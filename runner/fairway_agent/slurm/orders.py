@@ -7,18 +7,15 @@ befell the program that submitted it.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import struct
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 _FILE = "slurm.json"
@@ -76,17 +73,6 @@ def read(folder: Path) -> Orders | None:
     return Orders(int(value["submission"]), parts, bool(value["complete"]))
 
 
-@contextmanager
-def alone(folder: Path, name: str) -> Iterator[None]:
-    """Nobody else does the same for this run meanwhile."""
-    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
-
-
 def cancelled(folder: Path) -> int:
     """The submission that was cancelled last; -1 where none was."""
     return int(record.read_json(folder / "cancelled.json").get("submission", -1))
@@ -109,9 +95,7 @@ def write_index(folder: Path) -> Sequence[dict[str, Any]]:
             position += len(line)
             spec = json.loads(line)
             found.append({key: value for key, value in spec.items() if key != "script"})
-    draft = folder / f".offsets.{os.getpid()}"
-    draft.write_bytes(b"".join(offsets))
-    draft.replace(folder / "tasks.offsets")
+    record.write_bytes(folder / "tasks.offsets", b"".join(offsets))
     return found
 
 

@@ -26,7 +26,7 @@ def dependency(runs: Path, after: Sequence[str]) -> str:
         if state == "succeeded":
             continue
         known = orders.read(folder)
-        if state not in ("queued", "running") or known is None:
+        if state not in record.GOING_STATES or known is None:
             message = f"`after`: {folder.name} {state}"
             hint = f"run it again first: fairway retry {folder.name}"
             raise Fault("failed-predecessor", message, hint, 2)

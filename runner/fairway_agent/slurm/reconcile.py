@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import record
 from fairway_agent.shared import plans
 from fairway_agent.slurm import accounting, commands, orders
-from fairway_agent.slurm.task_state import FINAL, Verdict, judge
+from fairway_agent.slurm.task_state import Verdict, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,14 +34,14 @@ def settle_all(folders: Sequence[Path]) -> None:
     listed = commands.jobs_named(folder.name for folder in going)
     jobs = {(element.job, element.index): element for element in listed}
     for folder in going:
-        with orders.alone(folder, "settle.lock"):
+        with record.alone(folder / "settle.lock"):
             known = orders.read(folder)
             if known is not None and known.complete and _goes_on(folder):
                 _Settling(folder, known, jobs).run()
 
 
 def _goes_on(folder: Path) -> bool:
-    return record.read_json(folder / "state.json").get("state") in ("queued", "running")
+    return record.goes_on(record.read_json(folder / "state.json"))
 
 
 class _Settling:
@@ -92,7 +92,7 @@ class _Settling:
         status = record.read_json(path) if has_begun else {}
         job, element = part.element(index)
         found = self.jobs.get((job, element))
-        if found is None and status.get("state") not in FINAL and not self.cancelled:
+        if found is None and status.get("state") not in record.FINAL_STATES and not self.cancelled:
             found = accounting.look_up(job, element)
         verdict = judge(status, found, cancelled=self.cancelled, now=self.now)
         # Of very many that never began, the run's end says all.
@@ -121,7 +121,7 @@ class _Settling:
             "state": name,
             "reason": reason or None,
             "started": started,
-            "ended": max(ended, started or ended) if name in FINAL else None,
+            "ended": max(ended, started or ended) if name in record.FINAL_STATES else None,
             "tasks": {each: count for each, count in counts.items() if count},
             "submission": self.orders.submission,
         }
@@ -165,7 +165,4 @@ def _name(counts: Counter[str], *, setup_failed: bool) -> str:
     going = counts["queued"] + counts["running"]
     if going:
         return "queued" if going == counts["queued"] == counts.total() else "running"
-    for state in ("failed", "lost", "cancelled"):
-        if counts[state] or (state == "failed" and setup_failed):
-            return state
-    return "succeeded"
+    return record.end_state(counts, setup_failed=setup_failed)

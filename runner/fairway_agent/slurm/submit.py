@@ -46,7 +46,7 @@ def answer(
     """
     folder = shared / "runs" / str(request["run"])
     number = int(request["submission"])
-    with orders.alone(folder, "submit.lock"):
+    with record.alone(folder / "submit.lock"):
         known = orders.read(folder)
         if known is None or known.submission < number:
             known = _prepare(shared, folder, request)

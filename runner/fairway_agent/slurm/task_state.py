@@ -6,13 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.record import FINAL_STATES
 from fairway_agent.slurm import commands
 from fairway_agent.task import TIMED_OUT
 
 if TYPE_CHECKING:
     from fairway_agent.slurm.commands import Element
-
-FINAL = ("succeeded", "failed", "cancelled", "lost")
 
 # Seconds after a job's end in which its last words may still be on their way to this host: for
 # so long an NFS client may believe what it has seen of a folder before.
@@ -74,7 +73,7 @@ class Verdict:
     @property
     def is_final(self) -> bool:
         """Whether nothing follows."""
-        return self.state in FINAL
+        return self.state in FINAL_STATES
 
 
 def judge(
@@ -83,7 +82,7 @@ def judge(
     """`status` is what the task wrote last, or empty; `element` its job as Slurm sees it, None
     where it knows of none; `cancelled` says that somebody has ended the whole run."""
     known = status or {"state": "queued"}
-    if known["state"] in FINAL:
+    if known["state"] in FINAL_STATES:
         if element and element.state == "OUT_OF_MEMORY" and not known.get("reason"):
             known = {**known, "reason": "out of memory"}
         return Verdict(known)

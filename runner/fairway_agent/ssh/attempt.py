@@ -6,7 +6,6 @@ setup prints goes to the setup's log. Standard library only.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -80,13 +79,8 @@ def _append(run: Path, folder: Path, text: bytes) -> None:
     """Adds to the setup's log, where tasks on other hosts may do so too."""
     plan = read_plan(run, retry=False)
     mask = Mask(os.environ.get(name, "") for name in plan["secrets"])
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with (folder / "log.txt").open("ab") as log:
-            log.write(mask.feed(text) + mask.flush())
-    finally:
-        os.close(lock)
+    with record.alone(folder / "lock"), (folder / "log.txt").open("ab") as log:
+        log.write(mask.feed(text) + mask.flush())
 
 
 if __name__ == "__main__":

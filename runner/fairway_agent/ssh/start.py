@@ -6,7 +6,6 @@ starts it. The supervisor's first state says which submission it runs.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -105,7 +104,7 @@ def _cancel(folder: Path, number: int) -> None:
     while "supervisor" not in status and is_watched(folder):
         time.sleep(_PAUSE)
         status = record.read_json(folder / "state.json")
-    if status.get("state") in ("queued", "running") and is_watched(folder):
+    if record.goes_on(status) and is_watched(folder):
         with suppress(ProcessLookupError):  # unless it ended by itself just now
             os.kill(status["supervisor"], signal.SIGTERM)
 
@@ -113,15 +112,9 @@ def _cancel(folder: Path, number: int) -> None:
 @contextmanager
 def _free_lock(folder: Path) -> Iterator[int | None]:
     """The run's lock, held; None where somebody else has it."""
-    # For writing too: NFS refuses an exclusive lock on a file that is only read.
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        yield None
-        return
+    lock = record.try_lock(folder / "lock")
     try:
         yield lock
     finally:
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING, Any
 
+from fairway_agent.record import goes_on
 from fairway_agent.shared import states
 from fairway_agent.ssh.start import is_watched
 
@@ -17,18 +18,14 @@ def answer(shared: Path, request: dict[str, Any], payload: IO[bytes]) -> dict[st
     """See `shared.states`; a run that goes on and that nobody watches is lost."""
     found: dict[str, Any] = states.answer(shared, request, payload)
     for run, facts in found["runs"].items():
-        if facts is None or facts["state"] is None or not _goes_on(facts["state"]):
+        if facts is None or facts["state"] is None or not goes_on(facts["state"]):
             continue
         folder = shared / "runs" / run
         if is_watched(folder):
             continue
         # It may have ended between the two looks, with everything that is to be known of it.
         again = states.answer(shared, {"runs": {run: request["runs"][run]}}, payload)["runs"][run]
-        if _goes_on(again["state"]):
+        if goes_on(again["state"]):
             again["state"] |= {"state": "lost", "reason": _REASON}
         found["runs"][run] = again
     return found
-
-
-def _goes_on(state: dict[str, Any]) -> bool:
-    return state["state"] in ("queued", "running")

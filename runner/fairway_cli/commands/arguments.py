@@ -77,10 +77,11 @@ def allowed(given: list[str] | None) -> list[str]:
 
 def states(given: list[str] | None) -> list[str]:
     """The states that were asked for; UserError for a word that is none."""
+    from fairway_agent.record import STATES
     from fairway_core.findings import UserError
     from fairway_core.spelling import did_you_mean
 
-    known = ("queued", "running", "succeeded", "failed", "cancelled", "lost")
+    known = sorted(STATES)
     for state in given or ():
         if state not in known:
             message = f"`{state}` is not a state of a run"

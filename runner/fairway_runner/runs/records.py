@@ -7,8 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.record import FINAL_STATES
 from fairway_core.findings import UserError
-from fairway_runner.runs.shapes import FINAL_STATES, RECORD, STATUS, Unfit, check
+from fairway_runner.runs.shapes import RECORD, STATUS, Unfit, check
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.record import STATES
 from fairway_core.findings import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
-STATES = FINAL_STATES | {"queued", "running"}
 _OPTIONAL = frozenset({"reason", "node", "started", "ended", "exit_code", "timed_out", "attempt"})
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has

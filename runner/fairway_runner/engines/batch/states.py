@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.record import end_state
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -133,6 +135,4 @@ def run_state(states: Mapping[str, int], *, ended: bool) -> str:
     if not ended:
         begun = states.get("running", 0) + states.get("succeeded", 0) + states.get("failed", 0)
         return "running" if begun else "queued"
-    if states.get("failed"):
-        return "failed"
-    return "cancelled" if states.get("cancelled") else "succeeded"
+    return end_state(states)

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.record import goes_on
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.engine import DEADLINE, Node, nobody, unsupported
@@ -117,7 +118,7 @@ class LocalEngine:
         while status["state"] == "queued" and "supervisor" not in status:
             time.sleep(_PAUSE)  # it is about to say who it is
             status = run.status
-        if status["state"] in ("queued", "running"):
+        if goes_on(status):
             # In these states the lock is held, so this process id is not another's.
             with contextlib.suppress(ProcessLookupError):  # unless it ended by itself just now
                 os.kill(status["supervisor"], signal.SIGTERM)

@@ -10,12 +10,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.record import STATES
 from fairway_agent.shared import runs
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import RunRecord, is_run_id
 from fairway_runner.runs.shapes import (
     RECORD,
-    STATES,
     STATUS,
     TASK,
     Unfit,

@@ -1,0 +1,67 @@
+"""What is written of runs and tasks: states, whole files, locks."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent import record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("counts", "state"),
+    [
+        ({"succeeded": 2}, "succeeded"),
+        ({}, "succeeded"),
+        ({"succeeded": 1, "cancelled": 1}, "cancelled"),
+        ({"cancelled": 1, "lost": 1}, "lost"),
+        ({"cancelled": 1, "lost": 1, "failed": 1}, "failed"),
+        ({"failed": 0, "succeeded": 1}, "succeeded"),
+    ],
+)
+def test_a_run_ends_as_the_worst_of_its_tasks(counts: dict[str, int], state: str) -> None:
+    """The same on every engine."""
+    assert record.end_state(counts) == state
+    assert record.end_state(counts, setup_failed=True) == "failed"
+
+
+def test_a_run_goes_on_or_has_ended() -> None:
+    assert {s for s in record.STATES if record.goes_on({"state": s})} == record.GOING_STATES
+    assert not record.goes_on({}), "nothing was written yet"
+    assert not record.GOING_STATES & record.FINAL_STATES
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "state.json"
+    record.write_json(file, {"state": "queued"})
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pathlib.Path.replace", fails)
+    with pytest.raises(OSError, match="No space"):
+        record.write_json(file, {"state": "running"})
+    assert json.loads(file.read_text()) == {"state": "queued"}
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with record.alone(lock):
+        assert record.try_lock(lock) is None
+    held = record.try_lock(lock)
+    assert held is not None
+    assert record.try_lock(lock) is None
+    assert not os.get_inheritable(held), "no program that is started keeps it"
+    os.close(held)
+    with record.alone(lock):
+        pass
