@@ -16,18 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record, scratch, staging
 from fairway_agent.faults import Fault
+from fairway_agent.setup import SETUP_FAILED, has_setup
 from fairway_agent.shared import plans
-from fairway_agent.ssh.task import SETUP_FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FAULT = 74  # the code of a node that could not be prepared; "I/O error" in sysexits.h
-
-
-def failed_setup(task: Path) -> bool:
-    """Whether it was the job's setup that failed on a node of the task."""
-    return (task / SETUP_FAILED).exists()
 
 
 def main() -> None:
@@ -46,7 +41,7 @@ def prepare(run: Path, make_scratch: Callable[[], None]) -> None:
         _fail(str(fault))
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
-    if (run / "setup.jsonl").exists():
+    if has_setup(run):
         sys.exit(_set_up(plan, run))
 
 

@@ -16,6 +16,7 @@ from fairway_agent import outputs, processes, record
 from fairway_agent.batch import attempts, contract
 from fairway_agent.batch.notices import Notices
 from fairway_agent.batch.places import Places, fail, say
+from fairway_agent.fanout import launchers
 from fairway_agent.fanout.sshd import server
 from fairway_agent.faults import Fault
 from fairway_agent.masking import Pump
@@ -179,10 +180,7 @@ def _ready(places: Places, spec: dict[str, Any], number: int) -> Attempt:
         environment |= {
             "FAIRWAY_SSH_CONFIG": str(config),
             "FAIRWAY_MPI_ARGS": f"--mca plm_rsh_agent {agent}",
-            "HYDRA_LAUNCHER": "ssh",
-            "HYDRA_LAUNCHER_EXEC": agent,
-            "I_MPI_HYDRA_BOOTSTRAP": "ssh",
-            "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
+            **launchers.hydra(agent),
         }
     attempt = Attempt(places, spec, number, environment, config, hosts[1:])
     attempt.secrets = places.secret_values()

@@ -10,13 +10,14 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import bundle, record, scratch
+from fairway_agent.fanout import launchers
+from fairway_agent.setup import SETUP_FAILED
+from fairway_agent.shared.task import ClusterTask
 from fairway_agent.slurm import commands, container
 from fairway_agent.slurm.tell import tell
-from fairway_agent.ssh.task import SETUP_FAILED
-from fairway_agent.task import Task
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ STEP = ("srun", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--input=none"
 
 
 @dataclass
-class SlurmTask(Task):
+class SlurmTask(ClusterTask):
     """A task whose nodes Slurm has chosen; the first of them, on which this runs, is its main
     host. `submission` is that of the run, and `failures` counts the attempts that failed in it:
     one that a node's end or Slurm cut short is none."""
@@ -113,7 +114,7 @@ class SlurmTask(Task):
     def finish(self, state: str, code: int) -> str:
         """Records the end, keeps the outputs, and leaves nothing on the nodes."""
         state = super().finish(state, code)
-        shutil.rmtree(self._scratch(), ignore_errors=True)
+        shutil.rmtree(self.scratch_folder, ignore_errors=True)
         return state
 
     def _leave_others(self) -> None:
@@ -122,7 +123,7 @@ class SlurmTask(Task):
             words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
             # What was told to end has had its grace.
             grace = _STRAY_GRACE if self.kill_at is None else 0.0
-            names = [self.plan["run"], self.name, str(grace), str(self._scratch())]
+            names = [self.plan["run"], self.name, str(grace), str(self.scratch_folder)]
             step = [*words, *bundle.program(f"{_SLURM}.leave"), *names]
             subprocess.call(
                 step, env=_for_step(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -163,7 +164,7 @@ class SlurmTask(Task):
 
     def _make_scratch(self) -> None:
         """Makes the task's own folder on every node; what others left there goes."""
-        folder = self._scratch()
+        folder = self.scratch_folder
         prepare_scratch(folder)
         if others := self.nodes[1:]:
             words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
@@ -174,33 +175,21 @@ class SlurmTask(Task):
                 stdin=subprocess.DEVNULL,
             )
 
-    def _scratch(self) -> Path:
-        return scratch.root() / "tasks" / f"{self.plan['run']}-{self.name}"
-
     def _hosts(self) -> list[str]:
         return self.nodes
-
-    def _checkpoint_directory(self) -> Path:
-        own = super()._checkpoint_directory()
-        return self.run_folder.parents[1] / "checkpoints" / own  # which an absolute path is itself
 
     def _contract(self) -> dict[str, str]:
         programs = bundle.package() / "fanout" / "srun"
         base = super()._contract()
-        # Made for the folder of all; this one is on each node's own disk.
-        shutil.rmtree(base["FAIRWAY_SCRATCH_DIR"], ignore_errors=True)
-        inputs = {
-            f"FAIRWAY_INPUT_{entry['name'].upper()}": str(self._input(entry))
-            for entry in self.plan["staged"]
-        }
+        # Made for the folder of all; the task's own is on each node's disk.
+        shutil.rmtree(self.folder / "scratch", ignore_errors=True)
+        agent = str(programs / "fairway-srun")
         return {
             **base,
-            **inputs,
-            "FAIRWAY_SCRATCH_DIR": str(self._scratch()),
-            "FAIRWAY_TASK_FOLDER": str(self.folder),
             "FAIRWAY_EACH_NODE": self._each_node(programs),
             "FAIRWAY_MPI_ARGS": "",
-            **launchers(str(programs / "fairway-srun")),
+            **launchers.open_mpi(agent),
+            **launchers.hydra(agent),
         }
 
     def _each_node(self, programs: Path) -> str:
@@ -208,22 +197,6 @@ class SlurmTask(Task):
         if self.entry is not None and len(self.nodes) == 1:
             return "env FAIRWAY_NODE_RANK=0"
         return str(programs / "fairway-each-node")
-
-    def _input(self, entry: dict[str, Any]) -> Path:
-        return scratch.input_folder(self.run_folder.parents[1], entry)
-
-
-def launchers(agent: str) -> dict[str, str]:
-    """How MPI reaches the other nodes where it does not know Slurm by itself: Open MPI 4 and 5,
-    and what is built on Hydra (MPICH, MVAPICH, Intel MPI). No node needs to trust another."""
-    return {
-        "OMPI_MCA_plm_rsh_agent": agent,
-        "PRTE_MCA_plm_ssh_agent": agent,
-        "HYDRA_LAUNCHER": "ssh",
-        "HYDRA_LAUNCHER_EXEC": agent,
-        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
-    }
 
 
 def prepare_scratch(folder: Path) -> None:

@@ -10,15 +10,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
-from fairway_agent import bundle, prepare, record
+from fairway_agent import bundle, prepare
 from fairway_agent.fanout.ssh import channel, each_node, shell
-from fairway_agent.masking import Mask
 from fairway_agent.ports import free_port
-from fairway_agent.supervisor import read_plan
+from fairway_agent.setup import has_setup, set_up
 
 
 def main() -> None:
@@ -29,8 +26,9 @@ def main() -> None:
     os.environ["FAIRWAY_MAIN_PORT"] = str(free_port(width))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
     argv = [*bundle.program(prepare.__name__), str(run)]
-    code = _set_up(run, argv, hosts) if (run / "setup.jsonl").exists() else None
-    if code is None:
+    if has_setup(run):
+        code = set_up(run, lambda printed: each_node.run(argv, hosts, printed))
+    else:
         code = each_node.run(argv, hosts)
     if code:
         sys.exit(code)
@@ -47,40 +45,6 @@ def _run(script: str, folder: Path) -> int:
         shell.lose(host)
         code = code or channel.LOST
     return 128 - code if code < 0 else code
-
-
-def _set_up(run: Path, argv: list[str], hosts: list[str]) -> int:
-    """Prepares the nodes where that may mean the job's setup; the exit code."""
-    folder = run / "setup"
-    folder.mkdir(exist_ok=True)
-    began = time.time()
-    if not record.read_json(folder / "state.json"):
-        record.write_json(folder / "state.json", _state("running", began))
-    with tempfile.TemporaryFile() as printed:
-        code = each_node.run(argv, hosts, printed.fileno())
-        printed.seek(0)
-        _append(run, folder, printed.read())
-    failed = prepare.failed_setup(Path(os.environ["FAIRWAY_TASK_FOLDER"]))
-    if not failed and code:
-        return code  # it was something else, which it has said
-    state = "failed" if failed else "succeeded"
-    facts = {"ended": time.time(), "exit_code": code, "timed_out": False}
-    record.write_json(folder / "state.json", {**_state(state, began), **facts})
-    return code
-
-
-def _state(state: str, began: float) -> dict[str, object]:
-    task = os.environ["FAIRWAY_TASK"], int(os.environ["FAIRWAY_ATTEMPT"])
-    facts = {"attempt": 0, "started": began, "task": task[0], "task_attempt": task[1]}
-    return {"state": state, **facts}
-
-
-def _append(run: Path, folder: Path, text: bytes) -> None:
-    """Adds to the setup's log, where tasks on other hosts may do so too."""
-    plan = read_plan(run, retry=False)
-    mask = Mask(os.environ.get(name, "") for name in plan["secrets"])
-    with record.alone(folder / "lock"), (folder / "log.txt").open("ab") as log:
-        log.write(mask.feed(text) + mask.flush())
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ import json
 import shutil
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import bundle, scratch
-from fairway_agent.task import Task
+from fairway_agent.fanout import launchers
+from fairway_agent.setup import SETUP_FAILED
+from fairway_agent.shared.task import ClusterTask
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,12 +20,11 @@ if TYPE_CHECKING:
 
 REACHED = "reached"  # a file for each node to which MPI's launcher has a connection
 LOST = "lost-nodes"  # names of nodes that could not be reached, a line each
-SETUP_FAILED = "setup-failed"  # written by the node on which the job's setup failed
 _ATTEMPT, _SHELL = "fairway_agent.ssh.attempt", "fairway_agent.fanout.ssh.shell"
 
 
 @dataclass
-class HostTask(Task):
+class HostTask(ClusterTask):
     """A task of a cluster's run; its `nodes` are known when it starts, its main host first."""
 
     MARK: ClassVar = scratch.LEASE
@@ -84,34 +85,14 @@ class HostTask(Task):
     def _hosts(self) -> list[str]:
         return [host.address for host in self.nodes]
 
-    def _checkpoint_directory(self) -> Path:
-        own = super()._checkpoint_directory()
-        return self.run_folder.parents[1] / "checkpoints" / own  # which an absolute path is itself
-
     def _contract(self) -> dict[str, str]:
         programs = bundle.package() / "fanout" / "ssh" / "bin"
         base = super()._contract()
-        task = f"{self.plan['run']}-{self.name}"
-        inputs = {
-            f"FAIRWAY_INPUT_{entry['name'].upper()}": str(self._input(entry))
-            for entry in self.plan["staged"]
-        }
         return {
             **base,
-            **inputs,
             "PATH": f"{base.get('PATH', '/usr/local/bin:/usr/bin:/bin')}:{programs}",
-            "FAIRWAY_SCRATCH_DIR": str(scratch.root() / "tasks" / task),
             "FAIRWAY_EACH_NODE": "fairway-each-node",
-            "FAIRWAY_TASK_FOLDER": str(self.folder),
             "_FAIRWAY_PYTHON": sys.executable or "python3",
-            # How MPI reaches the other nodes: Open MPI 4, Open MPI 5, MPICH, Intel MPI.
-            "OMPI_MCA_plm_rsh_agent": "fairway-rsh",
-            "PRTE_MCA_plm_ssh_agent": "fairway-rsh",
-            "HYDRA_LAUNCHER": "rsh",
-            "HYDRA_LAUNCHER_EXEC": str(programs / "fairway-rsh"),
-            "I_MPI_HYDRA_BOOTSTRAP": "rsh",
-            "I_MPI_HYDRA_BOOTSTRAP_EXEC": str(programs / "fairway-rsh"),
+            **launchers.open_mpi("fairway-rsh"),
+            **launchers.hydra(str(programs / "fairway-rsh"), like="rsh"),
         }
-
-    def _input(self, entry: dict[str, Any]) -> Path:
-        return scratch.input_folder(self.run_folder.parents[1], entry)
