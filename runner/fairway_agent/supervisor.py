@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import predecessors, processes, record, wakeups
+from fairway_agent import bundle, predecessors, processes, record, wakeups
 from fairway_agent.allocators.cores import Cores
 from fairway_agent.task import Task
 
@@ -288,11 +288,20 @@ def read_plan(folder: Path, *, retry: bool) -> dict[str, Any]:
     return plan
 
 
+def plan_here(folder: Path, *, retry: bool) -> dict[str, Any]:
+    """The same on this machine, where the agent's own programs may lie elsewhere by now than when
+    the run was submitted."""
+    plan = read_plan(folder, retry=retry)
+    path = plan["environment"].get("PATH", os.environ.get("PATH", os.defpath))
+    programs = bundle.package() / "fanout" / "local"
+    return {**plan, "environment": {**plan["environment"], "PATH": f"{path}:{programs}"}}
+
+
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     os.environ.update(json.load(sys.stdin))  # into this process's memory alone
-    supervise(folder, lock, ready, read_plan(folder, retry="retry" in sys.argv[4:]))
+    supervise(folder, lock, ready, plan_here(folder, retry="retry" in sys.argv[4:]))
 
 
 if __name__ == "__main__":

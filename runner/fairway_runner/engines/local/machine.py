@@ -7,10 +7,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import fairway_agent
-
-_PROGRAMS = Path(fairway_agent.__file__).parent / "fanout" / "local"
-
 
 def search_path() -> str:
     """PATH with the programs of Fairway's own environment: before the machine's, so that
@@ -45,7 +41,7 @@ def run_environment() -> dict[str, str]:
         # Open MPI refuses root by default; in a container there is often no other user.
         defaults |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return {
-        "PATH": f"{search_path()}:{_PROGRAMS}",
+        "PATH": search_path(),
         "FAIRWAY_EACH_NODE": "fairway-each-node",
         "FAIRWAY_MPI_ARGS": "--bind-to none",
         **{name: value for name, value in defaults.items() if name not in os.environ},
