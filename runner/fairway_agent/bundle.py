@@ -19,5 +19,9 @@ def package() -> Path:
 
 
 def program(module: str) -> list[str]:
-    """The start of a command line that runs one of the bundle's modules."""
+    """The start of a command line that runs one of the bundle's modules, or of those that are
+    installed where this is no bundle."""
+    if not (here() / "__main__.py").exists():
+        # -P: a json.py in the current folder is the job's, and not Python's own.
+        return [sys.executable, "-P", "-m", module]
     return [sys.executable or "python3", "-s", str(here()), module]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairway_agent import outputs, processes, record
+from fairway_agent import container, outputs, processes, record
 from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
 
@@ -117,7 +117,11 @@ class Task:
 
     def _command(self, script: Path) -> list[str]:
         """The command line that runs the script."""
-        return ["bash", str(script)]
+        return [*self._inside(), "bash", str(script)]
+
+    def _inside(self) -> list[str]:
+        """What enters the job's container, if it has one; its setup is outside, as on nodes."""
+        return [] if self.name == "setup" else container.entry(self.run_folder)
 
     def setup_failed(self) -> bool:
         """Whether it ended because the job's setup failed on one of its nodes."""

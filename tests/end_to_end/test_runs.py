@@ -43,6 +43,42 @@ while True:
 """
 
 
+# Notes how it was called, and runs what stands behind the image.
+DOCKER = """#!/bin/sh
+case $1 in version | rm) exit 0 ;; esac
+echo "$@" >>{calls}
+while [ "$1" != lab.example/train:1 ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+def test_a_task_runs_in_the_container_of_its_job(
+    fairway: Fairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    docker, calls = tmp_path / "bin/docker", tmp_path / "calls"
+    docker.write_text(DOCKER.format(calls=calls))
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    job = fairway.job(
+        'echo "$GREETING" >"$FAIRWAY_OUTPUT_SAID/$FAIRWAY_NODE_RANK"; exit $FAIRWAY_NODE_RANK',
+        template="every-node",
+        nodes=2,
+        processes_per_node=1,
+        env={"GREETING": "hello"},
+        setup="echo outside",
+        container={"image": "lab.example/train:1"},
+        outputs={"said": {"when": "always"}},
+    )
+    submitted = fairway("submit", job, "--watch")
+    assert submitted.returncode == 1, submitted.stderr
+    (words,) = calls.read_text().splitlines()
+    assert "--env=FAIRWAY_OUTPUT_SAID" in words
+    (said,) = (tmp_path / ".fairway/runs").glob("*/tasks/0/outputs/said/0")
+    assert said.read_text() == "hello\n"
+
+
 class TestTheLifeOfARun:
     """From submission to its end, whoever is killed on the way."""
 

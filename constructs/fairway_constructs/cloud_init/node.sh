@@ -83,9 +83,17 @@ trust_peers() {
         printf '%s\n' "$key" | as_admin tee -a "$home/.ssh/authorized_keys" >/dev/null
 }
 
+# Docker's daemon answers its group alone. Who logs in here may use sudo anyway.
+let_run_containers() {
+    if id "$ADMIN" &>/dev/null && getent group docker >/dev/null; then
+        usermod --append --groups docker "$ADMIN"
+    fi
+}
+
 main() {
     # shellcheck source=/dev/null
     source /etc/fairway/settings
+    let_run_containers
     mount_scratch
     mount_shared
     trust_peers

@@ -1,4 +1,5 @@
-"""The container of a task: by Pyxis, a plugin of Slurm's, or by Apptainer. Standard library only.
+"""The container of a task: by Pyxis, a plugin of Slurm's, by Apptainer, or by what else the node
+has for it. Standard library only.
 
 A task of one node runs in it as a whole. On several nodes the launcher's script stays outside,
 and what it starts once a node is in it.
@@ -7,24 +8,26 @@ and what it starts once a node is in it.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import record
+from fairway_agent.container import (
+    IMAGE_FILES,
+    find_runtime,
+    for_enroot,
+    missing,
+    require_memory,
+)
+from fairway_agent.container import entry as any_entry
 from fairway_agent.faults import Fault
 from fairway_agent.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-# Of the HPC image: NCCL's own settings, and the topology files that they name.
-_OF_THE_IMAGE = ("/opt/microsoft", "/etc/nccl.conf")
 
 # What programs/fairway-each-node adds to srun, and fairway-on-node puts before the command.
 STEP_OPTIONS, PREFIX = "step-options", "container"
@@ -59,20 +62,22 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     container = record.read_json(run / "job.json").get("container")
     if not container:
         return None
-    _require_memory(container)
     mounts = [*record.read_json(run / "target.json").get("mounts", {}).values(), *folders]
     seen = [path for path in dict.fromkeys(mounts) if Path(path).is_dir()]
-    image_files = [path for path in _OF_THE_IMAGE if Path(path).exists()]
+    image_files = [path for path in IMAGE_FILES if Path(path).exists()]
     image, options = str(container["image"]), list(container["options"])
     if _has_pyxis():
+        require_memory(container)
         bound = ",".join([f"{path}:{path}" for path in seen] + [f"{p}:{p}:ro" for p in image_files])
-        words = [f"--container-image={_for_enroot(image)}", f"--container-mounts={bound}"]
+        words = [f"--container-image={for_enroot(image)}", f"--container-mounts={bound}"]
         return Entry(step=(*words, f"--container-workdir={directory}", *options))
     program = shutil.which("apptainer") or shutil.which("singularity")
     if program is None:
-        here = os.environ.get("SLURMD_NODENAME", "this node")
-        message = f"{here} runs no containers: it has neither Slurm's Pyxis nor Apptainer"
-        raise Fault("no-containers", message, "install one of them in the nodes' image", 4)
+        if find_runtime() is None:
+            here, hint = missing(os.environ.get("SLURMD_NODENAME", "this node"))
+            raise Fault("no-containers", f"{here}, nor Slurm's Pyxis", hint, 4)
+        return Entry(prefix=tuple(any_entry(run)))
+    require_memory(container)
     binds = [*seen, *(f"{path}:{path}:ro" for path in image_files)]
     gpus = ["--nv"] if Path("/dev/nvidia0").exists() else []
     words = [program, "exec", *gpus, "--bind", ",".join(binds), "--pwd", directory, *options]
@@ -86,27 +91,3 @@ def _has_pyxis() -> bool:
         return "--container-image" in commands.run(["srun", "--help"])
     except commands.Refused:
         return False
-
-
-def _for_enroot(image: str) -> str:
-    """The image as Enroot writes it, with `#` behind the registry.
-
-    >>> _for_enroot("contoso.azurecr.io/train:1")
-    'contoso.azurecr.io#train:1'
-    >>> _for_enroot("ubuntu:24.04")
-    'ubuntu:24.04'
-    """
-    registry, slash, rest = image.partition("/")
-    return f"{registry}#{rest}" if slash and re.search("[.:]", registry) else image
-
-
-def _require_memory(container: dict[str, Any]) -> None:
-    """The container has the node's own /dev/shm: it must be as large as the job wants."""
-    wanted = container.get("shm_size")
-    if not wanted:
-        return
-    size = int(wanted[:-1]) * _UNITS[wanted[-1]]
-    have = shutil.disk_usage("/dev/shm").total  # noqa: S108 - the node's shared memory
-    if have < size:
-        message = f"the node has {have >> 20} MiB of shared memory, and the job wants {wanted}"
-        raise Fault("no-memory", message, "take a larger VM size, or set a smaller shm_size", 2)

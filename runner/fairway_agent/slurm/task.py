@@ -162,6 +162,10 @@ class SlurmTask(ClusterTask):
             return command
         return [*bundle.program(f"{_SLURM}.attempt"), str(self.run_folder), *command]
 
+    def _inside(self) -> list[str]:
+        """Nothing: see `entry`."""
+        return []
+
     def _make_scratch(self) -> None:
         """Makes the task's own folder on every node; what others left there goes."""
         folder = self.scratch_folder

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fairway_agent import bundle, prepare
+from fairway_agent import bundle, container, prepare
 from fairway_agent.fanout.ssh import channel, each_node, shell
 from fairway_agent.ports import free_port
 from fairway_agent.setup import has_setup, set_up
@@ -32,15 +32,16 @@ def main() -> None:
         code = each_node.run(argv, hosts)
     if code:
         sys.exit(code)
-    sys.exit(_run(script, Path(os.environ["FAIRWAY_TASK_FOLDER"])))
+    inside = container.entry(run) if len(hosts) == 1 else []
+    sys.exit(_run([*inside, "bash", script], Path(os.environ["FAIRWAY_TASK_FOLDER"])))
 
 
-def _run(script: str, folder: Path) -> int:
-    """The script's exit code; not 0 where a node was lost, whatever a launcher says."""
+def _run(command: list[str], folder: Path) -> int:
+    """The exit code of the task's script; not 0 where a node was lost, whatever a launcher says."""
     for name in ("TERM", "INT", "HUP", "USR1", "USR2"):
         # They are for the script's programs, which get them too.
         signal.signal(getattr(signal, f"SIG{name}"), lambda *_: None)
-    code = subprocess.call(["bash", script])
+    code = subprocess.call(command)
     for host in shell.lost_silently(folder):
         shell.lose(host)
         code = code or channel.LOST

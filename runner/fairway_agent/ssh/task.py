@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import bundle, scratch
+from fairway_agent import bundle, container, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
@@ -91,8 +91,15 @@ class HostTask(ClusterTask):
         return {
             **base,
             "PATH": f"{base.get('PATH', '/usr/local/bin:/usr/bin:/bin')}:{programs}",
-            "FAIRWAY_EACH_NODE": "fairway-each-node",
+            "FAIRWAY_EACH_NODE": self._each_node(),
             "_FAIRWAY_PYTHON": sys.executable or "python3",
             **launchers.open_mpi("fairway-rsh"),
             **launchers.hydra(str(programs / "fairway-rsh"), like="rsh"),
         }
+
+    def _each_node(self) -> str:
+        """With a container the script of one node is in it, and of several what it starts there."""
+        inside = container.entry(self.run_folder)
+        if inside and len(self.nodes) == 1:
+            return "env FAIRWAY_NODE_RANK=0"
+        return " ".join(["fairway-each-node", *inside])

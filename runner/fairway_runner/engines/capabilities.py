@@ -39,8 +39,8 @@ class Capabilities:
 
 
 ENGINES = {
-    "local": Capabilities(runs_here=True, shell=False),
-    "ssh": Capabilities(),
+    "local": Capabilities(runs_here=True, containers=True, shell=False),
+    "ssh": Capabilities(containers=True),
     "slurm": Capabilities(
         containers=True, accounts=True, node_actions=("drain", "resume", "reboot"), machines=True
     ),

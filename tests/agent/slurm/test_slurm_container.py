@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.container import Runtime
 from fairway_agent.faults import Fault
 from fairway_agent.slurm import commands, container
 
@@ -66,7 +67,7 @@ def test_nccl_finds_the_images_settings_and_topology_files(
     there = (run / "microsoft", run / "nccl.conf", run / "absent")
     there[0].mkdir()
     there[1].touch()
-    monkeypatch.setattr(container, "_OF_THE_IMAGE", [str(path) for path in there])
+    monkeypatch.setattr(container, "IMAGE_FILES", [str(path) for path in there])
     monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
     entry = container.entry_of(run, "/data/code", [])
     assert entry is not None
@@ -77,13 +78,26 @@ def test_nccl_finds_the_images_settings_and_topology_files(
 
 @pytest.mark.parametrize("has_pyxis", [False], indirect=True)
 @pytest.mark.usefixtures("has_pyxis")
-def test_a_node_without_either_says_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_any_runtime_says_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container.shutil, "which", lambda _: None)
-    with pytest.raises(Fault, match="neither Slurm's Pyxis nor Apptainer"):
+    with pytest.raises(Fault, match=r"none of docker, podman.*, nor Slurm's Pyxis"):
         container.entry_of(run, "/data/code", [])
 
 
-def test_shared_memory_is_the_nodes_own(run: Path) -> None:
+@pytest.mark.parametrize("has_pyxis", [False], indirect=True)
+@pytest.mark.usefixtures("has_pyxis")
+def test_the_hpc_image_has_docker_which_will_do(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container.shutil, "which", lambda _: None)
+    monkeypatch.setattr(container, "find_runtime", lambda: Runtime("docker", "/usr/bin/docker"))
+    entry = container.entry_of(run, "/data/code", [])
+    assert entry is not None
+    assert entry.step == ()
+    assert entry.prefix[-2:] == ("fairway_agent.container", str(run))
+
+
+@pytest.mark.usefixtures("has_pyxis")
+def test_shared_memory_is_the_nodes_own(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
     write(run, image=IMAGE, shm_size="999999g")
     with pytest.raises(Fault, match="the job wants 999999g"):
         container.entry_of(run, "/data/code", [])

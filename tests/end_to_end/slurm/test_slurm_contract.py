@@ -162,7 +162,7 @@ class TestContainers:
         done = fairway("submit", job, *TARGET, "--watch", "--json")
         run = json.loads(done.stdout.splitlines()[-1])["run_id"]
         [task] = fairway.show(run)["task_list"]
-        assert "neither Slurm's Pyxis nor Apptainer" in task["reason"]
+        assert "sim-0 runs no containers" in task["reason"]
         assert task["state"] == "failed"
 
     def test_one_node_is_in_it_as_a_whole(

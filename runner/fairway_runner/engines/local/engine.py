@@ -51,6 +51,9 @@ class LocalEngine:
             message = f"{job.world_size:,} ranks are more than one machine can be asked to run"
             hint = f"`local` takes {_MOST_RANKS:,} at most; nodes × processes_per_node is the count"
             raise UserError.of("too-many-ranks", message, hint)
+        if job.container is not None:
+            _require_runtime()
+            return  # all else is in the image
         path = machine.search_path()
         for tool in needs:
             if shutil.which(tool, path=path) is None:
@@ -173,6 +176,14 @@ class LocalEngine:
 
 
 ENGINE = LocalEngine
+
+
+def _require_runtime() -> None:
+    """UserError, with exit code 4, where this machine runs no containers."""
+    from fairway_agent import container
+
+    if container.find_runtime() is None:
+        raise UserError.of("no-containers", *container.missing("this machine"), exit_code=4)
 
 
 def _supervise(run: RunFolder, lock: int, secrets: Mapping[str, str], *, retry: bool) -> None:

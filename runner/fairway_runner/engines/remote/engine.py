@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder, RunFolders
 
 
+# Launchers that start all their processes from one command on each node.
+_ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
+
+
 @dataclass
 class RemoteEngine:
     """See `engines.engine.Engine` for what each method does. NODE is the package of modules that
@@ -64,6 +68,14 @@ class RemoteEngine:
         if job.nodes > most:
             message = f"the job wants {job.nodes} nodes, and `{self.target.name}` has {most}"
             raise UserError.of("too-many-nodes", message, f"set nodes to at most {most}")
+
+    def require_launcher(self, job: Job) -> None:
+        """UserError for containers on several nodes with a launcher that starts its ranks there
+        by itself: only what starts once a node is put into a container."""
+        if job.container is not None and job.nodes > 1 and job.template not in _ONCE_A_NODE:
+            message = f"`{job.template}` cannot start ranks in containers on several nodes here"
+            hint = f"take one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
+            raise UserError.of("no-containers", message, hint)
 
     def environment(self) -> dict[str, str]:
         """Nothing: the node side knows what its launchers need."""

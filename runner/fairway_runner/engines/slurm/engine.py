@@ -32,8 +32,6 @@ _LOG = logging.getLogger("fairway")
 
 _NODE = "fairway_agent.slurm"
 _MOST_PRIORITY = 1000
-# Launchers that start all their processes from one command on each node.
-_ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
 # Seconds beyond a job's grace after which a cancelled one is ended by Slurm.
 _CANCEL_SLACK = 20.0
 
@@ -62,10 +60,7 @@ class SlurmEngine(RemoteEngine):
         Whether the nodes have a launcher's programs, or run containers, is seen when a task
         starts: a program may be a module that the job loads.
         """
-        if job.container is not None and job.nodes > 1 and job.template not in _ONCE_A_NODE:
-            message = f"`{job.template}` cannot start ranks in containers on several nodes here"
-            hint = f"take one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
-            raise UserError.of("no-containers", message, hint)
+        self.require_launcher(job)
         self.require_nodes(job)
 
     def start(

@@ -1,0 +1,67 @@
+"""Lets a runtime pull images from an Azure registry by this node's identity. Standard library only.
+
+Source: Azure/acr, docs/AAD-OAuth.md (POST /oauth2/exchange).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from fairway_agent.azure import identity
+from fairway_agent.faults import Fault
+
+_MANAGEMENT = "https://management.azure.com/"
+# Whoever signs in with a token of a registry's.
+_NOBODY = "00000000-0000-0000-0000-000000000000"
+_TIMEOUT = 60.0
+
+
+def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str]:
+    """The variables by which the runtime may pull the image; none where it is in no registry of
+    Azure's. What it remembers is kept in the folder. Fault where the registry refuses."""
+    server = image.partition("/")[0]
+    if not server.endswith(".azurecr.io"):
+        return {}
+    token = _token(server)
+    if runtime in ("apptainer", "singularity"):
+        prefix = runtime.upper()
+        return {f"{prefix}_DOCKER_USERNAME": _NOBODY, f"{prefix}_DOCKER_PASSWORD": token}
+    if runtime == "enroot":
+        file = Path(folder, ".credentials")
+        file.touch(mode=0o600)
+        file.write_text(f"machine {server} login {_NOBODY} password {token}\n", encoding="ascii")
+        return {"ENROOT_CONFIG_PATH": folder}
+    found = {"DOCKER_CONFIG": folder, "REGISTRY_AUTH_FILE": str(Path(folder, "auth.json"))}
+    words = [program, "login", "--username", _NOBODY, "--password-stdin", server]
+    done = subprocess.run(
+        ["env", *(f"{name}={value}" for name, value in found.items()), *words],
+        input=token.encode(),
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise Fault("no-access", f"{server} does not let this node in: {said[-1]}")
+    return found
+
+
+def _token(server: str) -> str:
+    """A token of the registry's for this node's identity."""
+    form = {
+        "grant_type": "access_token",
+        "service": server,
+        "access_token": identity.bearer(_MANAGEMENT)["Authorization"].partition(" ")[2],
+    }
+    url = f"https://{server}/oauth2/exchange"
+    data = urllib.parse.urlencode(form).encode()
+    try:
+        with urllib.request.urlopen(url, data=data, timeout=_TIMEOUT) as answer:
+            return str(json.load(answer)["refresh_token"])
+    except (OSError, ValueError, KeyError) as error:
+        hint = "may the nodes' identity pull images? look at its roles"
+        raise Fault("no-access", f"{server} does not let this node in: {error}", hint) from None

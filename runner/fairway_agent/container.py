@@ -1,0 +1,293 @@
+"""Runs a command in the container of a run's job, by the runtime that this host has.
+
+Started as `container RUN_FOLDER COMMAND…` with the contract in its environment: the container
+sees the directories that it names, in the same places. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import bundle, record
+from fairway_agent.azure import registry
+from fairway_agent.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+RUNTIMES = ("docker", "podman", "apptainer", "singularity", "enroot")
+"""Those that are known, the first that is there being taken; Docker only where its daemon
+answers this user."""
+
+_NO_TOOL = 4
+_MODULE = "fairway_agent.container"
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_ANSWER_TIME = 30.0  # seconds in which Docker's daemon answers
+
+# Docker's own 64 MB make MPI and data loaders crash.
+_SHARED_MEMORY = "8g"
+
+# Of the HPC image: NCCL's own settings, and the topology files that they name.
+IMAGE_FILES = ("/opt/microsoft", "/etc/nccl.conf")
+
+# What the container is told: the contract, and what engines and fabrics set for its libraries.
+_TOLD = re.compile(
+    r"(FAIRWAY|OMPI|PRTE|PMIX|UCX|NCCL|RCCL|OMP|CUDA|GLOO|TP|I_MPI|FI|MV2|SHARP)_\w+|SLURM_\w+"
+)
+# How MPI would reach other hosts by programs that are not in there.
+_OF_HOSTS = re.compile(r"OMPI_MCA_plm_rsh_agent|PRTE_MCA_plm_ssh_agent|I_MPI_HYDRA_BOOTSTRAP\w*")
+_DIRECTORY = re.compile(r"FAIRWAY_(INPUT_\w+|OUTPUT_\w+|\w+_DIR|TASK_FOLDER)")
+_OWN = ("FAIRWAY", "_FAIRWAY")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A program that runs containers: its name, and where it is."""
+
+    name: str
+    program: str
+
+    @property
+    def is_oci(self) -> bool:
+        """Whether it is Docker, or is called as Docker is."""
+        return self.name in ("docker", "podman")
+
+
+def find_runtime() -> Runtime | None:
+    """The runtime of this host; None where there is none that this user may use."""
+    for name in RUNTIMES:
+        program = shutil.which(name)
+        if program and (name != "docker" or _answers(program)):
+            return Runtime(name, program)
+    return None
+
+
+def entry(run: Path) -> list[str]:
+    """What is put before a command to run it in the container of the run's job; nothing where
+    that has none."""
+    if not record.read_json(run / "job.json").get("container"):
+        return []
+    return [*bundle.program(_MODULE), str(run)]
+
+
+def words_of(
+    runtime: Runtime,
+    container: Mapping[str, Any],
+    command: Sequence[str],
+    *,
+    seen: Sequence[str],
+    names: Sequence[str],
+    name: str,
+) -> list[str]:
+    """The command line that runs a command in the container, in this process's directory.
+
+    `seen` are paths of the host, `names` the variables that it is told. With enroot the image is
+    a file that was imported before.
+    """
+    here, image, options = str(Path.cwd()), str(container["image"]), list(container["options"])
+    bound = [*seen, *(f"{path}:{path}:ro" for path in IMAGE_FILES if Path(path).exists())]
+    if runtime.is_oci:
+        words = [runtime.program, "run", "--rm", f"--name={name}", "--network=host"]
+        words += [f"--label={label}" for label in _labels()]
+        words += [f"--workdir={here}", "--entrypoint=", *_devices(runtime.name), *_user(runtime)]
+        words += ["--ulimit=memlock=-1", "--ulimit=stack=-1"]
+        words.append(f"--shm-size={container.get('shm_size') or _SHARED_MEMORY}")
+        words += [f"--volume={path if ':' in path else f'{path}:{path}'}" for path in bound]
+        words += [f"--env={each}" for each in names]
+        return [*words, *options, image, *command]
+    if runtime.name == "enroot":
+        words = [runtime.program, "start", "--rw"]
+        words += [f"--mount={path.split(':')[0]}:{path.split(':')[0]}" for path in bound]
+        words += [f"--env={each}" for each in names]
+        inside = ["sh", "-c", f'cd {shlex.quote(here)} && exec "$@"', "sh", *command]
+        return [*words, *options, image, *inside]
+    gpus = ["--nv"] if Path("/dev/nvidia0").exists() else []
+    words = [runtime.program, "exec", *gpus, "--bind", ",".join(bound), "--pwd", here]
+    return [*words, *options, f"docker://{image}", *command]
+
+
+def require_memory(container: Mapping[str, Any]) -> None:
+    """Fault where the host's /dev/shm, which is the container's too, is smaller than wanted."""
+    wanted = container.get("shm_size")
+    if not wanted:
+        return
+    size = int(wanted[:-1]) * _UNITS[wanted[-1]]
+    have = shutil.disk_usage("/dev/shm").total  # noqa: S108 - the node's shared memory
+    if have < size:
+        message = f"the node has {have >> 20} MiB of shared memory, and the job wants {wanted}"
+        raise Fault("no-memory", message, "take a larger VM size, or set a smaller shm_size", 2)
+
+
+def missing(where: str) -> tuple[str, str]:
+    """What is said where no container can run, and what to do."""
+    message = f"{where} runs no containers: it has none of {', '.join(RUNTIMES)}"
+    return message, "install one; for Docker, its daemon must answer this user"
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    try:
+        sys.exit(_run(Path(sys.argv[1]), sys.argv[2:]))
+    except Fault as fault:
+        hint = fault.record["hint"]
+        sys.stderr.write(f"error: {fault}{hint and f' ({hint})'}\n")
+        sys.exit(int(str(fault.record["exit_code"])))
+
+
+def _run(run: Path, command: Sequence[str]) -> int:
+    container = record.read_json(run / "job.json")["container"]
+    target = record.read_json(run / "target.json")
+    runtime = find_runtime()
+    if runtime is None:
+        raise Fault("no-containers", *missing(os.uname().nodename), _NO_TOOL)
+    told = {name: value for name, value in os.environ.items() if not _OF_HOSTS.fullmatch(name)}
+    if target.get("engine") == "local":
+        # Its folder is not on PATH in there.
+        told["FAIRWAY_EACH_NODE"] = str(bundle.package() / "fanout/local/fairway-each-node")
+    if runtime.is_oci:
+        told["HOME"] = os.environ.get("FAIRWAY_SCRATCH_DIR", "/tmp")  # noqa: S108 - in there
+    else:
+        require_memory(container)
+    secrets = record.read_json(run / "job.json").get("secrets") or {}
+    names = [each for each in told if _TOLD.fullmatch(each) or each in secrets or each == "HOME"]
+    with tempfile.TemporaryDirectory() as folder:
+        if target.get("engine") != "local":
+            told |= registry.log_in(runtime.name, runtime.program, container["image"], folder)
+        if runtime.name == "enroot":
+            container = {**container, "image": _import(runtime, container["image"])}
+            names = [name for name in names if name != "HOME"]
+        name = f"fairway-{os.environ['FAIRWAY_RUN']}-{os.environ['FAIRWAY_TASK']}"
+        name += f"-{os.environ['FAIRWAY_ATTEMPT']}-{os.getpid()}"
+        seen = _seen(run, target)
+        words = words_of(runtime, container, command, seen=seen, names=names, name=name)
+        return _until_it_ends(runtime, words, told, name)
+
+
+def _until_it_ends(
+    runtime: Runtime, words: Sequence[str], environment: Mapping[str, str], name: str
+) -> int:
+    guard = _guard([runtime.program, "rm", "--force", name]) if runtime.is_oci else None
+    for number in ("TERM", "INT", "HUP", "USR1", "USR2"):
+        # They are for the container, whose client gets them too.
+        signal.signal(getattr(signal, f"SIG{number}"), lambda *_: None)
+    code = subprocess.call(words, env=dict(environment))
+    if guard is not None:
+        os.close(guard)
+    return 128 - code if code < 0 else code
+
+
+def _guard(remove: Sequence[str]) -> int:
+    """Removes the container when this process is gone, however it ended: a daemon's container
+    outlives the program that started it. Returns what is to be kept open until then."""
+    gone, alive = os.pipe()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+    null = subprocess.DEVNULL
+    subprocess.Popen(
+        ["sh", "-c", 'read -r _; exec "$@"', "sh", *remove],
+        stdin=gone,
+        stdout=null,
+        stderr=null,
+        env=kept,
+        cwd="/",
+        start_new_session=True,
+    )
+    os.close(gone)
+    return alive
+
+
+def _seen(run: Path, target: Mapping[str, Any]) -> list[str]:
+    """The directories that the container shares with the host, none of them in another."""
+    named = [value for name, value in os.environ.items() if _DIRECTORY.fullmatch(name)]
+    named += [str(run), str(Path.cwd()), str(bundle.package()), *target.get("mounts", {}).values()]
+    found = sorted({path for path in named if path.startswith("/") and Path(path).is_dir()})
+    return [
+        path
+        for index, path in enumerate(found)
+        if not any(path.startswith(f"{other}/") for other in found[:index])
+    ]
+
+
+def _devices(runtime: str) -> list[str]:
+    """GPUs and InfiniBand, where this host has them."""
+    words = []
+    if Path("/dev/nvidia0").exists():
+        words.append("--gpus=all" if runtime == "docker" else "--device=nvidia.com/gpu=all")
+    if Path("/dev/kfd").exists():
+        words += ["--device=/dev/kfd", "--device=/dev/dri"]
+    if Path("/dev/infiniband").exists():
+        words.append("--device=/dev/infiniband")
+    return words
+
+
+def _labels() -> list[str]:
+    """By which a container is found whose starter was killed; Slurm's Epilog looks for the job."""
+    labels = [f"fairway.run={os.environ['FAIRWAY_RUN']}"]
+    job = os.environ.get("SLURM_JOB_ID")
+    return [*labels, f"fairway.slurm-job={job}"] if job else labels
+
+
+def _user(runtime: Runtime) -> list[str]:
+    """Files that it writes belong to who has started it."""
+    if os.getuid() == 0:
+        return []
+    if runtime.name == "podman":
+        return ["--userns=keep-id"]
+    return [f"--user={os.getuid()}:{os.getgid()}"]
+
+
+def _import(runtime: Runtime, image: str) -> str:
+    """The image as a file, which is made once a host."""
+    import fcntl
+    import hashlib
+
+    from fairway_agent import scratch
+
+    folder = scratch.root() / "images"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
+    with (folder / f"{file.stem}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.exists():
+            draft = file.with_suffix(".new")
+            draft.unlink(missing_ok=True)
+            address = f"docker://{for_enroot(image)}"
+            if code := subprocess.call([runtime.program, "import", "--output", draft, address]):
+                raise Fault("no-image", f"enroot cannot import {image}", "", code)
+            draft.replace(file)
+    return str(file)
+
+
+def for_enroot(image: str) -> str:
+    """The image as Enroot writes it, with `#` behind the registry.
+
+    >>> for_enroot("contoso.azurecr.io/train:1")
+    'contoso.azurecr.io#train:1'
+    >>> for_enroot("ubuntu:24.04")
+    'ubuntu:24.04'
+    """
+    server, slash, rest = image.partition("/")
+    return f"{server}#{rest}" if slash and re.search("[.:]", server) else image
+
+
+def _answers(program: str) -> bool:
+    try:
+        done = subprocess.run(
+            [program, "version"], capture_output=True, check=False, timeout=_ANSWER_TIME
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    main()

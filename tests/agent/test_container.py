@@ -1,0 +1,221 @@
+"""Containers by whatever runtime a host has: a recording one, which runs the command itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import fairway_agent
+from fairway_agent import container
+from fairway_agent.azure import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Notes each call a line, and runs what stands behind the image, or behind enroot's file.
+RUNTIME = """#!{python}
+import json, os, pathlib, subprocess, sys
+words = sys.argv[1:]
+note = pathlib.Path({folder!r}) / "calls"
+with note.open("a") as out:
+    out.write(json.dumps([pathlib.Path(sys.argv[0]).name, *words]) + "\\n")
+if words[0] in ("version", "rm", "login", "import"):
+    if words[0] == "import":
+        pathlib.Path(words[2]).touch()
+    sys.exit({version} if words[0] == "version" else 0)
+image = next(i for i, w in enumerate(words) if "train:1" in w or w.endswith(".sqsh"))
+sys.exit(subprocess.call(words[image + 1:]))
+"""
+
+
+class Host:
+    """A host with such runtimes, and a run whose job has a container."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.bin, self.run = folder, folder / "bin", folder / "runs/job-abc"
+        for path in (self.bin, self.run / "work", self.run / "shared", folder / "tmp"):
+            path.mkdir(parents=True)
+        for name in ("sh", "bash", "sleep", "env"):
+            (self.bin / name).symlink_to(f"/bin/{name}")
+        self.job(options=["--cap-add=SYS_PTRACE"])
+        self.target("ssh")
+
+    def job(self, **facts: Any) -> None:
+        own = {"image": "contoso.example/train:1", "shm_size": None, "options": [], **facts}
+        (self.run / "job.json").write_text(json.dumps({"container": own, "secrets": {"KEY": "x"}}))
+
+    def target(self, engine: str) -> None:
+        facts = {"engine": engine, "mounts": {"data": str(self.folder / "tmp")}}
+        (self.run / "target.json").write_text(json.dumps(facts))
+
+    def has(self, *names: str, version: int = 0) -> None:
+        for name in names:
+            text = RUNTIME.format(python=sys.executable, folder=str(self.folder), version=version)
+            (self.bin / name).write_text(text)
+            (self.bin / name).chmod(0o755)
+
+    def start(self, *command: str) -> subprocess.Popen[str]:
+        environment = {
+            "PATH": str(self.bin),
+            "PYTHONPATH": str(Path(fairway_agent.__file__).parents[1]),
+            "HOME": "/root",
+            "KEY": "secret",
+            "OTHER": "of the host",
+            "OMPI_MCA_plm_rsh_agent": "fairway-rsh",
+            "FAIRWAY_RUN": "job-abc",
+            "FAIRWAY_TASK": "0",
+            "FAIRWAY_ATTEMPT": "1",
+            "FAIRWAY_SHARED_DIR": str(self.run / "shared"),
+            "FAIRWAY_SCRATCH_DIR": str(self.folder / "tmp"),
+            "_FAIRWAY_MARK": "mark",
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "fairway_agent.container", str(self.run), *command],
+            cwd=self.run / "work",
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def ran(self, *command: str) -> tuple[int, str]:
+        process = self.start(*command)
+        said, _ = process.communicate(timeout=300)
+        return process.returncode, said
+
+    @property
+    def calls(self) -> list[list[str]]:
+        file = self.folder / "calls"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def call(self, word: str) -> list[str]:
+        return next(each for each in self.calls if each[1] == word)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("name", ["docker", "podman"])
+def test_a_command_runs_with_the_contract_and_the_directories_that_it_names(
+    host: Host, name: str
+) -> None:
+    host.has(name)
+    assert host.ran("sh", "-c", "echo $FAIRWAY_TASK $KEY; exit 7") == (7, "0 secret\n")
+    words = host.call("run")
+    assert {"--rm", "--network=host", "--entrypoint=", "--shm-size=8g"} <= set(words)
+    assert f"--workdir={host.run / 'work'}" in words
+    for path in (host.run, host.folder / "tmp", Path(fairway_agent.__file__).parent):
+        assert f"--volume={path}:{path}" in words
+    assert f"--volume={host.run / 'shared'}:{host.run / 'shared'}" not in words, "in the run's"
+    told = {word.removeprefix("--env=") for word in words if word.startswith("--env=")}
+    assert {"FAIRWAY_RUN", "FAIRWAY_SHARED_DIR", "KEY", "HOME"} <= told
+    assert not told & {"OTHER", "PATH", "OMPI_MCA_plm_rsh_agent", "_FAIRWAY_MARK"}
+    assert "secret" not in " ".join(words), "no value is on a command line"
+    assert words.index("--cap-add=SYS_PTRACE") + 1 == words.index("contoso.example/train:1")
+
+
+def test_a_container_goes_when_what_started_it_is_killed(host: Host) -> None:
+    """A daemon's container is no child of ours."""
+    host.has("docker")
+    process = host.start("sleep", "600")
+    until(lambda: any(call[1] == "run" for call in host.calls))
+    (name,) = (word for word in host.call("run") if word.startswith("--name="))
+    assert not [call for call in host.calls if call[1] == "rm"]
+    process.kill()
+    until(lambda: any(call[1] == "rm" for call in host.calls))
+    assert host.call("rm") == ["docker", "rm", "--force", name.removeprefix("--name=")]
+    _end_children_of(host)
+    process.communicate(timeout=300)
+
+
+def _end_children_of(host: Host) -> None:
+    """What the recording runtime has started, which knows of no `rm`."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            mine = f"PATH={host.bin}\0" in (process / "environ").read_text()
+        except OSError:
+            continue
+        if mine:
+            os.kill(int(process.name), signal.SIGKILL)
+
+
+def test_signals_are_left_to_the_client(host: Host) -> None:
+    host.has("docker")
+    ready, go = host.folder / "tmp/ready", host.folder / "tmp/go"
+    waits = f"echo > {ready}; while [ ! -e {go} ]; do sleep 0.1; done; exit 9"
+    process = host.start("sh", "-c", waits)
+    until(ready.exists)
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        process.send_signal(number)
+    go.touch()
+    process.communicate(timeout=300)
+    assert process.returncode == 9, "it waits for the container's own code"
+
+
+def test_apptainer_needs_no_daemon(host: Host) -> None:
+    host.has("apptainer")
+    assert host.ran("sh", "-c", "echo $FAIRWAY_TASK") == (0, "0\n")
+    words = host.call("exec")
+    assert words[-4:] == ["docker://contoso.example/train:1", "sh", "-c", "echo $FAIRWAY_TASK"]
+    bound = words[words.index("--bind") + 1].split(",")
+    assert {str(host.run), str(host.folder / "tmp")} <= set(bound)
+    assert words[words.index("--pwd") + 1] == str(host.run / "work")
+
+
+def test_enroot_imports_an_image_once(host: Host) -> None:
+    host.has("enroot")
+    image = f"contoso.example/{host.folder.name}-train:1"
+    host.job(image=image)
+    for _ in range(2):
+        assert host.ran("sh", "-c", "echo $PWD") == (0, f"{host.run / 'work'}\n")
+    (imported,) = (call for call in host.calls if call[1] == "import")
+    assert imported[-1] == f"docker://{image.replace('/', '#')}"
+    Path(imported[3]).with_suffix(".sqsh").unlink()
+    assert f"--mount={host.run}:{host.run}" in host.call("start")
+
+
+def test_docker_is_left_out_where_its_daemon_does_not_answer(host: Host) -> None:
+    host.has("docker", version=1)
+    code, said = host.ran("true")
+    assert code == 4
+    assert "runs no containers: it has none of docker, podman, apptainer" in said
+    host.has("podman")
+    assert host.ran("sh", "-c", "echo in") == (0, "in\n")
+    assert host.call("run")[0] == "podman"
+
+
+def test_an_image_of_an_azure_registry_is_pulled_by_the_nodes_identity(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.has("docker")
+    monkeypatch.setattr(registry, "_token", lambda server: f"token-of-{server}")
+    program = str(host.bin / "docker")
+    found = registry.log_in("docker", program, "lab.azurecr.io/train:1", str(host.folder))
+    assert found["DOCKER_CONFIG"] == str(host.folder)
+    assert "--password-stdin" in host.call("login")
+    assert "token-of" not in " ".join(host.call("login"))
+    own = registry.log_in("apptainer", "", "lab.azurecr.io/train:1", "")
+    assert own["APPTAINER_DOCKER_PASSWORD"] == "token-of-lab.azurecr.io"
+    assert registry.log_in("docker", program, "ubuntu:24.04", "") == {}
+
+
+def test_a_job_without_a_container_is_put_into_none(tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text(json.dumps({"container": None}))
+    assert container.entry(tmp_path) == []
