@@ -9,11 +9,14 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_agent.ports import free_port
+from fairway_constructs.slurm.configuration import slurm_cluster
+from fairway_core.environment import SlurmNodes, load_environment
 from fairway_core.slurm import (
     Cloud,
     Gpus,
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
     Lab = Any
 
 
+_MOST_NODES = 16
+
+
 class Cluster:
     """slurmctld with one node that is always there, `n-0`, and three of the cloud, `nd-[0-2]`.
 
@@ -52,7 +58,7 @@ class Cluster:
             (self.folder / name).mkdir()
         for node in ("n-0", "nd-0", "nd-1", "nd-2"):
             (self.folder / f"spool.{node}").mkdir()
-        self.port = free_port(6)
+        self.port = free_port(2 + _MOST_NODES)
         self.claim_port = self.port + 1
         conf = self.folder / "etc" / "slurm.conf"
         lab.variables["SLURM_CONF"] = str(conf)
@@ -64,6 +70,7 @@ class Cluster:
             facts=NodeFacts(folders=(), mounts=("/proc",)),
             slurm_conf=str(conf),
         )
+        self._hide_hosts(programs["prolog"], conf)
         for name, text in render(self._description(programs)).items():
             (self.folder / "etc" / name).write_text(text)
         lab.set(
@@ -73,6 +80,15 @@ class Cluster:
             scheduler=f"127.0.0.1:{self.port}",
         )
         self.azure.on_start, self.azure.on_delete = self._boot, self._shut_down
+
+    def _hide_hosts(self, prolog: Path, conf: Path) -> None:
+        """slurmd gives its Prolog no environment; and the hosts file is not this machine's."""
+        prolog.rename(prolog.with_suffix(".own"))
+        files = {"HOSTS": self.folder / "hosts", "FIRST": self.folder / "none"}
+        known = " ".join(f"FAIRWAY_{name}_FILE={file}" for name, file in files.items())
+        prolog.write_text(f"#!/bin/sh\nexport SLURM_CONF={conf} {known}\nexec {prolog}.own\n")
+        prolog.chmod(0o755)
+        (self.folder / "hosts").write_text("127.0.0.1 localhost\n")
 
     def _description(self, programs: dict[str, Path]) -> SlurmCluster:
         first = self.port + 2
@@ -134,10 +150,14 @@ class Cluster:
 
     def start(self) -> None:
         """Starts slurmctld, the service of claims and the node that is always there."""
-        self._start("slurmctld", "-D")
-        self._start(sys.executable, "-B", "-m", "fairway_slurm.claim_service")
+        self.start_scheduler()
         self._start("slurmd", "-D", "-N", "n-0")
         self.until(lambda: self.state("n-0") == "idle")
+
+    def start_scheduler(self) -> None:
+        """Starts slurmctld and the service of claims."""
+        self._start("slurmctld", "-D")
+        self._start(sys.executable, "-B", "-m", "fairway_slurm.claim_service")
 
     def _start(self, *command: str) -> None:
         log = (self.folder / "daemons").open("ab")
@@ -325,3 +345,99 @@ def test_nodes_have_what_they_were_said_to_have(cluster: Cluster) -> None:
         timeout=300,
     )
     assert refused.returncode != 0, "a job that can never run is refused at once"
+
+
+# What one machine without systemd, a database and Azure needs otherwise than the environment's
+# own configuration has it: folders, ports, one address for all, and shorter times.
+CHANGED = {
+    *("AuthInfo", "SlurmUser", "SlurmctldPort", "StateSaveLocation", "SlurmdSpoolDir"),
+    *("SlurmctldPidFile", "SlurmdPidFile", "SlurmctldLogFile", "SlurmdLogFile"),
+    *("SlurmctldParameters", "SlurmdTimeout", "KillWait", "SchedulerParameters"),
+    *("ProctrackType", "TaskPlugin", "JobAcctGatherType"),
+    *("AccountingStorageType", "AccountingStorageHost", "AccountingStoragePort"),
+    *("AccountingStoreFlags", "AccountingStorageTRES", "PriorityWeightFairshare"),
+    *("PriorityWeightQOS", "Prolog", "Epilog", "HealthCheckProgram", "HealthCheckInterval"),
+    *("ResumeProgram", "SuspendProgram", "ResumeFailProgram"),
+    *("ResumeTimeout", "SuspendTimeout", "SuspendTime", "NodeName"),
+}
+
+
+class EnvironmentCluster(Cluster):
+    """The configuration of stacks/environments/h100-slurm.yaml, under a real slurmctld."""
+
+    def __init__(self, lab: Lab, munge: Path, environment: Path) -> None:
+        loaded = load_environment(environment)
+        assert loaded.scheduler is not None
+        self.generated = slurm_cluster(
+            loaded.name,
+            loaded.scheduler,
+            {name: each for name, each in loaded.clusters.items() if isinstance(each, SlurmNodes)},
+            host="localhost",
+            address="127.0.0.1",
+        )
+        super().__init__(lab, munge)
+
+    def _description(self, programs: dict[str, Path]) -> SlurmCluster:
+        here = super()._description(programs)
+        cloud, partitions, port = self.generated.cloud, [], self.port + 2
+        assert cloud is not None
+        assert here.cloud is not None
+        for each in self.generated.partitions:
+            gpus = each.gpus and replace(
+                each.gpus, files=tuple(f"/dev/tty{n}" for n in range(len(each.gpus.files)))
+            )
+            partitions.append(replace(each, address="127.0.0.1", port=port, gpus=gpus))
+            for number in range(each.count):
+                (self.folder / f"spool.{each.name}-{number}").mkdir(exist_ok=True)
+            port += each.count
+        assert port <= self.port + 2 + _MOST_NODES
+        return replace(
+            self.generated,
+            slurmctld_port=here.slurmctld_port,
+            user=here.user,
+            paths=here.paths,
+            programs=replace(here.programs, prolog=str(programs["prolog"])),
+            timing=here.timing,
+            containment="none",
+            configless=False,
+            accounting=None,
+            cloud=here.cloud,
+            partitions=tuple(partitions),
+        )
+
+    def changed(self) -> set[str]:
+        """The words of slurm.conf whose lines are others than those of the environment."""
+        here = (self.folder / "etc/slurm.conf").read_text()
+        texts = (here, render(self.generated)["slurm.conf"])
+        lines = [
+            {each for each in text.splitlines() if each[:1] not in ("", "#")} for text in texts
+        ]
+        return {line.partition("=")[0] for line in lines[0] ^ lines[1]}
+
+
+def test_the_nodes_of_the_h100_environment_come_work_and_go(
+    lab: Lab, munge: Path, repository: Path
+) -> None:
+    cluster = EnvironmentCluster(lab, munge, repository / "stacks/environments/h100-slurm.yaml")
+    assert cluster.changed() <= CHANGED
+    lab.azure.secret = "a" * 64
+    try:
+        cluster.start_scheduler()
+        cluster.until(lambda: cluster.state("nd-0") == "idle~")
+        lab.azure.faults.append(("PATCH /subscriptions", 409, {"Retry-After": "0"}))
+        job = cluster.ask(
+            *("sbatch", "--parsable", "-p", "nd", "-N", "2", "--exclusive", "--gres=gpu:8"),
+            *("--constraint=ib", "-o", "out", "--wrap"),
+            "srun -l sh -c 'echo $SLURMD_NODENAME'",
+        )
+        cluster.until(lambda: cluster.job(job) == "COMPLETED")
+        lines = (cluster.folder / "out").read_text().split()
+        assert sorted(lines) == ["0:", "1:", "nd-0", "nd-1"]
+        # The Prolog has run: nodes are known by their names.
+        hosts = (cluster.folder / "hosts").read_text()
+        assert {"nd-0", "nd-1"} <= set(hosts.split())
+        cluster.until(lambda: cluster.azure.instances == {})
+        cluster.until(lambda: {cluster.state(f"nd-{n}") for n in range(2)} == {"idle~"})
+        assert cluster.azure.capacity == 0
+    finally:
+        cluster.stop()
