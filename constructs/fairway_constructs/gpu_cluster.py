@@ -227,7 +227,7 @@ def _os_disk(name: str, spec: NodeSpec) -> OsDisk:
     gib, local = os_disk_gib(name, spec), spec.local_os_disk
     if local is None:
         kept = spec.spot is not None and spec.spot.eviction == "deallocate"
-        local = not kept and fits_local_disk(spec.size.name, gib)
+        local = not kept and fits_local_disk(spec.size, gib)
     if local:
         check_local_disk(name, spec, gib)
         return OsDisk(

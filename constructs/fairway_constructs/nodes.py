@@ -120,7 +120,7 @@ def check_image(name: str, spec: NodeSpec) -> None:
 
 def check_local_disk(name: str, spec: NodeSpec, gib: int) -> None:
     """Raises UserError where a system disk on the node itself has no room, or would be lost."""
-    if not fits_local_disk(spec.size.name, gib):
+    if not fits_local_disk(spec.size, gib):
         raise UserError.of(
             "no-local-disk",
             f"cluster `{name}`: no room for {gib} GiB on the disk of {spec.size.name}",

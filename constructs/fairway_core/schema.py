@@ -72,6 +72,9 @@ def models_in(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
             found[annotation.__name__] = annotation
             for field in annotation.model_fields.values():
                 visit(field.annotation)
+                for each in field.metadata:
+                    # What a validator takes in place of the field's own type.
+                    visit(getattr(each, "json_schema_input_type", None))
             for extra in extra_annotations(annotation):
                 visit(extra)
 

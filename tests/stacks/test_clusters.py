@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_core.checks import Asked, check_stack
+from fairway_core.checks import Asked, check_environment, check_stack
 from fairway_core.environment import load_environment
+from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_runner.jobs.fabric import fabric_profile
+from fairway_runner.jobs.job import Job
+from fairway_runner.live.needs import machines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +27,7 @@ NETWORK = (
     "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
     "/providers/Microsoft.Network/virtualNetworks/hub"
 )
+SCALE_SET = "azurerm_linux_virtual_machine_scale_set"
 ND = "size: Standard_ND96isr_H100_v5"
 CLUSTERS = {
     "pair": f"{{engine: ssh, {ND}, nodes: 2, mounts: [data], repair: {{}}}}",
@@ -225,3 +230,46 @@ def test_an_environment_that_comes_along_passes_every_check(
     compute = stacks["compute"]["resource"]
     kind = {"cpu-hpc": "_scale_set", "single-gpu-vm": ""}[name]
     assert len(compute[f"azurerm_linux_virtual_machine{kind}"]) == 1
+
+
+def test_a_size_that_is_not_listed_is_described_by_one_that_is(
+    written: Written, tmp_path: Path
+) -> None:
+    size = "{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}"
+    clusters = {
+        name: f"{{engine: {engine}, size: {size}, nodes: {nodes}, mounts: [data]}}"
+        for name, engine, nodes in (("pair", "ssh", 2), ("nd", "slurm", 2), ("pool", "batch", 2))
+    }
+    text = _file(clusters)
+    stacks = written(text)
+    sold = {each["sku"] for each in stacks["compute"]["resource"][SCALE_SET].values()}
+    assert sold == {"Standard_HB200rs_v9"}
+    (pool,) = stacks["compute"]["resource"]["azurerm_batch_pool"].values()
+    assert pool["vm_size"] == "Standard_HB200rs_v9"
+    for name in clusters:
+        job = Job.model_validate({"name": "x", "command": "true", "nodes": 2})
+        profile = fabric_profile(_target(stacks, name), job)
+        assert profile is not None
+        assert (profile.size.name, profile.infiniband) == ("Standard_HB200rs_v9", True)
+    (tmp_path / "lab.yaml").write_text(text)
+    environment = load_environment(tmp_path / "lab.yaml")
+    assert [each.id for each in check_environment(environment) if each.severity == "error"] == []
+    assert {each.vcpus for each in machines_of(environment) if "HB200" in each.size} == {400}
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("{name: Standard_HB176rs_v4, like: Standard_HB176rs_v4}", "is listed"),
+        ("{name: Standard_X_v9, like: Standard_HB176rs_v44}", "unknown vm size"),
+        ("{name: Standard_X_v9, like: Standard_HB176rs_v4, gpus: 8}", "has no GPUs"),
+        ("{name: Standard_X_v9}", "like"),
+    ],
+)
+def test_a_description_that_says_nothing_is_refused(written: Written, size: str, said: str) -> None:
+    box = f"{{engine: ssh, size: {size}, nodes: 1}}"
+    with pytest.raises(UserError) as raised:
+        written(_file({"box": box}))
+    finding = raised.value.findings[0]
+    assert finding.path.startswith("clusters.box.size")
+    assert said in f"{finding.path} {finding.message}"

@@ -50,6 +50,8 @@ def _used(value: object) -> Iterator[str]:
         for field in value.model_fields_set:
             yield f"{type(value).__name__}.{field}"
             yield from _used(getattr(value, field))
+    elif isinstance(value, str) and " like " in value:
+        yield "DescribedSize"  # which is kept as text
     elif isinstance(value, dict):
         for item in value.values():
             yield from _used(item)

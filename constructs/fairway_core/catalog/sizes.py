@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +13,13 @@ from fairway_core.catalog.tables import look_up, table
 if TYPE_CHECKING:
     import datetime
     from collections.abc import Mapping
+
+
+# See `described_size`.
+_DESCRIBED = re.compile(
+    r"(?P<name>Standard_\w+(?:-\w+)?) like (?P<like>\S+)"
+    r"(?: with (?P<with>(?:(?:^|, )?(?:vcpus|memory_gib|gpus)=[0-9]+)+))?"
+)
 
 
 @dataclass(frozen=True)
@@ -120,10 +127,54 @@ class VmSize:
 def vm_size(name: str) -> VmSize:
     """The size of that name; UserError with the nearest name where there is none.
 
+    A size that is not in the table may be described by one that is, see `described_size`.
+
     >>> vm_size("Standard_HB176rs_v4").infiniband
     InfiniBand(adapters=1, gbps=400, sr_iov=True)
     """
-    return _size(name, look_up(name, _rows(), "vm-size", "fairway sizes"))
+    described = _DESCRIBED.fullmatch(name)
+    if described is None:
+        return _size(name, look_up(name, _rows(), "vm-size", "fairway sizes"))
+    like = vm_size(described["like"])
+    changes = dict(each.split("=") for each in (described["with"] or "").split(", ") if each)
+    return _changed(described["name"], like, {key: int(value) for key, value in changes.items()})
+
+
+def described_size(name: str, like: str, changes: Mapping[str, int]) -> str:
+    """How a size is written that the table does not have: what of another one differs.
+
+    >>> text = described_size("Standard_HB200rs_v9", "Standard_HB176rs_v4", {"vcpus": 200})
+    >>> text
+    'Standard_HB200rs_v9 like Standard_HB176rs_v4 with vcpus=200'
+    >>> vm_size(text).name, vm_size(text).vcpus, vm_size(text).fabric
+    ('Standard_HB200rs_v9', 200, 'cpu-hpc')
+    """
+    listed = ", ".join(f"{key}={value}" for key, value in changes.items())
+    return f"{name} like {like}{listed and f' with {listed}'}"
+
+
+def _changed(name: str, like: VmSize, changes: Mapping[str, int]) -> VmSize:
+    """What the near size reaches is not asked of another one, nor is its quota its own."""
+    vcpus, gpus = changes.get("vcpus", like.vcpus), changes.get("gpus")
+    cores = vcpus * like.cores // like.vcpus
+    domains = like.numa_domains if not cores % (like.numa_domains or 1) else None
+    return replace(
+        like,
+        name=name,
+        vcpus=vcpus,
+        cores=cores,
+        quota_vcpus=vcpus,
+        memory_gib=changes.get("memory_gib", like.memory_gib),
+        gpu=replace(like.gpu, count=gpus) if like.gpu and gpus else like.gpu,
+        gpu_numa=() if gpus or domains is None else like.gpu_numa,
+        numa_domains=domains,
+        health=None,
+        status="current",
+        retirement_date=None,
+        quota_family="",
+        constrained_from="",
+        verified=False,
+    )
 
 
 @cache

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, limit, vm_size
 from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import as_field_error, offered_size
+from fairway_core.environment.values import SizeText, as_field_error, offered_size
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import ImageVersionId
 from fairway_core.target import NodeRange
@@ -85,8 +85,10 @@ class BatchCluster(Model, defer_build=True):
 
     engine: Literal["batch"]
     """`batch`: Azure Batch queues and runs the jobs."""
-    size: str
-    """The VM size of every node; `fairway sizes` lists them."""
+    size: SizeText
+    """The VM size of every node; `fairway sizes` lists them. One that is not listed is described by
+    one that is: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
+    """
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     """How many nodes there are, or `{min, max}` between which the pool scales."""
     mpi: bool = True
@@ -108,7 +110,8 @@ class BatchCluster(Model, defer_build=True):
     @field_validator("size")
     @classmethod
     def _can_be_had(cls, name: str) -> str:
-        return offered_size(name).name
+        offered_size(name)
+        return name
 
     @model_validator(mode="after")
     def _image_fits(self) -> Self:

@@ -9,14 +9,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.schedule import Schedule
-from fairway_core.environment.values import as_field_error, offered_size
+from fairway_core.environment.values import SizeText, as_field_error, offered_size
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
 from fairway_core.spans import Span
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
-    from fairway_core.catalog import Image
+    from fairway_core.catalog import Image, VmSize
 
 # Azure's own ranges, in minutes.
 _RESTORE_MINUTES = (15, 120)
@@ -72,8 +72,10 @@ class Nodes(Model, defer_build=True):
     """What clusters that people log in to have in common, whatever starts jobs on them."""
 
     engine: Literal["ssh", "slurm"]
-    size: str
-    """The VM size of every node; `fairway sizes` lists them."""
+    size: SizeText
+    """The VM size of every node; `fairway sizes` lists them. One that is not listed is described by
+    one that is: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
+    """
     nodes: int | NodeRange
     spot: bool | Spot = False
     """Whether nodes are spare capacity, cheap and taken away at any time."""
@@ -95,7 +97,8 @@ class Nodes(Model, defer_build=True):
     @field_validator("size")
     @classmethod
     def _can_be_had(cls, name: str) -> str:
-        return offered_size(name).name
+        offered_size(name)
+        return name
 
     @model_validator(mode="after")
     def _image_fits(self) -> Self:
@@ -233,7 +236,7 @@ class Cluster(Nodes, defer_build=True):
         return self.nodes
 
 
-def fits_local_disk(size: str, gib: int) -> bool:
+def fits_local_disk(size: str | VmSize, gib: int) -> bool:
     """Whether the node's own disk holds a system disk of that many GiB."""
-    known = vm_size(size)
+    known = vm_size(size) if isinstance(size, str) else size
     return known.ephemeral_os and known.temp_disk_gib > gib

@@ -6,9 +6,9 @@ import re
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
-from fairway_core.documents import FieldError
+from fairway_core.documents import FieldError, Model
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -140,6 +140,39 @@ def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldE
     return FieldError(finding.message, finding.hint, path=path)
 
 
+class DescribedSize(Model):
+    """A VM size that is not listed, by one that is: what differs is named."""
+
+    name: Annotated[str, Field(pattern=r"^Standard_\w+(-\w+)?$")]
+    """Its name in Azure."""
+    like: str
+    """The listed size whose fabric, image and devices it has."""
+    vcpus: Annotated[int, Field(ge=1)] | None = None
+    """Its vCPUs."""
+    memory_gib: Annotated[int, Field(ge=1)] | None = None
+    """Its memory."""
+    gpus: Annotated[int, Field(ge=1)] | None = None
+    """Its GPUs."""
+
+
+def _size_text(value: object) -> object:
+    if not isinstance(value, dict | DescribedSize):
+        return value
+    from fairway_core.catalog.sizes import described_size, known_size
+
+    size = DescribedSize.model_validate(value)
+    if known := known_size(size.name):
+        raise FieldError(f"`{known.name}` is listed", f"write `size: {known.name}`", ("name",))
+    near = offered_size(size.like)
+    if size.gpus and near.gpu is None:
+        raise FieldError(f"`{near.name}` has no GPUs", "name one that has", ("like",))
+    changes = {"vcpus": size.vcpus, "memory_gib": size.memory_gib, "gpus": size.gpus}
+    return described_size(
+        size.name, near.name, {key: each for key, each in changes.items() if each is not None}
+    )
+
+
+SizeText = Annotated[str, BeforeValidator(_size_text, json_schema_input_type=str | DescribedSize)]
 EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
 Location = Annotated[str, AfterValidator(_location)]
 Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.catalog import vm_size
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import rules
 from fairway_runner.live.management import NotAllowed
@@ -71,7 +72,9 @@ class _Asking:
             for each in machines_of(self.environment):
                 if each.size not in seen:
                     seen.add(each.size)
-                    self.findings += rules.size_offered(each.path, each.size, location, zone, skus)
+                    self.findings += rules.size_offered(
+                        each.path, vm_size(each.size).name, location, zone, skus
+                    )
 
     def quotas(self) -> None:
         location, machines = self.environment.location, machines_of(self.environment)

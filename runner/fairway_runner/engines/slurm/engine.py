@@ -214,7 +214,7 @@ class SlurmEngine(RemoteEngine):
         job = Job.model_validate({**read_json(run.folder / "job.json"), "sweep": None})
         return {
             "partition": self.access.partition,
-            "vm_size": self.target.vm_size,
+            "vm_size": size.name if size else "",
             "gpus": size.gpu.count if size and size.gpu else 0,
             # Never below 0, which is for operators alone.
             "nice": _MOST_PRIORITY - job.priority_number,
