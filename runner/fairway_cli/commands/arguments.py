@@ -44,6 +44,7 @@ SetOption = Annotated[
         "-s",
         metavar="KEY=VALUE",
         help="Set a field of the job by its dotted path, such as params.epochs=2. Repeatable.",
+        autocompletion=completion.settings,
     ),
 ]
 TagOption = Annotated[
@@ -66,6 +67,27 @@ WatchOption = Annotated[
     bool, typer.Option("--watch", help="Follow the run and exit with its code.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _choose_deadline(context: typer.Context, text: str | None) -> str | None:
+    """Lets it hold for every service that the command asks, and for no later command."""
+    from fairway_runner.engines import deadline
+
+    deadline.choose(None if text is None else span("--deadline", text))
+    context.call_on_close(lambda: deadline.choose(None, offered=False))
+    return text
+
+
+DeadlineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--deadline",
+        metavar="SPAN",
+        help="How long to keep retrying a failing service; by default 10m.",
+        callback=_choose_deadline,
+        show_default=False,
+    ),
+]
 
 
 def allowed(given: list[str] | None) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import JsonOption, RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
 
 def command(
@@ -31,6 +31,7 @@ def command(
         ),
     ] = None,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Show the task with the lowest or highest final value of a metric.
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from fairway_cli.commands.arguments import RunsArgument
+import json
+
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunsArgument
 
 
-def command(runs: RunsArgument) -> None:
+def command(
+    runs: RunsArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
+) -> None:
     """Cancel runs: signal their programs, and kill them after the grace period."""
     from fairway_runner.runs.store import RunStore
 
-    store = RunStore.here()
+    store, facts = RunStore.here(), []
     for run in [store.find(name) for name in runs]:
         run.cancel()
-        print(f"{run.id} {run.state}", flush=True)
+        facts.append({"run_id": run.id, "state": run.state})
+        if not json_:
+            print(f"{run.id} {facts[-1]['state']}", flush=True)
+    if json_:
+        print(json.dumps(facts, indent=1))

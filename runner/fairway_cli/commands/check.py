@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import EnvironmentArgument, JsonOption
+from fairway_cli.commands.arguments import DeadlineOption, EnvironmentArgument, JsonOption
 
 if TYPE_CHECKING:
     from fairway_core.environment import LoadedEnvironment
@@ -30,6 +30,7 @@ def command(
         bool,
         typer.Option("--live", help="Also ask Azure about sizes, quota, images and providers."),
     ] = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Check an environment file for mistakes.
 

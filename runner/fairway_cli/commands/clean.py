@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import JsonOption, StateOption, span, states
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, StateOption, span, states
 
 
 def command(
@@ -32,6 +32,7 @@ def command(
     state: StateOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Remove runs that have ended, with their logs, outputs and checkpoints.
 

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import JsonOption, RunsArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunsArgument
 
 
 def command(
     runs: RunsArgument,
     csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Compare runs side by side: their settings and their results.
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pydantic import BaseModel
 
     from fairway_runner.runs.store import Run
 
@@ -72,6 +74,46 @@ def metrics(ctx: object, incomplete: str) -> list[str]:
     except Exception:  # noqa: BLE001 - as above
         return []
     return [name for name in known if name.startswith(incomplete)]
+
+
+def settings(ctx: object, incomplete: str) -> list[str]:
+    """What `-s` can set: the fields of a job, and what stands in the one that is named."""
+    try:
+        from fairway_core.documents import read
+        from fairway_runner.jobs.job import Job
+        from fairway_runner.runs.store import RunStore
+
+        known, named = set(_fields(Job)), getattr(ctx, "params")  # noqa: B009
+        # While an option has no value yet, the arguments before it have not found their places.
+        first = next(iter(getattr(ctx, "args", ())), None)
+        if "run" in named and (run := named["run"] or first):
+            known |= set(_paths(read(RunStore.here().find(run).folder / "job.yaml").data))
+        elif job := named.get("job") or first:
+            known |= set(_paths(read(job).data))
+    except Exception:  # noqa: BLE001 - as above
+        return []
+    return sorted(f"{path}=" for path in known if path.startswith(incomplete))
+
+
+def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    """The dotted paths of a model's fields, and of those of the models in them."""
+    from pydantic import BaseModel
+
+    for name, field in model.model_fields.items():
+        path = before + (field.alias or name)
+        yield path
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _fields(kind, f"{path}.")
+
+
+def _paths(data: object, before: str = "") -> Iterator[str]:
+    """The dotted paths of what is not a mapping."""
+    if not isinstance(data, dict):
+        yield before.rstrip(".")
+        return
+    for key, value in data.items():
+        yield from _paths(value, f"{before}{key}.")
 
 
 def tags(incomplete: str) -> list[str]:

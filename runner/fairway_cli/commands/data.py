@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import JsonOption, WatchOption
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, WatchOption
 
 if TYPE_CHECKING:
     from fairway_runner.data.places import BlobPlace
     from fairway_runner.data.transfer import Transferred
     from fairway_runner.engines.batch.storage import Storage
 
-_DEADLINE = 600.0  # seconds
 _PLACE = "TARGET:CONTAINER/PATH"
 
 app = typer.Typer(
@@ -36,6 +35,7 @@ def put(
     force: ForceOption = False,
     quiet: QuietOption = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Copy a file or a folder to storage; repeat the command to resume a copy."""
     from fairway_cli.ui.transfer import shown
@@ -57,6 +57,7 @@ def get(
     force: ForceOption = False,
     quiet: QuietOption = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Copy blobs from storage to a folder; repeat the command to resume a copy."""
     from fairway_cli.ui.transfer import shown
@@ -77,6 +78,7 @@ def stage(
     watch: WatchOption = False,
     quiet: QuietOption = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Copy blobs to a file system of the cluster, as a job there and by the nodes' identity."""
     from tempfile import TemporaryDirectory
@@ -102,6 +104,7 @@ def list_(
         bool, typer.Option("--recursive", "-r", help="Every blob, and not folders as a whole.")
     ] = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """List the containers of a target, or the blobs in one."""
     from fairway_runner.data.places import blob_place, storage_of
@@ -126,8 +129,9 @@ def list_(
 
 def _storage(place: BlobPlace) -> Storage:
     from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.deadline import deadline
 
-    return Storage(place.target, _DEADLINE)
+    return Storage(place.target, deadline())
 
 
 def _say(done: Transferred, where: str, *, json_: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import JsonOption
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,7 @@ def command(
         ),
     ] = None,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Check the prerequisites of a deployment, and print a fix for each one missing.
 

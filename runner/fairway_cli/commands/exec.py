@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, RunArgument
 
 
 def command(
@@ -24,6 +24,7 @@ def command(
     rank: Annotated[
         int | None, typer.Option("--rank", min=0, help="Beside this rank, on its node.")
     ] = None,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Run a command in the environment, folder and container of a run that goes on.
 

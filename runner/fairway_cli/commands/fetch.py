@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import JsonOption, RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
 _SHOWN = 20
 
@@ -22,6 +22,7 @@ def command(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that differ.")] = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Copy the outputs and logs of a run to FOLDER/TASK/.
 

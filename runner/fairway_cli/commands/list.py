@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import JsonOption, StateOption, states
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, StateOption, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,6 +75,7 @@ def command(
         bool, typer.Option("--watch", help="Draw the list again until all of them have ended.")
     ] = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """List the runs of this project, the newest last.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, RunArgument
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -37,6 +37,7 @@ def command(
             "--grep", metavar="PATTERN", help="Only lines in which this regular expression is."
         ),
     ] = None,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Print what a run printed; lines of several tasks begin with the task, as [3].
 

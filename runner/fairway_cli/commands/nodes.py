@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import JsonOption
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption
 from fairway_cli.groups import group_with_default
 
 app = typer.Typer(
@@ -27,7 +27,11 @@ _NodesArgument = Annotated[
 
 
 @app.command("list")
-def list_(target: _TargetArgument, json_: JsonOption = False) -> None:
+def list_(
+    target: _TargetArgument,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
     """List the nodes of a target, and why a node is unusable."""
     from fairway_cli.ui.nodes import node_facts, print_nodes
     from fairway_runner.engines.engine import engine_for
@@ -48,6 +52,7 @@ def stop(
     force: Annotated[
         bool, typer.Option("--force", help="Stop them even if runs are lost by that.")
     ] = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Stop the machines of a plain cluster or VM; only their disks are paid for then."""
     from fairway_runner.live import power
@@ -58,7 +63,7 @@ def stop(
 
 
 @app.command()
-def start(target: _TargetArgument) -> None:
+def start(target: _TargetArgument, _deadline: DeadlineOption = None) -> None:
     """Start the machines of a plain cluster or VM again."""
     from fairway_runner.live import power
     from fairway_runner.targets.lookup import find_target
@@ -68,25 +73,41 @@ def start(target: _TargetArgument) -> None:
 
 
 @app.command()
-def drain(target: _TargetArgument, nodes: _NodesArgument) -> None:
+def drain(
+    target: _TargetArgument,
+    nodes: _NodesArgument,
+    _deadline: DeadlineOption = None,
+) -> None:
     """Give nodes no new work; what runs there finishes."""
     _act("drain", target, nodes, "drains: it gets no new work, and finishes what it runs")
 
 
 @app.command()
-def resume(target: _TargetArgument, nodes: _NodesArgument) -> None:
+def resume(
+    target: _TargetArgument,
+    nodes: _NodesArgument,
+    _deadline: DeadlineOption = None,
+) -> None:
     """Give drained nodes work again."""
     _act("resume", target, nodes, "gets work again")
 
 
 @app.command()
-def reboot(target: _TargetArgument, nodes: _NodesArgument) -> None:
+def reboot(
+    target: _TargetArgument,
+    nodes: _NodesArgument,
+    _deadline: DeadlineOption = None,
+) -> None:
     """Restart nodes."""
     _act("reboot", target, nodes, "restarts")
 
 
 @app.command()
-def reimage(target: _TargetArgument, nodes: _NodesArgument) -> None:
+def reimage(
+    target: _TargetArgument,
+    nodes: _NodesArgument,
+    _deadline: DeadlineOption = None,
+) -> None:
     """Reinstall nodes from their image; what is on their disks is lost."""
     _act("reimage", target, nodes, "is reinstalled from its image")
 
@@ -123,6 +144,7 @@ def report(
         str, typer.Option(metavar="SPAN", help="How long to wait for Azure's answer.")
     ] = "10m",
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """File a Guest Health Report, so that Azure takes the node's broken host out of service.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
 from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption
 
 app = typer.Typer(
     add_completion=False,
@@ -24,6 +26,8 @@ def pool() -> None:
 def resize(
     target: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)],
     nodes: Annotated[int, typer.Argument(metavar="NODES", min=0, help="The new number of nodes.")],
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Request a number of nodes, within the limits of the environment."""
     from fairway_core.findings import UserError
@@ -37,4 +41,7 @@ def resize(
         hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
         raise UserError.of("too-many-nodes", message, hint)
     engine_for(found).resize(nodes)
+    if json_:
+        print(json.dumps({"target": target, "requested_nodes": nodes}))
+        return
     print(f"requested {nodes} nodes for {target}; check progress: fairway nodes list {target}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, RunArgument
 
 
 def command(
@@ -26,6 +26,7 @@ def command(
             autocompletion=completion.metrics,
         ),
     ] = None,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Write a page about a run: its tasks, metrics, sweep and scaling.
 

@@ -9,6 +9,7 @@ import typer
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
+    DeadlineOption,
     JsonOption,
     NoteOption,
     RunArgument,
@@ -34,6 +35,7 @@ def command(
     note: NoteOption = None,
     watch: WatchOption = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Start a new run with the job and the code of an earlier one.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
 
 def command(
@@ -15,6 +16,8 @@ def command(
         bool,
         typer.Option("--failed", help="Leave out tasks that were cancelled or lost."),
     ] = False,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Run the unsuccessful tasks of an ended run again.
 
@@ -25,5 +28,8 @@ def command(
 
     found = RunStore.here().find(run)
     count = len(retry(found, failed_only=failed))
+    if json_:
+        print(json.dumps({"run_id": found.id, "tasks": count}))
+        return
     print(f"{found.id} runs again: {count:,} task{'' if count == 1 else 's'}")
     print(f"  follow it:  fairway logs {found.id} -f")

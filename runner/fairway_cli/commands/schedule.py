@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairway_cli.commands.arguments import (
+    DeadlineOption,
     JobArgument,
     JsonOption,
     SetOption,
@@ -47,6 +48,7 @@ def create(
     ] = None,
     set_: SetOption = None,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Schedule a job; its runs start without this machine.
 
@@ -56,25 +58,41 @@ def create(
 
 
 @app.command("list")
-def list_(target: TargetOption, json_: JsonOption = False) -> None:
+def list_(
+    target: TargetOption,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
     """List the schedules of a target."""
     _list(_engine(target), json_=json_)
 
 
 @app.command()
-def disable(names: _NamesArgument, target: TargetOption) -> None:
+def disable(
+    names: _NamesArgument,
+    target: TargetOption,
+    _deadline: DeadlineOption = None,
+) -> None:
     """Stop schedules from starting runs, for now."""
     _act("disable", names, target, "is disabled")
 
 
 @app.command()
-def enable(names: _NamesArgument, target: TargetOption) -> None:
+def enable(
+    names: _NamesArgument,
+    target: TargetOption,
+    _deadline: DeadlineOption = None,
+) -> None:
     """Let disabled schedules start runs again."""
     _act("enable", names, target, "is enabled")
 
 
 @app.command()
-def delete(names: _NamesArgument, target: TargetOption) -> None:
+def delete(
+    names: _NamesArgument,
+    target: TargetOption,
+    _deadline: DeadlineOption = None,
+) -> None:
     """Delete schedules; the files of their runs stay."""
     _act("delete", names, target, "is deleted; the files of its runs stay")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairway_cli.commands.arguments import JsonOption, RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
 if TYPE_CHECKING:
     from fairway_runner.runs.accounting import Use
@@ -23,6 +23,7 @@ def command(
         int, typer.Option("--limit", "-n", min=0, help="Show at most N tasks; 0 for all.")
     ] = 50,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Show a run: its state, its tasks and its files."""
     from fairway_runner.runs.facts import run_facts, setup_facts, task_facts

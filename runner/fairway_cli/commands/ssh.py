@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import DeadlineOption
 
 
 def command(
@@ -20,6 +21,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Open a shell on a node of a target, or run a command there."""
     from fairway_core.findings import UserError

@@ -9,13 +9,13 @@ import typer
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
+    DeadlineOption,
     JsonOption,
     NoteOption,
     SetOption,
     TagOption,
     TargetOption,
     WatchOption,
-    span,
 )
 from fairway_core.findings import UserError, format_finding
 
@@ -51,12 +51,7 @@ def command(
             autocompletion=completion.runs,
         ),
     ] = None,
-    deadline: Annotated[
-        str,
-        typer.Option(
-            "--deadline", metavar="SPAN", help="How long to keep retrying a failing service."
-        ),
-    ] = "10m",
+    _deadline: DeadlineOption = None,
     yes: Annotated[
         bool,
         typer.Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking."),
@@ -80,15 +75,13 @@ def command(
     from fairway_runner.submit.submission import prepare, start
     from fairway_runner.targets.lookup import find_target
 
-    store, seconds = RunStore.here(), span("--deadline", deadline)
+    store = RunStore.here()
     if resume is not None:
-        run = go_on(store.find(resume), seconds)
+        run = go_on(store.find(resume))
     elif job is None:
         raise UserError.of("no-job", "say which job", "fairway submit JOB, or --resume RUN")
     else:
-        prepared = prepare(
-            load_job(job, set_ or ()), find_target(target), store, run_id=run_id, deadline=seconds
-        )
+        prepared = prepare(load_job(job, set_ or ()), find_target(target), store, run_id=run_id)
         prepared.record = labelled(prepared.record, tag or (), note)
         for finding in prepared.warnings:
             print(format_finding(finding), file=sys.stderr)

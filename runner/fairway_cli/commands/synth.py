@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fairway_cli.commands.arguments import EnvironmentArgument
+from fairway_cli.commands.arguments import EnvironmentArgument, JsonOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fairway_stacks.app import WrittenStack
 
 _STACKS = "FAIRWAY_STACKS"
 
 
-def command(environment: EnvironmentArgument = None) -> None:
+def command(environment: EnvironmentArgument = None, json_: JsonOption = False) -> None:
     """Generate Terraform for an environment, one directory per stack in cdktf.out.
 
     cdktf.out is beside cdktf.json, unless CDKTF_OUTDIR names another folder; what other
@@ -33,10 +40,22 @@ def command(environment: EnvironmentArgument = None) -> None:
 
     with collector_paused():
         stacks = write_stacks(environment_file(environment), warn=warn, state=_state_asked_for())
-        for stack in stacks:
-            print(f"{stack.name}: {stack.resources} resources -> {_shown(stack.folder)}")
+        _print(stacks, json_=json_)
     ahead.join()
     gc.freeze()
+
+
+def _print(stacks: Iterable[WrittenStack], *, json_: bool) -> None:
+    """What was written, and where."""
+    if json_:
+        facts = [
+            {"stack": stack.name, "resources": stack.resources, "folder": str(stack.folder)}
+            for stack in stacks
+        ]
+        print(json.dumps(facts, indent=1))
+        return
+    for stack in stacks:
+        print(f"{stack.name}: {stack.resources} resources -> {_shown(stack.folder)}")
 
 
 def _state_asked_for() -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import JsonOption
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption
 
 app = typer.Typer(
     add_completion=False,
@@ -24,6 +24,7 @@ def targets(
         bool, typer.Option("--offline", help="Do not ask how many nodes there are now.")
     ] = False,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """List where jobs can run, or read it from a deployment.
 

@@ -8,12 +8,16 @@ from typing import Annotated
 
 import typer
 
+from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import JsonOption
 
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Explain this template.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Explain this template.", autocompletion=completion.templates
+        ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, RunArgument
 
 
 def command(
@@ -19,6 +19,7 @@ def command(
         int | None,
         typer.Option("--local-port", min=1, max=65535, help="By default the same number."),
     ] = None,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Forward a port of a run's main host here, such as TensorBoard's 6006.
 

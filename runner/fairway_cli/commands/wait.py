@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import JsonOption, RunsArgument, span
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunsArgument, span
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
@@ -23,6 +23,7 @@ def command(
         ),
     ] = None,
     json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Wait until runs have ended, print their states, and exit with the first failing code."""
     from fairway_runner.runs.store import RunStore

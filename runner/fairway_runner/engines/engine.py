@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from fairway_core.findings import Finding, UserError
+from fairway_runner.engines import deadline as command_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-
-# How long a service may fail before a command gives up, in seconds.
-DEADLINE = 600.0
-
 
 Arrived = Callable[[int, int], None]
 
@@ -144,10 +141,15 @@ class Engine(Protocol):
         """What is wrong with the target, each with its hint."""
 
 
-def engine_for(target: Target, deadline: float = DEADLINE) -> Engine:
-    """The engine of a target; what it needs is imported now."""
+def engine_for(target: Target, deadline: float | None = None) -> Engine:
+    """The engine of a target; what it needs is imported now.
+
+    `deadline` are the seconds for which a failing service is asked again, where they are not
+    those of the command line.
+    """
     module = import_module(f"fairway_runner.engines.{target.engine}.engine")
-    return cast("Engine", module.ENGINE(target, deadline))
+    seconds = command_line.deadline() if deadline is None else deadline
+    return cast("Engine", module.ENGINE(target, seconds))
 
 
 def unsupported(engine: Engine, what: str, hint: str = "") -> UserError:

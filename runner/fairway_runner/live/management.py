@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.deadline import deadline
+from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.live.cloud import Cloud
 
+_SERVICE = "Azure Resource Manager"
 _FAILED = 5
 _RETRIES = 3
 _BATCH_VERSION = "2025-06-01"
@@ -71,6 +74,7 @@ class Management:
     credential: TokenCredential
     subscription: str
     _client: PipelineClient[Any, Any] | None = field(default=None, repr=False)
+    _silence: Silence = field(default_factory=Silence, repr=False)
 
     def get(self, path: str, version: str, **query: str) -> Any:
         """What is at a path below the subscription; see `Reader`."""
@@ -150,7 +154,8 @@ class Management:
 
         try:
             request = HttpRequest(method, url, params=query, json=body)
-            answer: HttpResponse = self._pipeline().send_request(request)
+            with self._silence.watch(_SERVICE, deadline()):
+                answer: HttpResponse = self._pipeline().send_request(request)
         except ClientAuthenticationError as error:
             raise not_signed_in(error) from None
         except AzureError as error:
@@ -172,7 +177,7 @@ class Management:
             return None
         if writes and status < _SERVER_FAULT:
             raise Refused(*_error_of(answer.text()))
-        message = f"Azure Resource Manager answers {status} for {path}"
+        message = f"{_SERVICE} answers {status} for {path}"
         raise UserError.of("service-failed", message, exit_code=_FAILED)
 
     def _pipeline(self) -> PipelineClient[Any, Any]:
@@ -185,7 +190,7 @@ class Management:
             self._client = Client(
                 self.cloud.manager,
                 policies=[
-                    RetryPolicy(retry_total=_RETRIES),
+                    RetryPolicy(retry_total=_RETRIES, timeout=round(deadline())),
                     BearerTokenCredentialPolicy(self.credential, self.cloud.scope),
                 ],
                 transport=RequestsTransport(connection_verify=verify),
@@ -205,7 +210,7 @@ class Management:
 
 
 def _no_answer(error: object) -> UserError:
-    message = f"Azure Resource Manager does not answer: {_first_line(error)}"
+    message = f"{_SERVICE} does not answer: {_first_line(error)}"
     return UserError.of("service-failed", message, exit_code=_FAILED)
 
 

@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
 
 
-def resume(run: Run, deadline: float) -> Run:
+def resume(run: Run) -> Run:
     """Completes the submission of a recorded run; one that was complete stays as it is.
 
-    `deadline` says for how many seconds a failing service is asked again. UserError where
-    another command is submitting it right now.
+    UserError where another command is submitting it right now.
     """
     if runs_here(run.record.engine):
         return run  # it is recorded and started in one step
-    run.engine.deadline = deadline
     lock = run.take_lock()
     snapshots = run.folder.parent.parent / "code"
     digest = json.loads((run.folder / "provenance.json").read_text(encoding="utf-8"))["code"]

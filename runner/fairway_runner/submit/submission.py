@@ -13,7 +13,7 @@ import fairway_core
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import require, runs_here
-from fairway_runner.engines.engine import DEADLINE, engine_for
+from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
@@ -64,7 +64,7 @@ def start(prepared: Prepared, store: RunStore) -> Run:
     """Records a prepared job as a run and starts it."""
     plan = prepared.plan
     if before := earlier(store, plan.run, prepared.files):
-        return resume(before, plan.engine.deadline)
+        return resume(before)
     if runs_here(plan.engine.target.engine):
         plan.directory = store.folder / plan.run / "code"
     with store.recording(), code.in_use(store.base / "code"):
@@ -100,14 +100,13 @@ def prepare(
     store: RunStore,
     *,
     run_id: str | None = None,
-    deadline: float = DEADLINE,
     code_folder: Path | None = None,
 ) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
     something is.
 
-    `run_id` is one of the caller's choice; `deadline` says for how many seconds a failing
-    service is asked again. `code_folder` holds the code in place of what the job says.
+    `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
+    job says.
     """
     tasks = job_file.tasks()
     first = next(tasks)
@@ -115,7 +114,7 @@ def prepare(
     place = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
     require_readable(job.secrets, target, place)
     warnings = _checked(first, job, target)
-    engine = engine_for(target, deadline)
+    engine = engine_for(target)
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = code_folder or _code_folder(job_file, job)

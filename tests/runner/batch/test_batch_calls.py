@@ -18,6 +18,7 @@ from azure.core.exceptions import (
 )
 from azure.storage.blob import StorageErrorCode
 
+from fairway_runner.engines import deadline
 from fairway_runner.engines.batch.calls import Calls, ServiceError
 
 
@@ -95,8 +96,14 @@ def test_it_gives_up_within_the_deadline() -> None:
         made.call("a job", failing(*[http(503)] * 1000))
     assert 80 < made.clock() <= 100
     assert caught.value.findings[0].hint == "try again later"
+
+
+def test_the_hint_names_the_option_where_the_command_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadline._Choice, "offered", True)
     with pytest.raises(ServiceError) as caught:
-        calls(1.0, has_option=True).call("a job", failing(*[http(503)] * 1000))
+        calls(1.0).call("a job", failing(*[http(503)] * 1000))
     assert caught.value.findings[0].hint.endswith("--deadline")
 
 
@@ -113,6 +120,13 @@ def test_a_command_that_only_looks_gives_up_sooner() -> None:
         made.call("a job", failing(*[http(503)] * 1000))
     assert made.clock() <= 30
     assert made.deadline == 600
+
+
+def test_it_takes_as_long_as_the_command_line_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadline._Choice, "seconds", 120.0)
+    made = calls(deadline.deadline())
+    with made.soon(), pytest.raises(ServiceError, match="has not answered for 120 s"):
+        made.call("a job", failing(*[http(503)] * 1000))
 
 
 def test_nobody_waits_for_a_port_of_this_machine_at_which_nothing_listens() -> None:

@@ -27,6 +27,7 @@ from azure.core.exceptions import (
 )
 
 from fairway_core.findings import Finding, UserError
+from fairway_runner.engines import deadline as command_line
 from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Calls:
     were asked again; `hint` is what to type where credentials are refused. `skew` is by how
     many seconds the service's clock is ahead, once that has been in the way; None where requests
     cannot be dated otherwise than by this machine's clock. Where nothing listens at an `address`
-    of this machine, nobody waits for it. `has_option`: the command has --deadline.
+    of this machine, nobody waits for it.
     """
 
     service: str
@@ -104,7 +105,6 @@ class Calls:
     tries: int = 0
     failures: int = 0
     address: str = ""
-    has_option: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set when waiting is pointless, because another call has given up."""
     clock: Callable[[], float] = time.monotonic
@@ -112,9 +112,10 @@ class Calls:
 
     @contextmanager
     def soon(self) -> Iterator[None]:
-        """Gives up earlier: a command that only looks is not to hang."""
+        """Gives up earlier, where the command line names no deadline: a command that only looks
+        is not to hang."""
         deadline = self.deadline
-        self.deadline = min(deadline, SOON)
+        self.deadline = min(deadline, SOON) if command_line.chosen() is None else deadline
         try:
             yield
         finally:
@@ -215,7 +216,9 @@ class Calls:
         if asked is not None and asked > self.deadline:
             said = f"wants to be left alone for {asked:.0f} s"
         message = f"{self.service} {said} ({what}): {text}"
-        hint = "try again later" + (", or wait longer with --deadline" if self.has_option else "")
+        hint = "try again later" + (
+            ", or wait longer with --deadline" if command_line.is_offered() else ""
+        )
         return ServiceError(Finding("service-away", message, hint), status=status, code=code)
 
 

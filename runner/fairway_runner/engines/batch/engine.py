@@ -21,7 +21,8 @@ from fairway_runner.engines.batch.node_actions import NodeActions
 from fairway_runner.engines.batch.storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.batch.watching import Watcher
-from fairway_runner.engines.engine import DEADLINE, nobody
+from fairway_runner.engines.deadline import USUAL
+from fairway_runner.engines.engine import nobody
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class BatchEngine:
     """One pool."""
 
     target: Target
-    deadline: float = DEADLINE
+    deadline: float = USUAL
     pause: ClassVar[float] = 1.0
 
     @cached_property
@@ -63,7 +64,6 @@ class BatchEngine:
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """What the launcher needs is looked for on the node: this machine is not one."""
-        self.account.calls.has_option = True
         refusals.require(self.account, job)
 
     def environment(self) -> dict[str, str]:
@@ -88,7 +88,6 @@ class BatchEngine:
         retry: bool = False,
     ) -> None:
         """Sends the run, or what an earlier call did not send of it."""
-        self.account.calls.has_option = self.storage.calls.has_option = not retry
         try:
             state = State.read(run)
             if retry:

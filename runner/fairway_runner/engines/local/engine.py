@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent.record import goes_on
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
-from fairway_runner.engines.engine import DEADLINE, Node, nobody, unsupported
+from fairway_runner.engines.deadline import USUAL
+from fairway_runner.engines.engine import Node, nobody, unsupported
 from fairway_runner.engines.local import machine
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class LocalEngine:
     """This machine; see `engines.engine.Engine` for what each method is to do."""
 
     target: Target
-    deadline: float = DEADLINE
+    deadline: float = USUAL
     pause: ClassVar[float] = 0.05
 
     def require(self, job: Job, needs: Sequence[str]) -> None:

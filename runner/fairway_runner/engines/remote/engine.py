@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
 from fairway_runner.engines import beside
-from fairway_runner.engines.engine import DEADLINE, nobody, unready
+from fairway_runner.engines.deadline import USUAL
+from fairway_runner.engines.engine import nobody, unready
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.mirror import Mirror
@@ -35,7 +36,7 @@ class RemoteEngine:
     answer on the host."""
 
     target: Target
-    deadline: float = DEADLINE
+    deadline: float = USUAL
     NODE: ClassVar[str]
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.main import MARK, OLD_PYTHON, OLDEST
 from fairway_core.findings import UserError
 from fairway_runner.engines import archives
-from fairway_runner.engines.engine import DEADLINE
+from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.remote import ssh
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Here, is_here
 
@@ -48,7 +48,7 @@ class Place:
 
     connection: Connection
     shared: str
-    deadline: float = DEADLINE
+    deadline: float = USUAL
 
     @classmethod
     def of(
@@ -58,7 +58,7 @@ class Place:
         user: str,
         shared: str,
         reach: Reach | None = None,
-        deadline: float = DEADLINE,
+        deadline: float = USUAL,
     ) -> Place:
         """The place at a host, which may be this machine; UserError where there is no ssh."""
         return cls(connection_to(host, user, reach), shared, deadline)

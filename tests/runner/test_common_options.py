@@ -1,0 +1,156 @@
+"""Options that all commands of a kind have: --json to tell facts, --deadline to ask a service."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fairway_cli.commands import completion
+from fairway_cli.main import Commands, app
+from fairway_runner.engines import deadline
+from fairway_runner.engines.batch.engine import BatchEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from fairway_runner.runs.store import RunStore
+
+# What they print is a script, a log, a page, a drawing or a configuration; or they only act.
+NO_FACTS = {
+    *("render", "logs", "report", "diagram", "schema", "comment", "ssh-config"),
+    *("ssh", "exec", "tunnel", "init", "deploy"),
+    *(f"nodes {action}" for action in ("drain", "resume", "reboot", "reimage", "start", "stop")),
+    *(f"schedule {action}" for action in ("disable", "enable", "delete")),
+}
+
+# They read files; Terraform, which some start, and the price service have times of their own.
+ASK_NOTHING = {
+    *("render", "sweep", "templates", "tag", "note", "init", "cost", "review", "synth", "plan"),
+    *("deploy", "comment", "diagram", "sizes", "schema", "ssh-config", "targets sync"),
+}
+
+
+def _commands() -> Iterator[tuple[str, set[str]]]:
+    """Each command, and the options that it has."""
+    for name in Commands.COMMANDS:
+        command = Commands.imported(name)
+        below = getattr(command, "commands", {})
+        for each, found in below.items():
+            yield f"{name} {each}", _options(found)
+        if not below or command.invoke_without_command:
+            yield name, _options(command)
+
+
+def _options(command: Any) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+COMMANDS = dict(_commands())
+
+
+def test_all_commands_are_looked_at() -> None:
+    assert {"submit", "nodes list", "targets", "data put", "schedule create"} <= set(COMMANDS)
+    assert (ASK_NOTHING | NO_FACTS) - set(COMMANDS) == set()
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_command_that_tells_facts_can_tell_them_in_json(name: str) -> None:
+    assert ("--json" in COMMANDS[name]) != (name in NO_FACTS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_command_that_asks_a_service_has_a_deadline(name: str) -> None:
+    assert ("--deadline" in COMMANDS[name]) != (name in ASK_NOTHING)
+
+
+def _pool(folder: Path) -> None:
+    (folder / "fairway.yaml").write_text(
+        "targets:\n"
+        "- {version: 1, name: spot, environment: lab, engine: batch, vm_size: Standard_D2s_v5,\n"
+        "   nodes: {min: 0, max: 8}, storage: {account_url: 'https://lab.invalid'},\n"
+        "   batch: {endpoint: 'https://lab.invalid', pool: spot, identity: none}}\n"
+    )
+
+
+@pytest.fixture
+def deadlines(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """For how long each call would have waited, in place of the service."""
+    found: list[float] = []
+
+    def resize(engine: BatchEngine, nodes: int) -> None:
+        found.append(engine.deadline)
+        assert engine.account.calls.deadline == engine.deadline
+
+    monkeypatch.setattr(BatchEngine, "resize", resize)
+    return found
+
+
+def test_a_deadline_holds_for_one_command(
+    fairway: Callable[..., tuple[int, str, str]], tmp_path: Path, deadlines: list[float]
+) -> None:
+    _pool(tmp_path)
+    resize = ("pool", "resize", "spot", "3")
+    assert fairway(tmp_path, *resize, "--deadline", "2m")[0] == 0
+    code, out, _ = fairway(tmp_path, *resize, "--json")
+    assert (code, json.loads(out)) == (0, {"target": "spot", "requested_nodes": 3})
+    assert deadlines == [120, 600]
+    assert (deadline.chosen(), deadline.is_offered()) == (None, False)
+
+
+def test_a_deadline_that_is_no_span_is_refused(
+    fairway: Callable[..., tuple[int, str, str]], tmp_path: Path, deadlines: list[float]
+) -> None:
+    code, _, err = fairway(tmp_path, "pool", "resize", "local", "3", "--deadline", "soon")
+    assert (code, deadlines) == (2, [])
+    assert "--deadline" in err
+
+
+def test_cancel_and_retry_answer_in_json(
+    fairway: Callable[..., tuple[int, str, str]],
+    store: RunStore,
+    make_run: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_run("job-a", [{"state": "failed"}], "failed")
+    code, out, _ = fairway(store.base.parent, "cancel", "job-a", "--json")
+    assert (code, json.loads(out)) == (0, [{"run_id": "job-a", "state": "failed"}])
+    monkeypatch.setattr("fairway_runner.submit.retry.retry", lambda _run, **_options: [0])
+    code, out, _ = fairway(store.base.parent, "retry", "job-a", "--json")
+    assert (code, json.loads(out)) == (0, {"run_id": "job-a", "tasks": 1})
+
+
+def test_settings_are_completed_from_the_model_and_from_the_job(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: a\ncommand: echo\nparams: {rate: 1, model: {depth: 2}}\n")
+    named = SimpleNamespace(params={"job": str(file)})
+    assert completion.settings(named, "params.") == ["params.model.depth=", "params.rate="]
+    assert completion.settings(named, "checkpoint.d") == ["checkpoint.directory="]
+    assert "processes_per_node=" in completion.settings(SimpleNamespace(params={}), "p")
+    assert "finally=" in completion.settings(SimpleNamespace(params={}), "f")
+
+
+def test_completion_has_no_place_for_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("[broken")
+    assert completion.settings(SimpleNamespace(params={"job": str(file)}), "") == []
+    assert completion.settings(object(), "") == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [("submit job.yaml -s params.", "params.rate="), ("templates open", "openmpi")],
+)
+def test_completion_reaches_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, expected: str
+) -> None:
+    (tmp_path / "job.yaml").write_text("name: a\ncommand: echo\nparams: {rate: 1}\n")
+    monkeypatch.chdir(tmp_path)
+    environment = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": f"fairway {typed}"}
+    environment["COMP_CWORD"] = str(len(typed.split()))
+    done = CliRunner().invoke(app, [], env=environment, prog_name="fairway")
+    assert expected in done.output.split()
