@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import EnvironmentArgument, JsonOption
+from fairway_cli.commands.arguments import DeadlineOption, EnvironmentArgument, JsonOption
 
 if TYPE_CHECKING:
     from fairway_core.cost.parts import Part
@@ -59,6 +59,7 @@ def command(
         str | None,
         typer.Option(metavar="REGION", help="Use the prices of this region."),
     ] = None,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Show what an environment costs per hour and per month.
 
