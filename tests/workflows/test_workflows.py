@@ -111,6 +111,25 @@ def _usage(name: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
+def test_every_python_that_the_project_takes_is_tested_and_macos_is(repository: Path) -> None:
+    jobs = _load(FOLDER / "test.yml")["jobs"]
+    pythons = jobs["fast"]["strategy"]["matrix"]["python"]
+    assert pythons == ["3.11", "3.12", "3.13", "3.14"]
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={pythons[0]}"
+    assert jobs["client"]["runs-on"].startswith("macos-")
+
+
+def test_the_commands_of_a_client_work_here_too(repository: Path) -> None:
+    environment = {name: text for name, text in os.environ.items() if "FAIRWAY_" not in name}
+    environment["FAIRWAY_PROGRAM"] = _tool("fairway")
+    done = subprocess.run(
+        [repository / ".ci/client"], env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "$ fairway synth demo"
+
+
 def test_who_may_write_runs_nothing_of_a_pull_request() -> None:
     """The job that comments has a token that writes: it checks out nothing, and runs nothing.
 
