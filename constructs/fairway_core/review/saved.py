@@ -59,7 +59,7 @@ def review_of(facts: Mapping[str, Any]) -> Review:
         digest=_digest(facts["digest"]),
         allowed=frozenset(_text(each["address"]) for each in losses if each["allowed"] is True),
         compared=facts["compared"] is True,
-        continues=facts["continues"] is True,
+        continues=facts.get("continues") is True,
         cost=_cost(cost) if cost else None,
         findings=tuple(map(_finding, facts["findings"])),
     )
@@ -83,7 +83,7 @@ def stack_of(facts: Mapping[str, Any], losses: list[Mapping[str, Any]]) -> Stack
         findings=tuple(map(_finding, facts["findings"])),
         losses=tuple(_loss(name, each, facts) for each in losses if each["stack"] == name),
         waits_for=tuple(map(_text, facts["waits_for"])),
-        promised=facts["promised"] is True,
+        promised=facts.get("promised") is True,
         terraform_version=_text(facts["terraform_version"]),
     )
 

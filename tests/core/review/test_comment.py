@@ -42,6 +42,16 @@ def test_a_review_read_again_says_the_same(name: str, tmp_path: Path) -> None:
     assert review_facts(again) == review_facts(found)
 
 
+def test_a_review_of_an_older_branch_is_one(tmp_path: Path) -> None:
+    """The base's code reads what the code of a pull request wrote, which may be behind it."""
+    found = _sample("grow")
+    facts = review_facts(found)
+    del facts["continues"]
+    for stack in facts["stacks"]:
+        del stack["promised"]
+    assert markdown(_read(tmp_path, facts)) == markdown(found)
+
+
 @pytest.mark.parametrize(
     "change",
     [
