@@ -16,11 +16,14 @@ from fairway_core.review.attributes import UNKNOWN
 from fairway_core.review.plan import read_plan
 from fairway_core.review.promise import not_as_promised
 from fairway_core.review.review import StackReview, review
+from fairway_stacks.plan import deploy
 from fairway_stacks.plan.planning import live_terraform, plan_in_turn, prepare_and_plan
 from fairway_stacks.plan.promised import outputs_of, reading
+from fairway_stacks.plan.review import Reviewer, write_report
 from fairway_stacks.plan.stacks import StackFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 needs_terraform = pytest.mark.skipif(
@@ -159,3 +162,60 @@ def test_a_plan_that_is_not_whole_promises_nothing() -> None:
     assert outputs_of(changes) == {
         "some": {"a$${b}": ["%%{c}", unknown, 1], "d": None, "e": {"f": unknown}}
     }
+
+
+def _add(stack: StackFolder, **content: Any) -> None:
+    """More resources and outputs in a stack that is written already."""
+    file = stack.folder / "cdk.tf.json"
+    document = json.loads(file.read_text())
+    for section, added in content.items():
+        known = document[section]
+        known.update(
+            added
+            if section == "output"
+            else {"terraform_data": {**known["terraform_data"], **added}}
+        )
+    file.write_text(json.dumps(document))
+
+
+@needs_terraform
+def test_a_change_of_three_stacks_is_deployed_with_two_approvals(
+    stacks: list[StackFolder],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fairway: Callable[..., int],
+) -> None:
+    """As a file system that is added and mounted: a zone, a share in it, nodes that mount it."""
+    monkeypatch.setattr(deploy, "synthesize", lambda *_: stacks)
+    for stack in stacks:
+        _apply(stack, tmp_path)
+    network, data, compute = stacks
+    zone, share = _output("x-network", "zone"), _output("x-data", "share")
+    _add(
+        network,
+        resource={"zone": {"input": "file"}},
+        output={
+            "cross-stack-output-zone": {"value": "${terraform_data.zone.id}", "sensitive": True}
+        },
+    )
+    _add(
+        data,
+        resource={"share": {"input": f"${{{zone}}}"}},
+        output={
+            "cross-stack-output-share": {"value": "${terraform_data.share.id}", "sensitive": True}
+        },
+    )
+    _add(compute, resource={"mount": {"input": f"${{{share}}}"}})
+
+    def reported(folder: Path) -> Path:
+        folder.mkdir()
+        plans = plan_in_turn(stacks, folder, lambda _: None)
+        write_report(Reviewer().review(plans), folder)
+        return folder / "review.json"
+
+    first, second = reported(tmp_path / "first"), tmp_path / "second"
+    states = [each["state"] for each in json.loads(first.read_text())["stacks"]]
+    assert states == ["planned", "waiting", "waiting"]
+    assert fairway("deploy", "x", "--approved", str(first), "--report", str(second)) == 2
+    assert fairway("deploy", "x", "--approved", str(second / "review.json")) == 0
+    assert [one.changes for one in _planned(stacks, tmp_path / "again")] == [()] * 3
