@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.notifications import Notify
 from fairway_core.target import Target
 
 
@@ -35,6 +36,9 @@ class Project(Model):
     """The environment that commands take where none is named: a file, or the name of one."""
     targets: tuple[AnyTarget, ...] = ()
     """Targets that no environment has, and what `local` mounts."""
+
+    notify: Notify | None = None
+    """Who hears of runs whose job does not say it, on targets that can send word."""
 
     @model_validator(mode="after")
     def _hosts_are_named(self) -> Self:

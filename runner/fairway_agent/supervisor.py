@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import bundle, predecessors, processes, record, wakeups
 from fairway_agent.allocators.cores import Cores
+from fairway_agent.notify import notify
 from fairway_agent.task import Task
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class Supervisor:
     """Starts tasks in their order, as many at a time as the room and the plan allow, and
     records what became of each.
 
-    `blocked` says that the next task waits for nodes that others use.
+    `blocked` says that the next task waits for nodes that others use, `notified` is the process
+    that sends word of that.
     """
 
     folder: Path
@@ -61,6 +63,7 @@ class Supervisor:
     setup_failed: bool = False
     reason: str | None = None
     blocked: bool = False
+    notified: int = 0
     recorded: dict[str, Any] = field(default_factory=dict)
     states: record.States = field(default_factory=record.States)
 
@@ -84,6 +87,7 @@ class Supervisor:
             self._stage(self._tasks_of("finally"))
         self.counts["cancelled"] += self.counts.pop("queued", 0)
         self._record(self._outcome())
+        notify(self.folder, self.plan, self.recorded)
         self._await_room()
 
     def _await_room(self) -> None:
@@ -157,7 +161,7 @@ class Supervisor:
                 self._record("running" if self.started else "queued")
                 wakeups.wait(self.wakeup, self._next_deadline())
                 self._look_after_running(counted=counted)
-        processes.end_orphans([self.guard.pid], _STRAY_GRACE)
+        processes.end_orphans([self.guard.pid, self.notified], _STRAY_GRACE)
 
     def _is_ending(self) -> bool:
         """Whether no task is to be started any more."""
@@ -193,7 +197,9 @@ class Supervisor:
                 continue
             self.guard.forget(task.session)
             self.running.remove(task)
-            processes.reap([self.guard.pid, *(each.session for each in self.running)])
+            processes.reap(
+                [self.guard.pid, self.notified, *(each.session for each in self.running)]
+            )
             self.room.give_back(task)
             if code and self.room.allots and task.setup_failed():
                 self.setup_failed = True
@@ -256,6 +262,8 @@ class Supervisor:
         if value != self.recorded:
             self.states.write(self.folder / "state.json", value)
             self.recorded = value
+        if state == "queued" and not self.notified and (self.blocked or self.plan["after"]):
+            self.notified = notify(self.folder, self.plan, value) or -1
         if self.states.late:
             # The value is among what is late, or will be followed by another.
             self.reason = value["reason"] = value["reason"] or record.WAS_FULL

@@ -29,6 +29,8 @@ class Capabilities:
     setup_as_admin: bool = _row("`setup: {command, admin: true}`", False)
     after: bool = _row("`after:`", True)
     accounts: bool = _row("`account:` and `qos:`", False)
+    notifies: bool = _row("`notify:`", False)
+    """Whether something there watches a run as a whole, beside its tasks."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
@@ -39,8 +41,8 @@ class Capabilities:
 
 
 ENGINES = {
-    "local": Capabilities(runs_here=True, containers=True, shell=False),
-    "ssh": Capabilities(containers=True),
+    "local": Capabilities(runs_here=True, containers=True, notifies=True, shell=False),
+    "ssh": Capabilities(containers=True, notifies=True),
     "slurm": Capabilities(
         containers=True, accounts=True, node_actions=("drain", "resume", "reboot"), machines=True
     ),
@@ -86,6 +88,10 @@ def require(job: Job, target: Target) -> None:
         message = f"`after` cannot be kept on `{target.name}`: its engine is `{target.engine}`"
         hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
         findings.append(Finding("not-supported", message, hint, "after"))
+    if job.notify is not None and not able.notifies:
+        message = f"`{target.name}` sends no word of runs: its engine is `{target.engine}`"
+        hint = "it has nothing that watches a whole run; leave `notify` out, and: fairway wait RUN"
+        findings.append(Finding("not-supported", message, hint, "notify"))
     for name in ("account", "qos") if not able.accounts else ():
         if getattr(job, name) is not None:
             message = f"`{target.name}` knows no `{name}`: its engine is `{target.engine}`"

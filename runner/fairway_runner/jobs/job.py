@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.notifications import Notify
 from fairway_core.spans import Span
 from fairway_runner.jobs.foreign_keys import FOREIGN_KEYS
 from fairway_runner.jobs.labels import Note, Tags
@@ -271,6 +272,8 @@ class Job(Model):
     """The quality of service that it asks Slurm for."""
     metrics: dict[Identifier, MetricPattern | Metric] = Field(default_factory=dict)
     """Figures to find in the log, each by a regular expression."""
+    notify: Notify | None = None
+    """Who hears of its runs; by default what `notify:` in the project's fairway.yaml says."""
     after: tuple[str, ...] = ()
     """Runs that must have succeeded before this one starts."""
     finally_: Finally | None = Field(default=None, alias="finally")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 # Fields of a job that say what else a record has, or follow from its parameters.
-_LEFT_OUT = frozenset({"name", "tags", "note", "command", "params", "metrics", "sweep"})
+_LEFT_OUT = frozenset({"name", "tags", "note", "notify", "command", "params", "metrics", "sweep"})
 
 
 def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
+    from fairway_core.notifications import Notify
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
 
@@ -68,6 +69,7 @@ class Plan:
             "signal": job.checkpoint.signal,
             "grace": job.checkpoint.grace,
             "secrets": list(job.secrets),
+            "notify": _receiver(job.notify),
             "environment": {**self.engine.environment(), **self.inputs},
             "staged": [dict(each) for each in self.staged],
         }
@@ -94,3 +96,10 @@ class Plan:
             "script": script,
         }
         return json.dumps(spec) + "\n"
+
+
+def _receiver(notify: Notify | None) -> dict[str, Any] | None:
+    """Who hears of the run, as the supervisor reads it."""
+    if notify is None:
+        return None
+    return {**notify.model_dump(mode="json"), "secret": notify.secret}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import fairway_core
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.capabilities import require, runs_here
-from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.capabilities import capabilities, require, runs_here
+from fairway_runner.engines.engine import DEADLINE, engine_for
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
@@ -23,6 +23,7 @@ from fairway_runner.submit.plan import Plan
 from fairway_runner.submit.provenance import provenance
 from fairway_runner.submit.resume import cut_off, earlier, resume
 from fairway_runner.submit.secret_values import require_readable, secret_values
+from fairway_runner.targets.lookup import default_notify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +111,7 @@ def prepare(
     """
     tasks = job_file.tasks()
     first = next(tasks)
-    job = first.resolve(target)
+    job = _with_receiver(first.resolve(target), target)
     place = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
     require_readable(job.secrets, target, place)
     warnings = _checked(first, job, target)
@@ -151,6 +152,20 @@ def prepare(
     whole = job.model_copy(update={"sweep": sweep.section if sweep else None})
     record = _record(job_file, job, target, plan)
     return Prepared(whole, plan, collected, files, record, secrets, warnings)
+
+
+def _with_receiver(job: Job, target: Target) -> Job:
+    """The job with the project's default of who hears of it, where its target sends word."""
+    if job.notify is None and capabilities(target.engine).notifies:
+        default = default_notify()
+        # A default whose address is in a secret is for jobs that have the secret.
+        if default is not None and (default.secret is None or default.secret in job.secrets):
+            job = job.model_copy(update={"notify": default})
+    if job.notify is not None and job.notify.secret not in (None, *job.secrets):
+        message = f"`notify.webhook`: the job has no secret `{job.notify.secret}`"
+        hint = f"add `secrets: {{{job.notify.secret}: keyvault:NAME}}`"
+        raise UserError.of("bad-value", message, hint)
+    return job
 
 
 def _checked(job_file: JobFile, job: Job, target: Target) -> list[Finding]:

@@ -26,6 +26,7 @@ from fairway_runner.runs.records import damaged, read_kept
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fairway_core.notifications import Notify
     from fairway_runner.runs.folder import RunFolder
 
 SYNCED = Path(".fairway", "targets.json")
@@ -100,6 +101,12 @@ def all_targets() -> dict[str, KnownTarget]:
             target = entry
         found[target.name] = KnownTarget(target, str(file))
     return found
+
+
+def default_notify() -> Notify | None:
+    """Who hears of runs whose job does not say it, by the project's `fairway.yaml`."""
+    _, file = find_project()
+    return None if file is None else read(file).validate(Project).notify
 
 
 def _synced(file: Path) -> Iterator[Target]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
-    from conftest import Fairway, Gate, Pipe, Place
+    from conftest import Fairway, Gate, Pipe, Place, Receiver
 
 
 HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n; exit 9"
@@ -206,6 +207,23 @@ class TestOneTask:
         late = fairway("exec", run, "--", "true")
         assert (late.returncode, late.stdout) == (2, "")
         assert f"{run} has ended: succeeded" in late.stderr
+
+    def test_its_end_is_sent_to_a_webhook(
+        self, fairway: Fairway, place: Place, receiver: Receiver
+    ) -> None:
+        notify = {"webhook": receiver.url, "on": ["failed"]}
+        job = fairway.job("echo a-secret; exit 3", template="plain", notify=notify)
+        if not capabilities(place.engine).notifies:
+            refused = fairway.within("submit", job, "--target", place.name)
+            assert refused.returncode == 2
+            assert f"`{place.name}` sends no word of runs" in refused.stderr
+            return
+        run = fairway.submit(job, "--target", place.name)
+        said = receiver.next()
+        assert (said["run"], said["event"], said["state"]) == (run, "failed", "failed")
+        assert said["tasks"] == {"failed": 1}
+        assert fairway("wait", run).returncode == 3
+        assert "a-secret" not in json.dumps(said)
 
     def test_a_cancelled_run_goes_on_from_its_checkpoint(
         self, fairway: Fairway, place: Place, pipe: Pipe

@@ -1,0 +1,36 @@
+"""Word of runs on this machine, sent by what watches them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Fairway, Gate, Receiver
+
+
+def test_a_run_that_waits_and_then_succeeds(
+    fairway: Fairway, gate: Gate, receiver: Receiver
+) -> None:
+    """Its address is a secret; the receiver fails at first, and nothing waits for it."""
+    first = fairway.submit(fairway.job(f"read -r _ <{gate.path}", template="plain"))
+    notify = {"webhook": "secret:HOOK", "on": ["waiting", "succeeded"], "form": "slack"}
+    job = fairway.job(
+        "true", template="plain", after=[first], notify=notify, secrets={"HOOK": "env:MINE"}
+    )
+    done = fairway("submit", job, "--quiet", MINE=receiver.url)
+    run = done.stdout.strip()
+    assert receiver.next() == {"text": f"{run} waits"}, done.stderr
+    gate.open()
+    assert receiver.next()["text"].startswith(f"{run} succeeded after ")
+    assert fairway("wait", run).returncode == 0
+    folder = fairway.folder / ".fairway" / "runs" / run
+    for path in folder.rglob("*"):
+        assert not path.is_file() or receiver.url.encode() not in path.read_bytes(), path
+
+
+def test_a_receiver_that_is_away_changes_nothing(fairway: Fairway, receiver: Receiver) -> None:
+    receiver.answers += [404]
+    job = fairway.job("exit 3", template="plain", notify={"webhook": receiver.url})
+    run = fairway.submit(job)
+    assert fairway("wait", run).returncode == 3
+    assert fairway.show(run)["state"] == "failed"
