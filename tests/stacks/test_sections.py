@@ -7,6 +7,7 @@ it to a construct, and not when a user writes it, is found here.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,24 @@ def test_every_section_passes_the_checks_and_fits_the_provider(file: Path, tmp_p
     for stack in written:
         text = (stack.folder / "cdk.tf.json").read_text()
         assert not list(validate(json.loads(text))), stack.name
+
+
+def test_the_documentation_lists_each_role_that_is_assigned_with_its_reason(
+    tmp_path: Path, repository: Path
+) -> None:
+    listed = (repository / "docs/deploying.md").read_text().partition("## Roles that")[2]
+    rows = [line for line in listed.splitlines() if line.startswith("| ")]
+    for file in FILES:
+        for stack in write_stacks(file, tmp_path / file.stem, warn=lambda _: None):
+            made = json.loads((stack.folder / "cdk.tf.json").read_text()).get("resource", {})
+            for each in made.get("azurerm_role_assignment", {}).values():
+                reason, role = each["description"], each.get("role_definition_name") or ""
+                reason = re.sub(r"(container|blobs into) \w+|^\w+(?= is stopped)", _unnamed, reason)
+                assert [r for r in rows if r.endswith(f"| {reason} |") and role in r], each
+
+
+def _unnamed(found: re.Match[str]) -> str:
+    return f"{found[1]} NAME" if found[1] else "NAME"
 
 
 def test_no_section_is_left_out() -> None:
