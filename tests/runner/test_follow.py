@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_cli.commands import logs
 from fairway_cli.ui.follow import Selection, copy_logs
 from fairway_cli.ui.started import print_ended, watch_to_the_end
+from fairway_core.findings import UserError
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import RunFairway
 
 WAITS = {"state": "queued", "reason": "waiting for nodes"}
 # What the run's state, and that of its task, are at each look.
@@ -73,3 +78,21 @@ def test_standard_error_is_the_log_alone_where_json_is_wanted(
     monkeypatch.setattr(Run, "wait", lambda _: None)
     watch_to_the_end(run, json_=True)
     assert capfdbinary.readouterr().err == b"one"
+
+
+def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run]) -> None:
+    run = make_run("job-aaaaaa", [{"state": "lost"}], state="lost")
+    with pytest.raises(UserError, match="job-aaaaaa is lost") as caught:
+        logs._require_end(run)
+    assert caught.value.exit_code == 5
+    assert caught.value.findings[0].hint == "run it again: fairway retry job-aaaaaa"
+    logs._require_end(make_run("job-bbbbbb"))
+
+
+def test_a_submission_that_was_not_written_down_is_begun_again(
+    tmp_path: Path, fairway: RunFairway
+) -> None:
+    code, _, err = fairway(tmp_path, "submit", "--resume", "job-aaaaaa")
+    assert code == 2
+    assert "nothing of it was sent" in err
+    assert "fairway submit JOB --run-id job-aaaaaa" in err

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+
+from fairway_cli.commands import tunnel
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,6 +102,16 @@ def test_an_ended_run_has_no_tunnel(
     code, _, err = fairway(tmp_path, "tunnel", "job-aaaaaa", "6006")
     assert code == 2
     assert "job-aaaaaa has ended" in err
+
+
+def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(UserError) as caught:
+            tunnel._require_free(port)
+    assert caught.value.findings[0].message.startswith(f"port {port} of this machine")
+    assert "--local-port" in caught.value.findings[0].hint
+    tunnel._require_free(port)
 
 
 def test_a_target_without_an_address_is_taken_and_said_not_to_be_ready(

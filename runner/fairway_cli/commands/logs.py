@@ -60,6 +60,18 @@ def command(
         copy_logs(found, selection, sys.stdout.buffer, follow=follow)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    if follow:
+        _require_end(found)
+
+
+def _require_end(run: Run) -> None:
+    """UserError with exit code 5 where a run that was followed is lost."""
+    if run.state == "lost":
+        from fairway_core.findings import UserError
+
+        message = f"{run.id} is lost: {run.status.get('reason') or 'nothing knows of it any more'}"
+        hint = f"run it again: fairway retry {run.id}"
+        raise UserError.of("lost-run", message, hint, exit_code=5)
 
 
 def _ranks(

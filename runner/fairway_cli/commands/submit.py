@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from fairway_cli.commands.arguments import (
     WatchOption,
 )
 from fairway_core.findings import UserError, format_finding
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.store import Run, RunStore
 
 _MANY = 1_000
 
@@ -77,7 +80,7 @@ def command(
 
     store = RunStore.here()
     if resume is not None:
-        run = go_on(store.find(resume))
+        run = go_on(_unfinished(store, resume))
     elif job is None:
         raise UserError.of("no-job", "say which job", "fairway submit JOB, or --resume RUN")
     else:
@@ -94,6 +97,18 @@ def command(
         print_started(run, json_=json_, quiet=quiet)
         return
     raise typer.Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
+
+
+def _unfinished(store: RunStore, run_id: str) -> Run:
+    """The run that is to be resumed; UserError where its submission was not even written down."""
+    try:
+        return store.find(run_id)
+    except UserError as error:
+        if error.findings[0].id != "unknown-run":
+            raise
+        message = f"{error.findings[0].message}: nothing of it was sent"
+        hint = f"submit it with that id: fairway submit JOB --run-id {run_id}"
+        raise UserError.of("unknown-run", message, hint) from None
 
 
 def _ask(tasks: int, *, yes: bool) -> None:

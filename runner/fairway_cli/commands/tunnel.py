@@ -33,7 +33,9 @@ def command(
     if found.state in FINAL_STATES:
         message = f"{found.id} has ended: nothing of it listens any more"
         raise UserError.of("ended-run", message, f"look at its files: fairway fetch {found.id}")
-    node, here = found.engine.main_host(found), local_port or port
+    here = local_port or port
+    _require_free(here)
+    node = found.engine.main_host(found)
     print(
         f"http://localhost:{here} is port {port} of {printable(node)}; it ends with Ctrl-C",
         flush=True,
@@ -42,3 +44,20 @@ def command(
         raise typer.Exit(found.engine.shell(node, forward=f"{here}:localhost:{port}"))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _require_free(port: int) -> None:
+    """UserError where something on this machine has the port already."""
+    import socket
+
+    from fairway_core.findings import UserError
+
+    with socket.socket() as probe:
+        # As ssh does: what is left of connections that have ended is in nobody's way.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            message = f"port {port} of this machine cannot be had: {error.strerror}"
+            hint = "take another: --local-port PORT"
+            raise UserError.of("port-in-use", message, hint) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -81,3 +83,27 @@ def test_a_bastion_needs_the_azure_cli(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_failure_is_said() -> None:
     with pytest.raises(ServiceError):
         login._address(account(refused(403)), "tvm-1")
+
+
+def test_the_user_of_a_connection_is_renewed_for_as_long_as_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(login, "_RENEWAL", 0.01)
+    renewed, twice = [], threading.Event()
+
+    def replace(pool: str, node: str, user: str, options: Any) -> None:
+        renewed.append((pool, node, user, options["sshPublicKey"]))
+        if len(renewed) == 1:
+            raise refused(503)  # the next one makes it good
+        twice.set()
+
+    there = account({})
+    there.client.replace_node_user = replace
+    with login._renewed(there, "tvm-1", "me", "ssh-ed25519 A"):
+        assert twice.wait(60)
+    assert set(renewed) == {("pool", "tvm-1", "me", "ssh-ed25519 A")}
+
+
+def test_a_user_that_nobody_renews_goes_within_the_hour() -> None:
+    left = datetime.fromisoformat(login._expiry()) - datetime.now(UTC)
+    assert timedelta(seconds=2 * login._RENEWAL) < left <= timedelta(hours=1)

@@ -57,6 +57,24 @@ def test_what_was_changed_here_comes_anew(make_run: Callable[..., Run]) -> None:
     assert (file.read_bytes(), fetched.read_bytes()) == (b"weights", b"mine")
 
 
+def test_a_pool_that_does_not_say_its_size_is_not_taken_for_an_empty_one() -> None:
+    pool = {"id": "sim", "state": "active", "enableInterNodeCommunication": True}
+    job: Any = SimpleNamespace(nodes=2, container=None)
+    target: Any = SimpleNamespace(name="batch-sim", spot=False)
+    assert list(_of_pool(pool, job, target)) == []
+    [finding] = _of_pool({**pool, "targetDedicatedNodes": 1}, job, target)
+    assert finding.id == "too-few-nodes"
+
+
+@pytest.mark.parametrize(("formula", "count"), [("maxTemp = 1;", 0), ("maxNodes = 1;\nx = 2;", 1)])
+def test_only_the_maximum_of_our_own_formulas_is_known(formula: str, count: int) -> None:
+    pool = {"id": "sim", "state": "active", "enableInterNodeCommunication": True}
+    pool |= {"enableAutoScale": True, "autoScaleFormula": formula}
+    job: Any = SimpleNamespace(nodes=2, container=None)
+    target: Any = SimpleNamespace(name="batch-sim", spot=False)
+    assert len(list(_of_pool(pool, job, target))) == count
+
+
 @pytest.mark.parametrize("state", ["deleting", "Deleting"])
 def test_a_pool_that_is_going_takes_no_jobs(state: str) -> None:
     pool = {"id": "sim", "state": state, "taskSlotsPerNode": 1}

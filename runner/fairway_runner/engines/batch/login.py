@@ -4,7 +4,8 @@ address, through the target's Bastion or jump hosts where it names any.
 Pools without public addresses map none, and none does by itself any more: see
 learn.microsoft.com/azure/batch/pool-endpoint-configuration.
 
-The user exists for as long as the connection may last, with a key that is made for it.
+The user exists for as long as the connection lasts, with a key that is made for it: what nobody
+renews any more, because this program was killed, goes within the hour.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
     from fairway_runner.engines.batch.client import Account
 
-_LIFE = timedelta(hours=12)
+_LIFE = timedelta(hours=1)
+_RENEWAL = 20 * 60.0  # seconds
 _SSH_PORT = 22
 
 
@@ -49,11 +51,35 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
         key.write_bytes(private)
         _create_user(account, name, user, public)
         try:
-            return subprocess.run(
-                _words(key, user, host, port, command, forward, way), check=False
-            ).returncode
+            with _renewed(account, name, user, public):
+                return subprocess.run(
+                    _words(key, user, host, port, command, forward, way), check=False
+                ).returncode
         finally:
             _delete_user(account, name, user)
+
+
+@contextmanager
+def _renewed(account: Account, node: str, user: str, public: str) -> Iterator[None]:
+    """Keeps the user from expiring while the connection lasts."""
+    done = threading.Event()
+
+    def again() -> None:
+        options: Any = {"sshPublicKey": public, "expiryTime": _expiry()}
+        account.client.replace_node_user(account.pool, node, user, options)
+
+    def renew() -> None:
+        while not done.wait(_RENEWAL):
+            # One that fails is made good by the next: a life has three of them.
+            with suppress(UserError):
+                account.calls.call(f"a user on {node}", again)
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 @contextmanager
@@ -151,11 +177,15 @@ def _create_user(account: Account, node: str, user: str, public: str) -> None:
         "name": user,
         "sshPublicKey": public,
         "isAdmin": True,
-        "expiryTime": (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z"),
+        "expiryTime": _expiry(),
     }
     account.calls.call(
         f"a user on {node}", lambda: account.client.create_node_user(account.pool, node, options)
     )
+
+
+def _expiry() -> str:
+    return (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
 
 
 def _delete_user(account: Account, node: str, user: str) -> None:

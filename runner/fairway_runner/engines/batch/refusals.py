@@ -99,6 +99,8 @@ def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
             message = f"the autoscale formula of the pool `{name}` stops at {most} nodes"
             yield Finding("too-many-nodes", message, f"-s nodes={most}, or raise its maximum")
         return
+    if not {"targetDedicatedNodes", "targetLowPriorityNodes"} & pool.keys():
+        return  # both are optional in the service's answer
     if pools.wanted_nodes(pool) >= job.nodes:
         errors = pools.resize_errors(pool)
         if errors and pools.current_nodes(pool) < job.nodes:
@@ -128,6 +130,6 @@ def _of_nodes(account: Account, pool: Mapping[str, Any], job: Job) -> Iterator[F
 
 
 def _autoscale_maximum(formula: str) -> int | None:
-    """The number that the formula calls its maximum; None where it does not say."""
-    found = re.search(r"\bmax\w*\s*=\s*(\d+)\s*;", formula, re.IGNORECASE)
+    """The number that Fairway's formulas call their maximum; None for a formula of another kind."""
+    found = re.search(r"^\s*maxNodes\s*=\s*(\d+)\s*;", formula, re.MULTILINE)
     return int(found[1]) if found else None
