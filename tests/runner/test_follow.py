@@ -82,7 +82,9 @@ def test_standard_error_is_the_log_alone_where_json_is_wanted(
 
 def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run]) -> None:
     run = make_run("job-aaaaaa", [{"state": "lost"}], state="lost")
-    with pytest.raises(UserError, match="job-aaaaaa is lost") as caught:
+    with pytest.raises(
+        UserError, match="job-aaaaaa is lost: nothing knows of it any more"
+    ) as caught:
         logs._require_end(run)
     assert caught.value.exit_code == 5
     assert caught.value.findings[0].hint == "run it again: fairway retry job-aaaaaa"

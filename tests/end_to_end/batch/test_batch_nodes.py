@@ -138,7 +138,8 @@ class TestRefusals:
         assert "has 2 slots a node" in self.refused(batch, nodes=2)
 
     def test_more_nodes_than_the_target_has(self, batch: Batch) -> None:
-        assert "`batch-sim` has 4 at most" in self.refused(batch, nodes=5)
+        said = "the job takes 5 nodes, and `batch-sim` has 4 at most"
+        assert said in self.refused(batch, nodes=5)
 
     def test_more_nodes_than_a_fixed_pool_has(self, batch: Batch) -> None:
         said = self.refused(batch, nodes=4)

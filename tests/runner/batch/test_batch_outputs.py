@@ -72,7 +72,10 @@ def test_only_the_maximum_of_our_own_formulas_is_known(formula: str, count: int)
     pool |= {"enableAutoScale": True, "autoScaleFormula": formula}
     job: Any = SimpleNamespace(nodes=2, container=None)
     target: Any = SimpleNamespace(name="batch-sim", spot=False)
-    assert len(list(_of_pool(pool, job, target))) == count
+    found = list(_of_pool(pool, job, target))
+    assert len(found) == count
+    said = "the autoscale formula of the pool `sim` stops at 1 nodes"
+    assert [each.message for each in found] == [said] * count
 
 
 @pytest.mark.parametrize("state", ["deleting", "Deleting"])
@@ -82,4 +85,4 @@ def test_a_pool_that_is_going_takes_no_jobs(state: str) -> None:
     target: Any = SimpleNamespace(name="batch-sim", spot=False)
     findings = list(_of_pool(pool, job, target))
     assert findings[0].id == "pool-disabled"
-    assert "it is deleting" in findings[0].message
+    assert findings[0].message == "the pool `sim` takes no jobs: it is deleting"

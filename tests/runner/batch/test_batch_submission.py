@@ -1,0 +1,53 @@
+"""Tasks that the service does not take, each in an answer of its own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fairway_core.findings import Finding
+from fairway_runner.engines.batch import submission
+from fairway_runner.engines.batch.calls import ServiceError
+
+TASKS = [{"id": "0"}, {"id": "1"}]
+
+
+def sending(answer: Any) -> Any:
+    """A submission to an account that answers so."""
+
+    def add_tasks(_job: str, chunk: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return [{"taskId": task["id"], **answer} for task in chunk]
+
+    calls = SimpleNamespace(deadline=0.0, stopped=SimpleNamespace(wait=lambda _: False))
+    account: Any = SimpleNamespace(add_tasks=add_tasks, calls=calls)
+    none: Any = None
+    return submission.Submission(none, account, none, none)
+
+
+def test_a_task_that_is_too_large_is_named() -> None:
+    too_large = ServiceError(Finding("refused", "413"), status=413, code="RequestBodyTooLarge")
+    with pytest.raises(ServiceError) as caught:
+        sending(too_large)._add_chunk("job", TASKS)
+    [finding] = caught.value.findings
+    assert finding.message == "task 0 is larger than Azure Batch takes"
+    assert (caught.value.status, caught.value.exit_code) == (413, 2)
+
+
+def test_one_that_is_never_taken_is_named_with_the_reason() -> None:
+    error = {"code": "InvalidPropertyValue", "message": {"value": "no such pool"}}
+    with pytest.raises(ServiceError) as caught:
+        sending({"status": "clienterror", "error": error})._add_chunk("job", TASKS)
+    said = "Azure Batch refuses task 0: InvalidPropertyValue: no such pool"
+    assert caught.value.findings[0].message == said
+
+
+def test_those_that_are_not_taken_in_time_are_counted() -> None:
+    error = {"code": "ServerBusy", "message": {"value": "later"}}
+    with pytest.raises(ServiceError) as caught:
+        sending({"status": "servererror", "error": error})._add_chunk("job", TASKS)
+    said = "Azure Batch could not take 2 tasks: ServerBusy: later"
+    assert caught.value.findings[0].message == said
