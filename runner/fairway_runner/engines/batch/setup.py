@@ -68,7 +68,9 @@ def _status(nodes: list[Any], account: Account, log: Any, *, ended: bool) -> dic
     """The setup's state over all nodes: the first that fails, or else the first of them."""
     status: dict[str, Any] = {"state": "cancelled" if ended else "queued"}
     for node in nodes:
-        info = node["jobPreparationTaskExecutionInfo"]
+        info = node.get("jobPreparationTaskExecutionInfo")
+        if info is None:
+            continue  # that node has not begun
         status = {
             "state": "running",
             "attempt": 0,
@@ -77,7 +79,9 @@ def _status(nodes: list[Any], account: Account, log: Any, *, ended: bool) -> dic
         }
         if str(info["state"]).lower() != "completed":
             continue
-        root = str(info["taskRootDirectory"])
+        root = info.get("taskRootDirectory")
+        if not root:
+            continue  # nothing ran there
         try:
             code = json.loads(account.node_file(node["nodeId"], f"{root}/wd/setup.json", 0, 4096))
             log.write_bytes(account.node_file(node["nodeId"], f"{root}/stdout.txt", 0, _MOST))
