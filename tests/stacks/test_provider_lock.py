@@ -101,8 +101,10 @@ def test_a_platform_that_cannot_be_had_is_told_and_nothing_is_written(
         ('provider "here/hashicorp/azurerm" {\n  version = "5.2.0"\n}\n', "has no hashes of"),
         ('provider "a/other/azurerm" {\n  hashes = [\n    "h1:a=",\n  ]\n}\n', "has no hashes of"),
         (
-            'provider "hashicorp/azurerm" {\n}\n'
-            'provider "x" {\n  hashes = [\n    "h1:a=",\n  ]\n}\n',
+            (
+                'provider "hashicorp/azurerm" {\n}\n'
+                'provider "x" {\n  hashes = [\n    "h1:a=",\n  ]\n}\n'
+            ),
             "has no hashes of",
         ),
     ],
