@@ -71,6 +71,14 @@ class Bastion(Component):
             subnet_id=subnet.id,
             network_security_group_id=_rules(self, place, allowed).id,
         )
+        self.host = self._host(place, subnet.id, rules)
+        self.id = self.host.id
+        for admin in admins:
+            let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
+
+    def _host(
+        self, place: Placement, subnet_id: str, rules: SubnetNetworkSecurityGroupAssociation
+    ) -> BastionHost:
         address = PublicIp(
             self,
             "bastion-address",
@@ -81,7 +89,7 @@ class Bastion(Component):
             sku="Standard",
             tags=place.tags,
         )
-        self.host = BastionHost(
+        return BastionHost(
             self,
             "bastion-host",
             name=place.name("bastion_host"),
@@ -93,15 +101,12 @@ class Bastion(Component):
             ip_connect_enabled=True,
             copy_paste_enabled=False,
             ip_configuration=IpConfiguration(
-                name="primary", subnet_id=subnet.id, public_ip_address_id=address.id
+                name="primary", subnet_id=subnet_id, public_ip_address_id=address.id
             ),
             tags=place.tags,
             # Azure refuses a bastion in a subnet whose rules lack one that it needs.
             depends_on=[rules],
         )
-        self.id = self.host.id
-        for admin in admins:
-            let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
 
 
 def let_in(scope: Construct, name: str, admin: str, *, resource_id: str, what: str) -> None:

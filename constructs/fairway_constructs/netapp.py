@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
-    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cdk import Construct, Lifecycle
     from fairway_constructs.placement import Placement
     from fairway_core.environment import NetApp as NetAppSpec
 
@@ -45,10 +45,33 @@ class NetApp(Component):
         protect: bool = True,
     ) -> None:
         super().__init__(scope, f"netapp-{name}", name=name)
+        path = f"{place.environment}-{name}"
+        self.volume = self._volume(name, place, spec, path, subnet_id, clients, kept(protect))
+        if protect:
+            lock(self, place=place, id=f"netapp-{name}-volume", resource_id=self.volume.id)
+        self.throughput_mbps = spec.throughput_mbps
+        self.limited_by = spec.limited_by
+        self.mount = nfs_mount(
+            name=name,
+            server=self.volume.reference("mount_target[0].ip_address"),
+            export=f"/{path}",
+            path=spec.path,
+            root=True,
+        )
+
+    def _volume(
+        self,
+        name: str,
+        place: Placement,
+        spec: NetAppSpec,
+        path: str,
+        subnet_id: str,
+        clients: Sequence[IPv4Network],
+        lifecycle: Lifecycle | None,
+    ) -> NetappVolume:
         account_name = _account(self, place).name
         pool = _pool(self, name, place, spec, account_name)
-        path = f"{place.environment}-{name}"
-        self.volume = NetappVolume(
+        return NetappVolume(
             self,
             f"netapp-{name}-volume",
             name=place.name("netapp_volume", name),
@@ -77,18 +100,7 @@ class NetApp(Component):
                 )
             ],
             tags=place.tags,
-            lifecycle=kept(protect),
-        )
-        if protect:
-            lock(self, place=place, id=f"netapp-{name}-volume", resource_id=self.volume.id)
-        self.throughput_mbps = spec.throughput_mbps
-        self.limited_by = spec.limited_by
-        self.mount = nfs_mount(
-            name=name,
-            server=self.volume.reference("mount_target[0].ip_address"),
-            export=f"/{path}",
-            path=spec.path,
-            root=True,
+            lifecycle=lifecycle,
         )
 
 

@@ -77,12 +77,7 @@ class Storage(Component):
             account_tier="Standard",
             account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
             shared_access_key_enabled=account_keys,
-            # Tokens that keys sign cannot be taken back: longer ones are at least logged.
-            sas_policy=(
-                SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
-                if account_keys
-                else None
-            ),
+            sas_policy=_sas_policy() if account_keys else None,
             default_to_oauth_authentication=True,
             local_user_enabled=False,
             allow_nested_items_to_be_public=False,
@@ -99,13 +94,7 @@ class Storage(Component):
             ),
             identity=_identity(customer_key),
             customer_managed_key=_customer_managed_key(customer_key),
-            blob_properties=BlobProperties(
-                versioning_enabled=True,
-                delete_retention_policy=BlobPropertiesDeleteRetentionPolicy(days=_KEPT_DAYS),
-                container_delete_retention_policy=BlobPropertiesContainerDeleteRetentionPolicy(
-                    days=_KEPT_DAYS
-                ),
-            ),
+            blob_properties=_what_is_kept(),
             tags=place.tags,
             lifecycle=kept(protect),
             depends_on=customer_key.ready if customer_key else (),
@@ -113,21 +102,39 @@ class Storage(Component):
         account_id = self.account.id
         self.account_url = self.account.primary_blob_endpoint
         self.containers: Mapping[str, StorageContainer] = {
-            name: StorageContainer(
-                self,
-                f"container-{name}",
-                name=name,
-                storage_account_id=account_id,
-                container_access_type="private",
-                lifecycle=kept(protect),
-            )
-            for name in containers
+            name: self._container(name, account_id, protect) for name in containers
         }
         storage_lifecycle(
             self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
         )
         if protect:
             lock(self, place=place, id="storage", resource_id=account_id)
+
+    def _container(self, name: str, account_id: str, protect: bool) -> StorageContainer:
+        return StorageContainer(
+            self,
+            f"container-{name}",
+            name=name,
+            storage_account_id=account_id,
+            container_access_type="private",
+            lifecycle=kept(protect),
+        )
+
+
+def _sas_policy() -> SasPolicy:
+    """Tokens that keys sign cannot be taken back: longer ones are at least logged."""
+    return SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
+
+
+def _what_is_kept() -> BlobProperties:
+    """What was deleted or overwritten can be brought back for a while."""
+    return BlobProperties(
+        versioning_enabled=True,
+        delete_retention_policy=BlobPropertiesDeleteRetentionPolicy(days=_KEPT_DAYS),
+        container_delete_retention_policy=BlobPropertiesContainerDeleteRetentionPolicy(
+            days=_KEPT_DAYS
+        ),
+    )
 
 
 def _account_name(scope: Construct, place: Placement, account: str | None) -> str:
