@@ -28,7 +28,11 @@ SLURM: dict[str, Any] = {
     "slurm": {"host": "10.0.0.4", "user": "azureuser", "partition": "nd", "shared": "/data/f"},
 }
 WITHOUT = {key: value for key, value in SLURM.items() if key != "slurm"}
-SSH = {**WITHOUT, "engine": "ssh", "ssh": {"host": "h", "user": "u", "shared": "/data/f"}}
+SSH = {
+    **WITHOUT,
+    "engine": "ssh",
+    "ssh": {"host": "h", "user": "u", "shared": "/data/f", "machines": ""},
+}
 POOL = {"endpoint": "e", "pool": "p", "identity": "i", "mpi": False}
 BATCH = {**WITHOUT, "engine": "batch", "batch": POOL}
 BASTION = (
