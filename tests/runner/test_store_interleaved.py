@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.record import States
+from fairway_agent.record import FINAL_STATES, States
 from fairway_core.findings import UserError
 from fairway_runner.runs.clean import removable, remove
-from fairway_runner.runs.shapes import FINAL_STATES
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 
 if TYPE_CHECKING:
