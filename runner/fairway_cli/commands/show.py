@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,12 +26,15 @@ def command(
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
-    """Show a run: its state, its tasks and its files."""
+    """Show a run: its state, its tasks and its files.
+
+    Where its target does not answer, what is known here is shown, and the exit code is 5.
+    """
     from fairway_runner.runs.facts import run_facts, setup_facts, task_facts
     from fairway_runner.runs.store import RunStore
 
     found = RunStore.here().find(run)
-    found.refresh(logs=bool(found.record.metrics))
+    away = _look(found)
     facts = run_facts(found)
     setup = setup_facts(found, facts["state"])
     tasks = [
@@ -43,10 +47,30 @@ def command(
         more: dict[str, Any] = {"folder": str(found.folder), "setup": setup}
         more |= {"cost": use_facts(use, currency), "task_list": task_facts(tasks)}
         print(json.dumps({**facts, **more}, indent=1))
-        return
-    from fairway_cli.ui.overview import print_overview
+    else:
+        from fairway_cli.ui.overview import print_overview
 
-    print_overview(found, facts, setup, tasks, limit, _cost(use, currency))
+        print_overview(found, facts, setup, tasks, limit, _cost(use, currency))
+    if away:
+        raise typer.Exit(5)
+
+
+def _look(run: Run) -> bool:
+    """Brings the run up to date; whether its target did not answer, which is said."""
+    from fairway_core.findings import UserError, format_finding
+    from fairway_runner.runs.facts import iso
+
+    try:
+        run.refresh(logs=bool(run.record.metrics))
+    except UserError as error:
+        if error.exit_code != 5:
+            raise
+        seen = iso((run.folder / "state.json").stat().st_mtime)
+        for finding in error.findings:
+            print(format_finding(finding), file=sys.stderr)
+        print(f"{run.id} is shown as it was last known, since {seen}", file=sys.stderr)
+        return True
+    return False
 
 
 def _use(run: Run) -> tuple[Use, str]:
