@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import bundle, predecessors, processes, record, wakeups
 from fairway_agent.allocators.cores import Cores
 from fairway_agent.notify import notify
-from fairway_agent.task import Task
+from fairway_agent.task import TIMED_OUT, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Supervisor:
     records what became of each.
 
     `blocked` says that the next task waits for nodes that others use, `notified` is the process
-    that sends word of that.
+    that sends word of that. `limited` says that the run is over its time.
     """
 
     folder: Path
@@ -60,6 +60,7 @@ class Supervisor:
     counts: Counter[str] = field(default_factory=Counter)
     started: float | None = None
     cancelled: bool = False
+    limited: bool = False
     setup_failed: bool = False
     reason: str | None = None
     blocked: bool = False
@@ -154,6 +155,7 @@ class Supervisor:
                 self._start(task, counted=counted)
             if not self.blocked:
                 self.room.rest()
+            self._keep_limit()
             if self._is_ending():
                 coming = None
                 self._cancel(counted=counted)
@@ -165,7 +167,7 @@ class Supervisor:
 
     def _is_ending(self) -> bool:
         """Whether no task is to be started any more."""
-        return self.cancelled or (self.room.allots and self.setup_failed)
+        return self.cancelled or self.limited or (self.room.allots and self.setup_failed)
 
     def _take_room(self, task: Task) -> bool:
         limit = self.plan["max_parallel"]
@@ -204,7 +206,7 @@ class Supervisor:
             if code and self.room.allots and task.setup_failed():
                 self.setup_failed = True
                 self.reason = f"the setup failed with exit code {code}"
-            elif code and not task.cancelled and task.has_retry():
+            elif code and not (task.cancelled or self.limited) and task.has_retry():
                 self.waiting.append(task)
                 self._move(counted, "running", "queued")
                 task.record("queued", last_exit_code=code, **task.facts())
@@ -212,7 +214,7 @@ class Supervisor:
             state = "cancelled" if task.cancelled else "failed" if code else "succeeded"
             state = task.finish(state, code)
             self._move(counted, "running", state)
-            if not counted and code:
+            if not counted and code and not self.limited:
                 self.setup_failed = True
                 self.reason = f"the setup failed with exit code {code}"
 
@@ -221,10 +223,23 @@ class Supervisor:
         while self.waiting:
             self.waiting.popleft().record("cancelled", ended=time.time())
             self._move(counted, "queued", "cancelled")
-        for task in self.running if self.cancelled else ():
+        for task in self.running if self.cancelled or self.limited else ():
             if task.process is not None and task.process.poll() is None:
-                task.cancelled = True
-                task.stop()
+                task.cancelled = self.cancelled
+                task.stop(timed_out=not self.cancelled)
+
+    def _limit(self) -> float | None:
+        """When the run is over its time, on the clock; None before it has begun, and where it may
+        take as long as it wants."""
+        limit = self.plan.get("max_duration")
+        return None if limit is None or self.started is None else self.started + float(limit)
+
+    def _keep_limit(self) -> None:
+        """Ends the run where it is over its time."""
+        limit = self._limit()
+        if limit is not None and time.time() >= limit and not self._is_ending():
+            self.limited = True
+            self.reason = f"it was over its max_duration of {_written(self.plan['max_duration'])}"
 
     def _move(self, counted: bool, before: str, after: str) -> None:
         if counted:
@@ -233,6 +248,9 @@ class Supervisor:
 
     def _next_deadline(self) -> float | None:
         due = [each for task in self.running if (each := task.deadline()) is not None]
+        limit = self._limit()
+        if limit is not None and not self._is_ending():
+            due.append(time.monotonic() + limit - time.time())
         if self.blocked:
             due.append(time.monotonic() + self.room.pause)
         if self.states.late:
@@ -240,6 +258,8 @@ class Supervisor:
         return min(due, default=None)
 
     def _outcome(self) -> str:
+        if self.limited:
+            return "failed"
         # A setup that was told to end has not failed; and a run that was told to may have ended by
         # itself before.
         setup_failed = self.setup_failed and not self.cancelled
@@ -250,7 +270,7 @@ class Supervisor:
         if self.states.late:
             self.reason = self.reason or record.WAS_FULL
         ended = None if state in record.GOING_STATES else time.time()
-        value = {
+        value: dict[str, Any] = {
             "state": state,
             "reason": self.room.reason if self.blocked and state == "queued" else self.reason,
             "started": self.started,
@@ -259,6 +279,8 @@ class Supervisor:
             "submission": self.plan.get("submission", 0),
             "tasks": {name: count for name, count in self.counts.items() if count > 0},
         }
+        if self.limited:
+            value["exit_code"] = TIMED_OUT
         if value != self.recorded:
             self.states.write(self.folder / "state.json", value)
             self.recorded = value
@@ -267,6 +289,18 @@ class Supervisor:
         if self.states.late:
             # The value is among what is late, or will be followed by another.
             self.reason = value["reason"] = value["reason"] or record.WAS_FULL
+
+
+def _written(seconds: float) -> str:
+    """A span as people write it.
+
+    >>> _written(5400.0), _written(86400.0), _written(1.5)
+    ('90m', '1d', '1.5s')
+    """
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds % length == 0:
+            return f"{seconds / length:g}{unit}"
+    return f"{seconds:g}s"
 
 
 def supervise(folder: Path, lock: int, ready: int, plan: dict[str, Any], **ways: Any) -> None:

@@ -31,6 +31,8 @@ class Capabilities:
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
     """Whether something there watches a run as a whole, beside its tasks."""
+    limits: bool = _row("`max_duration:`", False)
+    """Whether something there ends a run as a whole, beside its tasks."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
@@ -41,8 +43,8 @@ class Capabilities:
 
 
 ENGINES = {
-    "local": Capabilities(runs_here=True, containers=True, notifies=True, shell=False),
-    "ssh": Capabilities(containers=True, notifies=True),
+    "local": Capabilities(runs_here=True, containers=True, notifies=True, limits=True, shell=False),
+    "ssh": Capabilities(containers=True, notifies=True, limits=True),
     "slurm": Capabilities(
         containers=True, accounts=True, node_actions=("drain", "resume", "reboot"), machines=True
     ),
@@ -92,6 +94,10 @@ def require(job: Job, target: Target) -> None:
         message = f"`{target.name}` sends no word of runs: its engine is `{target.engine}`"
         hint = "it has nothing that watches a whole run; leave `notify` out, and: fairway wait RUN"
         findings.append(Finding("not-supported", message, hint, "notify"))
+    if job.max_duration is not None and not able.limits:
+        message = f"`{target.name}` cannot limit a whole run: its engine is `{target.engine}`"
+        hint = "limit each attempt instead: -s max_duration=null -s timeout=SPAN"
+        findings.append(Finding("not-supported", message, hint, "max_duration"))
     for name in ("account", "qos") if not able.accounts else ():
         if getattr(job, name) is not None:
             message = f"`{target.name}` knows no `{name}`: its engine is `{target.engine}`"

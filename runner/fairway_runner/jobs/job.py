@@ -264,6 +264,10 @@ class Job(Model):
     """Further attempts after a failure; the checkpoint directory stays the same."""
     timeout: Span | None = None
     """How long one attempt may take; longer ends it with exit code 124."""
+    max_duration: Span | None = None
+    """How long a run may take in all, from the start of its first task to the end of its last;
+    longer ends it with exit code 124.
+    """
     priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
     """Which of several waiting jobs starts first; −1000 to 1000 where words are too few."""
     account: SlurmName | None = None

@@ -97,11 +97,15 @@ class RunFolder:
 
     @property
     def exit_code(self) -> int:
-        """The job's own code: 0, or that of the first task that did not succeed; 130 and 5
-        where a run was cancelled or lost before a task had one."""
-        state = self.state
+        """The job's own code: 0, or that of the first task that did not succeed; 124 of a run
+        that was over its own limit; 130 and 5 where a run was cancelled or lost before a task had
+        one."""
+        status = self.status
+        state = status["state"]
         if state == "succeeded":
             return 0
+        if limit := status.get("exit_code"):
+            return int(limit)
         if state == "cancelled":
             return 130
         for folder in (self.folder / "setup", *map(self.task_folder, range(self.record.tasks))):

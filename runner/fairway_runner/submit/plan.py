@@ -66,6 +66,7 @@ class Plan:
             "after": list(self.after),
             "retries": job.retries,
             "timeout": job.timeout,
+            "max_duration": job.max_duration,
             "signal": job.checkpoint.signal,
             "grace": job.checkpoint.grace,
             "secrets": list(job.secrets),

@@ -13,7 +13,7 @@ import fairway_core
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import capabilities, require, runs_here
-from fairway_runner.engines.engine import DEADLINE, engine_for
+from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse

@@ -172,6 +172,25 @@ class TestOneTask:
         assert facts["task_list"][0]["timed_out"]
         assert facts["reason"] == "it was over its timeout of 2.0s"
 
+    def test_a_run_that_is_over_its_time_ends_with_124(
+        self, fairway: Fairway, place: Place
+    ) -> None:
+        """Also where its tasks would have more attempts, and others are still to come."""
+        sweep = {"max_parallel": 1, "points": [{"grid": {"x": [1, 2]}}]}
+        fields = {"max_duration": "1.5s", "retries": 3, "checkpoint": {"grace": "1s"}}
+        job = fairway.job("sleep 30{{ params.x }}", template="plain", sweep=sweep, **fields)
+        done = fairway("submit", job, "--target", place.name, "--watch", "--json")
+        if not capabilities(place.engine).limits:
+            assert done.returncode == 2
+            assert f"`{place.name}` cannot limit a whole run" in done.stderr
+            return
+        assert done.returncode == 124, done.stderr
+        facts = facts_of(fairway, json.loads(done.stdout)["run_id"])
+        assert facts["state"] == "failed"
+        assert facts["reason"] == "it was over its max_duration of 1.5s"
+        assert facts["task_states"] == {"failed": 1, "cancelled": 1}
+        assert [task["attempts"] for task in facts["task_list"]] == [1, 0]
+
     def test_a_failure_is_tried_again(self, fairway: Fairway, place: Place) -> None:
         command = 'echo attempt $FAIRWAY_ATTEMPT; test "$FAIRWAY_ATTEMPT" = 2'
         code, run, log = watched(fairway, place, template="plain", command=command, retries=2)
