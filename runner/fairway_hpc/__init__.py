@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairway_core import __version__
     from fairway_core.findings import Finding, UserError
-    from fairway_hpc.api import compare, rerun, runs, submit
+    from fairway_hpc.api import compare, costs, rerun, runs, submit
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.store import Run
     from fairway_runner.targets.lookup import KnownTarget, all_targets
@@ -26,6 +26,7 @@ __all__ = [
     "__version__",
     "all_targets",
     "compare",
+    "costs",
     "rerun",
     "runs",
     "submit",
@@ -40,6 +41,7 @@ _MODULES = {
     "__version__": "fairway_core",
     "all_targets": "fairway_runner.targets.lookup",
     "compare": "fairway_hpc.api",
+    "costs": "fairway_hpc.api",
     "rerun": "fairway_hpc.api",
     "runs": "fairway_hpc.api",
     "submit": "fairway_hpc.api",

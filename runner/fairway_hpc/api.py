@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.cost.cache import prices_at_hand
 from fairway_core.documents import Document
 from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.moments import moment
+from fairway_runner.runs.accounting import BY, grouped, uses
 from fairway_runner.runs.compare import compare as _compare
 from fairway_runner.runs.labels import labelled
 from fairway_runner.runs.query import Wanted, select
@@ -126,6 +128,30 @@ def runs(
     if listing.findings:
         raise UserError(listing.findings)
     return [run for run, _ in listing.runs]
+
+
+def costs(
+    folder: str | Path | None = None,
+    *,
+    by: str | None = None,
+    region: str | None = None,
+    prices: str | Path | None = None,
+) -> list[dict[str, Any]]:
+    """What the runs of a project have held and cost, as `fairway cost --runs --json` says it.
+
+    A record for each run, or for each `name`, `tag`, `user`, `target` or `month`: its `key`,
+    `runs`, `node_hours`, `cost` in `currency`, `unpriced` runs and `sizes`. Nobody is asked for
+    prices: they are those of the file, or the kept ones and the snapshot. Raises UserError for
+    another `by`, and for a run that cannot be read.
+
+    >>> costs(by="tag")[-1]  # doctest: +SKIP
+    {'key': 'baseline', 'runs': 4, 'node_hours': 12.5, 'cost': 1125.0, …}
+    """
+    if by is not None and by not in BY:
+        raise UserError.of("bad-value", f"by: runs have no `{by}`", f"one of: {', '.join(BY)}")
+    known = prices_at_hand(None if prices is None else Path(prices))
+    groups = grouped(uses(runs(folder), known, region), by)
+    return [{**group.facts, "currency": known.currency} for group in groups]
 
 
 def _store(folder: str | Path | None) -> RunStore:

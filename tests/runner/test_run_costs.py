@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import fairway_hpc
 from fairway_agent import task as agent_task
 from fairway_core.cost.prices import read_prices
+from fairway_core.findings import UserError
 from fairway_runner.runs.accounting import uses
 
 if TYPE_CHECKING:
@@ -211,3 +213,14 @@ def test_show_says_what_a_run_has_cost(
     assert (facts["cost"]["cost"], facts["cost"]["region"]) == (90.0, "southcentralus")
     _, out, _ = fairway(folder, "show", "here-c")
     assert "cost " not in out
+
+
+def test_from_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    found = fairway_hpc.costs(by="user", region="southcentralus", prices="prices.toml")
+    assert [(each["key"], each["cost"], each["currency"]) for each in found] == [
+        ("eve", 90.0, "USD"),
+        ("ann", 120.0, "USD"),
+    ]
+    with pytest.raises(UserError, match="runs have no `nmae`"):
+        fairway_hpc.costs(by="nmae")
