@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             fields = dict(term.split(" eq ") for term in filter_.split(" and "))
             row = {name: value.strip("'") for name, value in fields.items()}
             row |= {"type": "Consumption", "unitOfMeasure": "1 Hour", "skuName": "x"}
-            items = [{**row, "retailPrice": 10.0, "productName": row.get("productName", "")}]
+            item = {**row, "retailPrice": 10.0, "productName": row.get("productName", "")}
+            items = [item, {**item, "skuName": "x Spot"}]
             body = json.dumps({"Items": items, "NextPageLink": None}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -104,6 +106,28 @@ def test_what_is_unknown_is_never_zero(fairway: Any, tmp_path: Path) -> None:
     _, out, _ = fairway(tmp_path, "cost", "demo", "--offline", "--region", "eastus")
     assert "with --region" not in out
     assert "no price in eastus: vm/Standard_D32s_v6, premium/P6\n" in out
+
+
+def test_a_service_that_is_away_is_told_once_and_done_without(
+    fairway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}/")
+        monkeypatch.setattr("fairway_core.cost.service._pause", lambda *_: 0.0)
+        code, out, errors = fairway(tmp_path, "cost", "demo", "--region", "eastus", "--json")
+    assert code == 0
+    assert errors.count("prices-unreachable") == 1
+    assert "only prices that are at hand are used" in errors
+    assert json.loads(out)["hourly"]["maximum"] > 2 * 98.32
+
+
+def test_nodes_of_unknown_price_make_the_sum_unknown(fairway: Any, tmp_path: Path) -> None:
+    """The rest of them would be a hundredth of what the GPUs cost."""
+    facts = _facts(fairway, tmp_path, "demo", "--offline")
+    assert facts["hourly"]["minimum"] is None
+    assert facts["monthly"]["maximum"] is None
+    assert facts["hourly"]["rest"] > 0
 
 
 def test_a_file_and_hours_a_day(fairway: Any, tmp_path: Path) -> None:

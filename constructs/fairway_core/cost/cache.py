@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.cost.address import service_url
 from fairway_core.cost.meters import meter
 from fairway_core.cost.prices import FirstOf, Price, read_prices, snapshot
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,6 +102,34 @@ class CachedPrices:
             except OSError:
                 Path(name).unlink(missing_ok=True)
                 raise
+
+
+@dataclass
+class AskedOrAtHand:
+    """Prices of the service and, from the moment when it cannot be reached, those at hand.
+
+    `told` is called once with what was in the way.
+    """
+
+    asked: CachedPrices
+    told: Callable[[UserError], None]
+    is_away: bool = False
+    _at_hand: Prices = field(default_factory=lambda: prices_at_hand())
+
+    @property
+    def currency(self) -> str:
+        """That of the service."""
+        return self.asked.currency
+
+    def price(self, meter_name: str, region: str) -> Price | None:
+        """The price that the service says, or what is known without it."""
+        if not self.is_away:
+            try:
+                return self.asked.price(meter_name, region)
+            except UserError as error:
+                self.is_away = True
+                self.told(error)
+        return self._at_hand.price(meter_name, region)
 
 
 def prices_at_hand(file: Path | None = None) -> Prices:

@@ -63,12 +63,16 @@ class Estimate:
 
     @property
     def hourly(self) -> Amounts:
-        """The sums of what is known: at least so much where a part has no known price."""
-        return Amounts(
-            _sum(line.hourly.minimum for line in self._priced),
-            _sum(line.hourly.maximum for line in self._priced),
-            _sum(line.hourly.rest for line in self._priced),
-        )
+        """The sums of what is known: at least so much where a part has no known price.
+
+        None where that part is the nodes of a cluster: they are most of what is paid for.
+        """
+        sums = []
+        for state in ("minimum", "maximum", "rest"):
+            amounts = [(line.part, getattr(line.hourly, state)) for line in self._priced]
+            no_nodes = any(amount is None and part.cluster for part, amount in amounts)
+            sums.append(None if no_nodes else _sum(amount for _, amount in amounts))
+        return Amounts(*sums)
 
     @property
     def monthly(self) -> Amounts:

@@ -147,6 +147,7 @@ def _failed(reason: str) -> UserError:
     return UserError.of(
         "prices-unreachable",
         f"Azure's price service: {reason}",
-        "try again later, or take --offline for the prices that are at hand",
+        "only prices that are at hand are used, as with --offline: those kept from before, and a "
+        "dated snapshot",
         exit_code=5,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from fairway_cli.commands.arguments import DeadlineOption, EnvironmentArgument, 
 if TYPE_CHECKING:
     from fairway_core.cost.parts import Part
     from fairway_core.cost.prices import Prices
+    from fairway_core.findings import UserError
     from fairway_runner.runs.store import Run
 
 
@@ -89,7 +91,7 @@ def command(
     if json_:
         print(json.dumps(facts, indent=1))
     else:
-        asked = not offline and prices is None
+        asked = not offline and prices is None and not getattr(chosen, "is_away", False)
         print_costs(facts, asked=asked, elsewhere=None if asked else _elsewhere(parts, chosen))
 
 
@@ -167,10 +169,20 @@ def _elsewhere(parts: list[Part], chosen: Prices) -> tuple[str, int] | None:
 
 
 def _prices(file: Path | None, *, offline: bool) -> Prices:
-    from fairway_core.cost.cache import CachedPrices, prices_at_hand
+    from fairway_core.cost.cache import AskedOrAtHand, CachedPrices, prices_at_hand
     from fairway_core.cost.service import PriceService
 
-    return prices_at_hand(file) if offline or file else CachedPrices(PriceService())
+    if offline or file:
+        return prices_at_hand(file)
+    return AskedOrAtHand(CachedPrices(PriceService()), _say_away)
+
+
+def _say_away(error: UserError) -> None:
+    from fairway_cli.ui.findings import warn
+    from fairway_core.findings import Severity
+
+    for finding in error.findings:
+        warn(replace(finding, severity=Severity.WARNING))
 
 
 def _check_hours(hours: float | None) -> None:
