@@ -222,7 +222,7 @@ FAULTS = {
     "zones that lack services": (
         f"network: {{dns: {{zones: {{batch: {ZONE}/privatelink.batch.azure.com}}}}}}\n" + VAULT,
         "network.dns.zones",
-        "no zone for blob, vault",
+        "no zone for blob, vault: nodes could not resolve their names",
     ),
     "existing in two networks": (
         _existing(COMPUTE, _subnet("storage", "10.1.1.0/24", FAR), ENDPOINTS),

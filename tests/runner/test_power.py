@@ -104,6 +104,7 @@ def test_what_nobody_can_tell_needs_a_word(
     monkeypatch.setattr(power, "engine_for", unreachable)
     code, _, errors = fairway(tmp_path, "nodes", "stop", "box")
     assert code == 5
+    assert "nobody can tell what runs on `box`: box cannot be reached" in errors
     assert "--force" in errors
     assert _asked(plane) == []
 
@@ -121,7 +122,15 @@ def test_what_azure_says_of_a_failure_is_passed_on(
     assert code == 5
     assert "sufficient capacity" in errors
     plane.give(f"{BOX}/start", {"error": error}, status=404, method="POST")
-    assert "targets sync" in fairway(tmp_path, "nodes", "start", "box")[2]
+    errors = fairway(tmp_path, "nodes", "start", "box")[2]
+    assert "the machines of `box` do not exist any more" in errors
+    assert "targets sync" in errors
+    plane.give(f"{BOX}/start", {"error": error}, status=403, method="POST")
+    code, _, errors = fairway(tmp_path, "nodes", "start", "box")
+    assert code == 2
+    assert "`: Azure refuses" in errors
+    assert "you may not start `box`" in errors
+    assert "Virtual Machine Contributor" in errors
 
 
 def test_pools_and_this_machine_have_no_such_thing(
@@ -129,6 +138,7 @@ def test_pools_and_this_machine_have_no_such_thing(
 ) -> None:
     code, _, errors = fairway(tmp_path, "nodes", "stop", "pool")
     assert code == 2
+    assert "`pool` cannot be stopped and started" in errors
     assert "fairway pool resize pool 0" in errors
     assert fairway(tmp_path, "nodes", "stop", "local")[0] == 2
     assert _asked(plane) == []
