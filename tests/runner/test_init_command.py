@@ -156,6 +156,12 @@ def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.Mo
     [
         (("--name", "A"), "--name: `A` is not a valid environment name", "2 to 12"),
         (("--location", "West Europe"), "--location: `West Europe`", "did you mean `westeurope`?"),
+        (
+            ("--location", "westeuropa"),
+            "--location: Azure has no region `westeuropa`",
+            "did you mean `westeurope`?",
+        ),
+        (("--location", "bogus"), "has no region `bogus`", "is it a new one?"),
     ],
 )
 def test_what_azure_refuses_is_refused(
@@ -167,6 +173,13 @@ def test_what_azure_refuses_is_refused(
     assert message in finding.message
     assert hint in finding.hint
     assert not _files()
+
+
+def test_regions_of_other_clouds_are_taken_as_they_are(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARM_ENVIRONMENT", "usgovernment")
+    assert _init("--name", "lab", "--location", "usgovexample").exit_code == 0
 
 
 def test_the_readme_names_commands_that_exist(home: Path) -> None:

@@ -64,6 +64,7 @@ class Settings:
                 fault = error.errors()[0]["ctx"]["error"]
                 message = f"{option}: {fault}"
                 raise UserError.of("bad-value", message, getattr(fault, "hint", "")) from None
+        _require_region(found["--location"])
         return cls(found["--name"], found["--location"], ssh_keys)
 
     def replacements(self) -> dict[str, str]:
@@ -78,6 +79,22 @@ class Settings:
             "KEYS": "\n".join(f"    - {_quoted(key)}" for key in keys),
             "KEY_COMMENT": "" if self.ssh_keys else _NOBODYS_COMMENT,
         }
+
+
+def _require_region(name: str) -> None:
+    """UserError for a region that the public cloud does not have, as far as is known."""
+    from fairway_core.catalog.regions import regions
+    from fairway_core.spelling import nearest
+
+    if name in regions() or os.environ.get("ARM_ENVIRONMENT", "public").lower() != "public":
+        return
+    near = nearest(name, regions())
+    hint = f"did you mean `{near}`?" if near else "az account list-locations --output table"
+    if not near:
+        hint += (
+            "\nis it a new one? take another here, and change `location:` in the environment file"
+        )
+    raise UserError.of("unknown-region", f"--location: Azure has no region `{name}`", hint)
 
 
 def name_from(folder: Path) -> str:
