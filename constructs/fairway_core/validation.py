@@ -93,7 +93,8 @@ def describe(value: Any) -> str:
         case bool():
             return f"`{str(value).lower()}`"
         case int() | float():
-            return f"the number {value}"
+            digits = str(value)
+            return f"the number {digits if len(digits) <= 60 else digits[:57] + '...'}"
         case str():
             return f"the text `{value[:60]}`"
         case Mapping():
@@ -190,6 +191,8 @@ def _expected(details: ErrorDetails) -> str:
     ctx = details.get("ctx", {})
     if kind in _OF_CHOICES:
         return "one of " + ", ".join(f"`{choice}`" for choice in _choices(details))
+    if kind == "float_type" and isinstance(details["input"], int):
+        return "a finite number"  # it is beyond what a float holds
     for stem, words in _EXPECTED.items():
         if kind in (f"{stem}_type", f"{stem}_parsing", stem):
             return words

@@ -142,23 +142,23 @@ CASES = [
     case("a missing file", after("template: a/b.sh.j2\n"), "3:11", "no template `a/b.sh.j2`"),
     case("a long template", after(f"template: {_LONG}\n"), "3:11", "cannot be the name of a file"),
     # Jinja.
-    case("unknown", after("").replace("hello", "{{ nods }}"), "2:10", "did you mean `nodes`?"),
+    case("unknown", after("").replace("hello", "{{ nods }}"), "2:15", "did you mean `nodes`?"),
     case(
         "a param without its params",
         after("params: {epochs: 3}\n").replace("hello", "{{ epochs }}"),
-        "2:10",
+        "2:15",
         "did you mean `params.epochs`?",
     ),
     case(
         "an unknown param",
         after("params: {epochs: 3}\n").replace("hello", "{{ params.epoch }}"),
-        "2:10",
+        "2:15",
         "unknown name `params.epoch`: did you mean `params.epochs`?",
     ),
     case(
         "a method for a param",
         after("params: {epochs: 3}\n").replace("hello", "{{ params.items }}"),
-        "2:10",
+        "2:15",
         "unknown name `params.items`",
     ),
     case("broken", after("").replace("hello", "{{ nodes"), "2:10", "not a Jinja template"),
@@ -173,8 +173,8 @@ CASES = [
         "the product has over 1,000,000 parts",
     ),
     case("infinity", after("").replace("hello", "{{ 1e999 + nodes }}"), "2:10", "fails"),
-    case("in a block", "name: t\ncommand: |\n  a\n\n  b {{ x }}\n", "5:3", "unknown name `x`"),
-    case("in a variable", after("env: {A: '{{ b }}'}\n"), "3:10", "unknown name `b`"),
+    case("in a block", "name: t\ncommand: |\n  a\n\n  b {{ x }}\n", "5:5", "unknown name `x`"),
+    case("in a variable", after("env: {A: '{{ b }}'}\n"), "3:11", "unknown name `b`"),
     case(
         "in a number", after("nodes: '{{ name }}'\n"), "3:8", "a whole number, found the text `t`"
     ),

@@ -97,7 +97,7 @@ def allowed(given: list[str] | None) -> list[str]:
     return [*(given or ()), *os.environ.get("FAIRWAY_ALLOW", "").split()]
 
 
-def states(given: list[str] | None) -> list[str]:
+def states(given: list[str] | None) -> tuple[str, ...]:
     """The states that were asked for; UserError for a word that is none."""
     from fairway_agent.record import STATES
     from fairway_core.findings import UserError
@@ -108,7 +108,7 @@ def states(given: list[str] | None) -> list[str]:
         if state not in known:
             message = f"`{state}` is not a state of a run"
             raise UserError.of("unknown-state", message, did_you_mean(state, known))
-    return given or []
+    return tuple(given or ())
 
 
 def span(option: str, text: str) -> float:
