@@ -191,7 +191,7 @@ def _expected(details: ErrorDetails) -> str:
     ctx = details.get("ctx", {})
     if kind in _OF_CHOICES:
         return "one of " + ", ".join(f"`{choice}`" for choice in _choices(details))
-    if kind == "float_type" and isinstance(details["input"], int):
+    if kind == "float_type" and type(details["input"]) is int:
         return "a finite number"  # it is beyond what a float holds
     for stem, words in _EXPECTED.items():
         if kind in (f"{stem}_type", f"{stem}_parsing", stem):
