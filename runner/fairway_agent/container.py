@@ -46,6 +46,10 @@ _TOLD = re.compile(
 )
 # How MPI would reach other hosts by programs that are not in there.
 _OF_HOSTS = re.compile(r"OMPI_MCA_plm_rsh_agent|PRTE_MCA_plm_ssh_agent|I_MPI_HYDRA_BOOTSTRAP\w*")
+# By which a task's processes are found: a daemon's container is no child of the task, and its first
+# process, which alone its client can tell of a signal, is a shell or a launcher.
+_MARKS = ("_FAIRWAY_MARK", "_FAIRWAY_LEASE", "_FAIRWAY_CHANNEL")
+_CLIENT = "_FAIRWAY_CONTAINER"  # whose process waits for a container, and is outside
 _DIRECTORY = re.compile(r"FAIRWAY_(INPUT_\w+|OUTPUT_\w+|\w+_DIR|TASK_FOLDER)")
 _OWN = ("FAIRWAY", "_FAIRWAY")
 
@@ -159,7 +163,8 @@ def _run(run: Path, command: Sequence[str]) -> int:
     else:
         require_memory(container)
     secrets = record.read_json(run / "job.json").get("secrets") or {}
-    names = [each for each in told if _TOLD.fullmatch(each) or each in secrets or each == "HOME"]
+    own = {"HOME", *_MARKS, *secrets}
+    names = [each for each in told if _TOLD.fullmatch(each) or each in own]
     with tempfile.TemporaryDirectory() as folder:
         if target.get("engine") != "local":
             told |= registry.log_in(runtime.name, runtime.program, container["image"], folder)
@@ -168,6 +173,8 @@ def _run(run: Path, command: Sequence[str]) -> int:
             names = [name for name in names if name != "HOME"]
         name = f"fairway-{os.environ['FAIRWAY_RUN']}-{os.environ['FAIRWAY_TASK']}"
         name += f"-{os.environ['FAIRWAY_ATTEMPT']}-{os.getpid()}"
+        if runtime.is_oci:
+            told[_CLIENT] = name
         seen = _seen(run, target)
         words = words_of(runtime, container, command, seen=seen, names=names, name=name)
         return _until_it_ends(runtime, words, told, name)

@@ -23,6 +23,7 @@ _NOT_FOUND, _NO_PROGRAM, _NOT_HERE = 127, 4, 5
 _RANKS = (*("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMI_RANK", "RANK", "HOROVOD_RANK"),)
 # These wait for a task's programs and are none of them.
 _WAITING = {"srun", "ssh", "prted", "orted", "hydra_pmi_proxy"}
+_CLIENT = b"_FAIRWAY_CONTAINER"  # see fairway_agent.container
 _NAMESPACES = {"mnt": "-m", "pid": "-p", "ipc": "-i", "net": "-n", "uts": "-u"}
 
 
@@ -65,7 +66,17 @@ def of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
         fields = rest.split()
         name = head.partition("(")[2]
         found.append(Process(int(entry.name), int(fields[1]), int(fields[19]), name, variables))
-    return sorted(found, key=lambda each: (each.began, each.pid))
+    return sorted(_in_container(found), key=lambda each: (each.began, each.pid))
+
+
+def _in_container(found: list[Process]) -> list[Process]:
+    """Without those that wait outside for a container that is a daemon's child."""
+    clients = {each.pid for each in found if _CLIENT in each.environment}
+    outside, parents = set(clients), {each.pid: each.parent for each in found}
+    for pid in clients:
+        while (pid := parents.get(pid, 0)) and pid not in outside:
+            outside.add(pid)
+    return [each for each in found if each.pid not in outside]
 
 
 def chosen(processes: list[Process], rank: int | None) -> list[Process]:

@@ -26,11 +26,14 @@ _LAUNCHERS = {"mpirun", "prterun", "prte", "prted", "orted"}
 _LAUNCHERS |= {"mpiexec", "mpiexec.hydra", "hydra_pmi_proxy"}
 # A connection to another node, which ends with what runs there.
 _LAUNCHERS |= {"ssh", "srun"}
+# A client of a container, which would pass it on to the container's first process alone.
+_LAUNCHERS |= {"docker", "podman", "conmon"}
 
 # These wait for programs of their own, which are told beside them or by them.
 _WAITING = {
     b"fairway_agent.ssh.attempt",
     b"fairway_agent.fanout.ssh.each_node",
+    b"fairway_agent.container",
 }
 
 # A shell that waits for a program would die of the signal at once, and with it the launcher

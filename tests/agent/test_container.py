@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import fairway_agent
-from fairway_agent import container
+from fairway_agent import container, processes
 from fairway_agent.azure import registry
 
 if TYPE_CHECKING:
@@ -32,6 +32,14 @@ if words[0] in ("version", "rm", "login", "import"):
         pathlib.Path(words[2]).touch()
     sys.exit({version} if words[0] == "version" else 0)
 image = next(i for i, w in enumerate(words) if "train:1" in w or w.endswith(".sqsh"))
+if {daemon}:
+    # As dockerd does: in a session of its own, with no variable but those that are named; and the
+    # first process of a container leaves a signal that it does not wait for unheard.
+    import signal
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    names = [w.removeprefix("--env=") for w in words if w.startswith("--env=")]
+    own = {{name: os.environ[name] for name in ["PATH", *names]}}
+    sys.exit(subprocess.Popen(words[image + 1:], env=own, start_new_session=True).wait())
 sys.exit(subprocess.call(words[image + 1:]))
 """
 
@@ -41,6 +49,7 @@ class Host:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin, self.run = folder, folder / "bin", folder / "runs/job-abc"
+        self.mark = f"{self.run}#0"
         for path in (self.bin, self.run / "work", self.run / "shared", folder / "tmp"):
             path.mkdir(parents=True)
         for name in ("sh", "bash", "sleep", "env"):
@@ -56,9 +65,10 @@ class Host:
         facts = {"engine": engine, "mounts": {"data": str(self.folder / "tmp")}}
         (self.run / "target.json").write_text(json.dumps(facts))
 
-    def has(self, *names: str, version: int = 0) -> None:
+    def has(self, *names: str, version: int = 0, daemon: bool = False) -> None:
         for name in names:
-            text = RUNTIME.format(python=sys.executable, folder=str(self.folder), version=version)
+            facts = {"folder": str(self.folder), "version": version, "daemon": daemon}
+            text = RUNTIME.format(python=sys.executable, **facts)
             (self.bin / name).write_text(text)
             (self.bin / name).chmod(0o755)
 
@@ -75,7 +85,7 @@ class Host:
             "FAIRWAY_ATTEMPT": "1",
             "FAIRWAY_SHARED_DIR": str(self.run / "shared"),
             "FAIRWAY_SCRATCH_DIR": str(self.folder / "tmp"),
-            "_FAIRWAY_MARK": "mark",
+            "_FAIRWAY_MARK": self.mark,
         }
         return subprocess.Popen(
             [sys.executable, "-m", "fairway_agent.container", str(self.run), *command],
@@ -84,6 +94,7 @@ class Host:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
 
     def ran(self, *command: str) -> tuple[int, str]:
@@ -125,8 +136,8 @@ def test_a_command_runs_with_the_contract_and_the_directories_that_it_names(
         assert f"--volume={path}:{path}" in words
     assert f"--volume={host.run / 'shared'}:{host.run / 'shared'}" not in words, "in the run's"
     told = {word.removeprefix("--env=") for word in words if word.startswith("--env=")}
-    assert {"FAIRWAY_RUN", "FAIRWAY_SHARED_DIR", "KEY", "HOME"} <= told
-    assert not told & {"OTHER", "PATH", "OMPI_MCA_plm_rsh_agent", "_FAIRWAY_MARK"}
+    assert {"FAIRWAY_RUN", "FAIRWAY_SHARED_DIR", "KEY", "HOME", "_FAIRWAY_MARK"} <= told
+    assert not told & {"OTHER", "PATH", "OMPI_MCA_plm_rsh_agent", "_FAIRWAY_CONTAINER"}
     assert "secret" not in " ".join(words), "no value is on a command line"
     assert words.index("--cap-add=SYS_PTRACE") + 1 == words.index("contoso.example/train:1")
 
@@ -167,6 +178,24 @@ def test_signals_are_left_to_the_client(host: Host) -> None:
     go.touch()
     process.communicate(timeout=300)
     assert process.returncode == 9, "it waits for the container's own code"
+
+
+def test_the_program_in_a_daemons_container_hears_of_its_end(host: Host) -> None:
+    """Else a cancelled task would be killed after its grace, without having saved anything."""
+    host.has("docker", daemon=True)
+    ready = host.folder / "tmp/ready"
+    program = host.folder / "tmp/program.py"
+    program.write_text(
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(11))\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
+        "time.sleep(120)\n"
+    )
+    process = host.start("sh", "-c", f"{sys.executable} {program}; exit $?")
+    until(ready.exists)
+    processes.tell(processes.sessions_with(f"_FAIRWAY_MARK={host.mark}".__eq__), signal.SIGTERM)
+    process.communicate(timeout=300)
+    assert process.returncode == 11
 
 
 def test_apptainer_needs_no_daemon(host: Host) -> None:

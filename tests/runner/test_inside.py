@@ -57,6 +57,24 @@ def test_a_task_that_names_no_ranks_has_rank_0() -> None:
     assert chosen([], None) == []
 
 
+def test_what_waits_for_a_daemons_container_is_not_in_it(tmp_path: Path) -> None:
+    """It is older, and on the host; what it has started is no child of its own."""
+    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
+    client = {**names, "_FAIRWAY_CONTAINER": "fairway-job"}
+    for pid, parent, name, own in (
+        (10, 1, "python3", names),
+        (11, 10, "docker", client),
+        (20, 2, "bash", names),
+        (21, 20, "python", names),
+    ):
+        (tmp_path / str(pid)).mkdir()
+        text = "".join(f"{key}={value}\0" for key, value in own.items())
+        (tmp_path / str(pid) / "environ").write_text(text)
+        rest = " ".join(["S", str(parent), *["0"] * 17, str(pid)])
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) {rest}\n")
+    assert [each.pid for each in chosen(inside.of_task(RUN, "0", tmp_path), None)] == [21, 20]
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A task of its own: a shell that waits for this test to close its input."""
