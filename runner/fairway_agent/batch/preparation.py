@@ -88,6 +88,8 @@ def _set_up(places: Places) -> int:
     spec: dict[str, Any] = places.spec()
     secrets = places.secret_values()
     make_directories(places, spec)
+    if places.setup_is_admin:  # what root installs on the node is not for all to change
+        os.umask(0o022)
     environment = {
         **os.environ,
         **places.plan["environment"],

@@ -178,3 +178,17 @@ def test_what_a_setup_as_root_leaves_is_the_tasks_to_use(prepared: Path, is_admi
     assert set(modes.values()) == ({7, 6} if is_admin else {0})
     assert (modes["code/made/run"], modes["code/made/file"]) == ((7, 6) if is_admin else (0, 0))
     assert Path("/etc/passwd").stat().st_mode == outside
+
+
+def test_what_root_installs_outside_of_the_job_is_not_for_all_to_change(prepared: Path) -> None:
+    job = {"setup": {"command": "x", "admin": True}}
+    (prepared / "record" / "job.json").write_text(json.dumps(job))
+    script = "mkdir ../../installed; touch ../../installed/program; stat -c %a ../setup.sh >mode"
+    (prepared / "record" / "setup.jsonl").write_text(json.dumps({"script": script, "outputs": {}}))
+    assert preparation.prepare() == 0
+    installed = prepared.parent / "installed"
+    assert [path.stat().st_mode & 0o777 for path in (installed, installed / "program")] == [
+        0o755,
+        0o644,
+    ]
+    assert (prepared / "code" / "mode").read_text() == "644\n"
