@@ -118,6 +118,9 @@ class TestClaims:
             {"scale_set": "other", "vm": "a", "id": "7"},
             {"scale_set": "nd", "vm": "", "id": "7"},
             {"scale_set": "nd", "vm": "a", "id": "../7"},
+            {"scale_set": "nd", "vm": "a", "id": "\u00b2"},
+            {"scale_set": "nd", "vm": "a,host=other", "id": "7"},
+            {"scale_set": "nd", "vm": "a\n\x1b[2J", "id": "7"},
             {},
         ],
     )
@@ -126,6 +129,12 @@ class TestClaims:
     ) -> None:
         with pytest.raises(munge.Refused, match="no instance"):
             claim(service, munge.encode(service, question), "10.0.0.9")
+
+    def test_what_an_instance_lacks_moves_no_cursor(self, service: Settings) -> None:
+        question = {"scale_set": "nd", "vm": "a", "id": "7", "trouble": "no\x1b[2J\nGPU"}
+        assert claim(service, munge.encode(service, question), "10.0.0.9") is None
+        with opened(service, "nd") as ledger:
+            assert ledger.troubles == {"7": "no?[2J GPU"}
 
     def test_users_of_a_node_are_not_asked_for(self, service: Settings) -> None:
         question = json.dumps({"scale_set": "nd", "vm": "a", "id": "7"})

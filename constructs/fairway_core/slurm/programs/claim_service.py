@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LONGEST = 16_384
+_NUMBER = re.compile(r"[0-9]{1,20}")
 _WORD = re.compile(r"[A-Za-z0-9/._()-]{1,400}")
 
 
@@ -74,11 +75,11 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
     question, uid = munge.decode(settings, credential)
     if uid != 0:
         raise munge.Refused(f"user {uid} is not root")
-    scale_set, vm, instance = (str(question.get(key, "")) for key in ("scale_set", "vm", "id"))
-    if scale_set not in settings.scale_sets or not vm or not instance.isdigit():
+    scale_set, instance = (str(question.get(key, "")) for key in ("scale_set", "id"))
+    vm, host, resource = (_word(question.get(key)) for key in ("vm", "host", "resource"))
+    if scale_set not in settings.scale_sets or not vm or not _NUMBER.fullmatch(instance):
         raise munge.Refused("no instance of a scale set of ours")
     trouble = one_line(str(question.get("trouble", "")))
-    host, resource = (_word(question.get(key)) for key in ("host", "resource"))
     with opened(settings, scale_set) as ledger:
         if trouble and question.get("hardware"):
             ledger.fail_host(host, trouble)

@@ -138,5 +138,6 @@ def states(settings: Settings) -> dict[str, frozenset[str]]:
 
 
 def one_line(text: str) -> str:
-    """The text as Slurm keeps it as a reason: one line, and not too long."""
-    return " ".join(text.split())[:200]
+    """The text as Slurm keeps it as a reason: one line, not too long, no control characters."""
+    words = " ".join(text.split())
+    return "".join(each if each.isprintable() else "?" for each in words)[:200]
