@@ -89,9 +89,12 @@ def facts(
 
 def form_of(url: str, form: str) -> str:
     """In which form the receiver wants it."""
-    host = urlsplit(url).hostname or ""
     if form != "auto":
         return form
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:  # what sends it says that it cannot be read
+        host = ""
     if host == "hooks.slack.com":
         return "slack"
     return "teams" if host.endswith(_TEAMS) else "json"

@@ -71,6 +71,7 @@ def test_what_is_said_holds_no_secret() -> None:
         ("https://contoso.webhook.office.com/webhookb2/x", "teams"),
         ("https://prod-1.westeurope.logic.azure.com:443/workflows/x", "teams"),
         ("https://hooks.slack.com.example.org/x", "json"),
+        ("https://[x", "json"),
     ],
 )
 def test_forms(url: str, form: str) -> None:
