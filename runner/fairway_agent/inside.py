@@ -111,24 +111,32 @@ def enter(process: Process, command: list[str]) -> None:
     }
     environment[b"FAIRWAY_PID"] = str(process.pid).encode()
     try:
-        owner = root.stat()
+        user, group = _owner(root)
         words = _namespaces(process.pid)
         if not words:
             os.chdir(root / "cwd")
     except OSError:
         return
-    is_other = os.geteuid() == 0 and owner.st_uid != 0
+    is_other = os.geteuid() == 0 and user != 0
     if words:
-        words += ["--wd", *(["-S", str(owner.st_uid), "-G", str(owner.st_gid)] if is_other else [])]
+        words += ["--wd", *(["-S", str(user), "-G", str(group)] if is_other else [])]
         command = [*words, "--", *command]
     elif is_other:
         os.setgroups([])
-        os.setgid(owner.st_gid)
-        os.setuid(owner.st_uid)
+        os.setgid(group)
+        os.setuid(user)
     try:
         os.execvpe(command[0], command, environment)  # noqa: S606 - it takes this one's place
     except OSError as error:
         _end(f"{command[0]}: {error.strerror}", _NOT_FOUND)
+
+
+def _owner(root: Path) -> tuple[int, int]:
+    """User and group of a process. The folder's own are root's where the process may not be
+    dumped, whoever runs it. Source: proc(5), /proc/pid."""
+    lines = (root / "status").read_text(errors="replace").splitlines()
+    ids = dict(line.split(":", 1) for line in lines if line.startswith(("Uid:", "Gid:")))
+    return int(ids["Uid"].split()[1]), int(ids["Gid"].split()[1])  # the effective ones
 
 
 def _namespaces(pid: int) -> list[str]:

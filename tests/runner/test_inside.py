@@ -143,6 +143,14 @@ def test_it_enters_the_container_of_the_task(tmp_path: Path) -> None:
     assert not (tmp_path / "seen" / "inside").exists()
 
 
+def test_a_process_is_its_users_where_its_folder_is_not(tmp_path: Path) -> None:
+    """As that of a process which may not be dumped: the folder is root's, the status is not."""
+    ids = "Name:\ta:b\nUid:\t1001\t1002\t1002\t1002\nGid:\t100\t200\t200\t200\n"
+    (tmp_path / "status").write_text(ids)
+    assert inside._owner(tmp_path) == (1002, 200)
+    assert inside._owner(Path("/proc/self")) == (os.geteuid(), os.getegid())
+
+
 def test_the_program_imports_nothing_of_fairway() -> None:
     source = Path(inside.__file__).read_text()
     assert "import fairway" not in source
