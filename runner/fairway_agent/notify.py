@@ -129,7 +129,7 @@ def deliver(url: str, message: Mapping[str, Any], pauses: Sequence[float] | None
 
 
 def _send(url: str, data: bytes) -> tuple[str, bool]:
-    """Why it was not taken, and whether another try would be in vain."""
+    """Why it was not taken, and whether another try would be pointless."""
     # Whatever watches a run does without them: they are as large as all the rest.
     from http.client import HTTPException
     from urllib.error import HTTPError

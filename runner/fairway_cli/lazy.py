@@ -90,7 +90,7 @@ def _refuse_field(command: str, option: str) -> None:
     name = option.lstrip("-").replace("-", "_")
     if name in Job.model_fields:
         message = f"`fairway {command}` has no option `{option}`"
-        hint = f"set fields of the job by -s: fairway {command} JOB -s {name}=VALUE"
+        hint = f"set fields of the job with -s: fairway {command} JOB -s {name}=VALUE"
         raise UserError.of("unknown-option", message, hint)
 
 

@@ -89,7 +89,7 @@ def test_accounts_and_qualities_of_service(name: str, field: str) -> None:
     if capabilities(name).accounts:
         require(job, target(name))
         return
-    with pytest.raises(UserError, match=f"knows no `{field}`: its engine is `{name}`"):
+    with pytest.raises(UserError, match=f"does not support `{field}`: its engine is `{name}`"):
         require(job, target(name))
 
 

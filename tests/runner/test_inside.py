@@ -161,7 +161,7 @@ def test_the_program_imports_nothing_of_fairway() -> None:
     ("wanted", "says"),
     [
         ({"task": 3}, "has no task 3"),
-        ({"task": 1}, "task 1 of job-a runs now"),
+        ({"task": 1}, "task 1 of job-a is running"),
         ({"node": 2}, "has no node 2"),
         ({"rank": 4}, "has no rank 4"),
     ],

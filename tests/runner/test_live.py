@@ -244,7 +244,7 @@ def test_an_account_that_does_not_say_its_images_is_a_warning(
     plane.give("/supportedimages", {}, status=403)
     (found,) = check_live(lab, azure)
     assert (found.id, found.severity) == ("pool-images-not-asked", Severity.WARNING)
-    what = "whether the Batch account takes the images of the pools was not looked at"
+    what = "the Batch account was not asked whether it takes the pools' images"
     assert found.message == what
     assert "Azure Batch Account Reader" in found.hint
 

@@ -80,7 +80,9 @@ def test_a_subscription_that_is_not_onboarded_is_said_to_be_so(plane: ControlPla
         report()
     assert "az provider register --namespace Microsoft.Impact" in raised.value.findings[0].hint
     plane.impacts.registered, plane.impacts.onboarded = True, False
-    with pytest.raises(UserError, match="takes no Guest Health Report of subscription 0") as raised:
+    with pytest.raises(
+        UserError, match="accepts no Guest Health Report from subscription 0"
+    ) as raised:
         report()
     assert "ask your contact at Microsoft" in raised.value.findings[0].hint
     assert raised.value.exit_code == 2

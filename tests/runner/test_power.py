@@ -104,7 +104,7 @@ def test_what_nobody_can_tell_needs_a_word(
     monkeypatch.setattr(power, "engine_for", unreachable)
     code, _, errors = fairway(tmp_path, "nodes", "stop", "box")
     assert code == 5
-    assert "nobody can tell what runs on `box`: box cannot be reached" in errors
+    assert "it is not known what runs on `box`: box cannot be reached" in errors
     assert "--force" in errors
     assert _asked(plane) == []
 

@@ -81,7 +81,7 @@ def test_which_value_is_best_is_asked_where_nothing_says_it(
     folder = store.base.parent
     code, _, err = fairway(folder, "best", "job-a")
     assert code == 2
-    assert "whether the lowest or the highest `norm` is the best is not known" in err
+    assert "it is not known whether lower or higher `norm` is better" in err
     assert "add --min or --max" in err
     said = {"norm": {"pattern": "norm=([0-9.]+)", "better": "lower"}}
     (run.folder / "job.json").write_text(json.dumps({"metrics": said}))

@@ -33,7 +33,7 @@ def test_what_is_known_is_shown_with_its_time(
     code, out, err = fairway(store.base.parent, "show", "job-a", *words)
     assert code == 5
     assert "error: host h cannot be reached [no-connection]\n  is it up?\n" in err
-    assert "job-a is shown as it was last known, since 20" in err
+    assert "job-a is shown as last known at 20" in err
     if words:
         assert json.loads(out)["state"] == "running"
     else:

@@ -478,7 +478,7 @@ def test_what_differs_from_what_was_promised_is_not_deployed(
     quick.fault(**faults, compute_owner="somebody else")
     arguments = ["--approved", str(second / "review.json"), "--report", str(third)]
     assert fairway("deploy", "demo", *arguments) == 2
-    said = "demo-compute would do something else than was shown: azurerm_managed_disk.demo-compute"
+    said = "would do something other than what was shown: azurerm_managed_disk.demo-compute"
     assert said in capfd.readouterr().err
     assert _applied(quick) == STACKS[:2]
     assert fairway("deploy", "demo", "--approved", str(third / "review.json")) == 0

@@ -313,7 +313,7 @@ def check_network(
     """
     if access.gateway and not network.private_endpoints:
         raise FieldError(
-            "storage and Batch have public addresses here: nobody needs a gateway to them",
+            "storage and Batch have public addresses here: they need no gateway",
             "leave it out, or leave `private_endpoints: false` out",
             ("access", "gateway"),
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 METADATA = Metadata()
 
-_ROLES = "may the nodes' identity read it? look at its roles"
+_ROLES = "check that the nodes' identity has a role that may read it"
 _HINTS = {401: _ROLES, 403: _ROLES, 404: "is it there, under this name?"}
 
 

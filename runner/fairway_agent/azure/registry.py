@@ -63,5 +63,5 @@ def _token(server: str) -> str:
         with urllib.request.urlopen(url, data=data, timeout=_TIMEOUT) as answer:
             return str(json.load(answer)["refresh_token"])
     except (OSError, ValueError, KeyError) as error:
-        hint = "may the nodes' identity pull images? look at its roles"
+        hint = "check that the nodes' identity has the role AcrPull there"
         raise Fault("no-access", f"{server} does not let this node in: {error}", hint) from None

@@ -101,12 +101,12 @@ def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None
     from fairway_runner.runs.accounting import BY
 
     if not runs:
-        message = "--by, --since and --csv are about runs"
+        message = "--by, --since and --csv apply to runs only"
         raise UserError.of("bad-value", message, "add --runs")
     if by is not None and by not in BY:
         raise UserError.of("bad-value", f"--by: runs have no `{by}`", did_you_mean(by, BY))
     if csv and json_:
-        raise UserError.of("bad-value", "--csv and --json are two forms of one", "give one of them")
+        raise UserError.of("bad-value", "--csv and --json exclude each other", "give one of them")
 
 
 def _print_runs(

@@ -26,7 +26,7 @@ def command(
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
-    """Run a command in the environment, folder and container of a run that goes on.
+    """Run a command in the environment, folder and container of a running task.
 
     For example `fairway exec RUN -- nvidia-smi`, or `bash`. The process beside which it runs is in
     FAIRWAY_PID: `fairway exec RUN --rank 3 -- sh -c 'py-spy dump --pid $FAIRWAY_PID'`. It exits

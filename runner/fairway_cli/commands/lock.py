@@ -24,7 +24,7 @@ def command(
         bool, typer.Option("--upgrade", help="Lock the newest version that Fairway takes.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Only look whether there is one; write nothing.")
+        bool, typer.Option("--check", help="Only check that there is one; write nothing.")
     ] = False,
 ) -> None:
     """Lock the provider that plans and deployments may run.

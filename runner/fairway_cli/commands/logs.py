@@ -34,7 +34,7 @@ def command(
     grep: Annotated[
         str | None,
         typer.Option(
-            "--grep", metavar="PATTERN", help="Only lines in which this regular expression is."
+            "--grep", metavar="PATTERN", help="Only lines that match this regular expression."
         ),
     ] = None,
     _deadline: DeadlineOption = None,

@@ -136,7 +136,7 @@ def report(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="What was seen; by default why the node is drained.",
+            help="What you saw; by default the reason of the drain.",
             show_default=False,
         ),
     ] = None,

@@ -68,7 +68,7 @@ def _look(run: Run) -> bool:
         seen = iso((run.folder / "state.json").stat().st_mtime)
         for finding in error.findings:
             print(format_finding(finding), file=sys.stderr)
-        print(f"{run.id} is shown as it was last known, since {seen}", file=sys.stderr)
+        print(f"{run.id} is shown as last known at {seen}", file=sys.stderr)
         return True
     return False
 

@@ -58,6 +58,6 @@ def _require_free(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            message = f"port {port} of this machine cannot be had: {error.strerror}"
+            message = f"port {port} on this machine cannot be used: {error.strerror}"
             hint = "take another: --local-port PORT"
             raise UserError.of("port-in-use", message, hint) from None

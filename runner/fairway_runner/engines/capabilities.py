@@ -78,9 +78,7 @@ def require(job: Job, target: Target) -> None:
         hint = f"leave it out (-s container=null), or use a target with {_with('containers')}"
         findings.append(Finding("no-containers", message, hint, "container"))
     if job.setup_is_admin and not able.setup_as_admin:
-        message = (
-            f"`{target.name}` gives no job administrator's rights: its engine is `{target.engine}`"
-        )
+        message = f"`{target.name}` runs no setup as administrator: its engine is `{target.engine}`"
         hint = (
             "leave `admin: true` out, and put what needs these rights into the nodes' image; "
             f"or use a target with {_with('setup_as_admin')}"
@@ -91,7 +89,7 @@ def require(job: Job, target: Target) -> None:
         hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
         findings.append(Finding("not-supported", message, hint, "after"))
     if job.notify is not None and not able.notifies:
-        message = f"`{target.name}` sends no word of runs: its engine is `{target.engine}`"
+        message = f"`{target.name}` sends no notifications: its engine is `{target.engine}`"
         hint = "it has nothing that watches a whole run; leave `notify` out, and: fairway wait RUN"
         findings.append(Finding("not-supported", message, hint, "notify"))
     if job.max_duration is not None and not able.limits:
@@ -100,7 +98,7 @@ def require(job: Job, target: Target) -> None:
         findings.append(Finding("not-supported", message, hint, "max_duration"))
     for name in ("account", "qos") if not able.accounts else ():
         if getattr(job, name) is not None:
-            message = f"`{target.name}` knows no `{name}`: its engine is `{target.engine}`"
+            message = f"`{target.name}` does not support `{name}`: its engine is `{target.engine}`"
             hint = f"leave it out (-s {name}=null), or use a target with {_with('accounts')}"
             findings.append(Finding("not-supported", message, hint, name))
     if findings:

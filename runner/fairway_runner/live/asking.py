@@ -105,8 +105,8 @@ class _Asking:
                 for path, image in images.items() if listed else ():
                     self.findings += rules.pool_takes_image(path, image, listed)
         except (NotAllowed, UserError):
-            message = "whether the Batch account takes the images of the pools was not looked at"
-            hint = "ask from where it answers, with the role Azure Batch Account Reader on it"
+            message = "the Batch account was not asked whether it takes the pools' images"
+            hint = "check from where it answers, with the role Azure Batch Account Reader on it"
             self.findings.append(
                 Finding("pool-images-not-asked", message, hint, severity=Severity.WARNING)
             )

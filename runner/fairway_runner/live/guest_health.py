@@ -54,7 +54,7 @@ def file_report(azure: Management, report: HealthReport) -> str:
         azure.put(_path(name), _REPORTS, report.body())
     except NotAllowed:
         message = "you may not file a Guest Health Report in this subscription"
-        hint = "have the role Azure Impact Reporter on it assigned to you"
+        hint = "ask for the role Azure Impact Reporter on it"
         raise UserError.of("not-allowed", message, hint) from None
     except Refused as refused:
         raise _not_onboarded(azure, refused) from None
@@ -88,7 +88,9 @@ def _path(name: str) -> str:
 
 
 def _not_onboarded(azure: Management, refused: Refused) -> UserError:
-    message = f"Azure takes no Guest Health Report of subscription {azure.subscription}: {refused}"
+    message = (
+        f"Azure accepts no Guest Health Report from subscription {azure.subscription}: {refused}"
+    )
     if refused.code in _UNREGISTERED:
         hint = "az provider register --namespace Microsoft.Impact --wait"
     else:

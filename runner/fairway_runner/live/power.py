@@ -58,7 +58,7 @@ def _require_idle(target: Target) -> None:
     try:
         runs = sorted({node.run for node in engine_for(target, 30.0).nodes() if node.run})
     except UserError as error:
-        message = f"nobody can tell what runs on `{target.name}`: {error.findings[0].message}"
+        message = f"it is not known what runs on `{target.name}`: {error.findings[0].message}"
         raise UserError.of("unknown-runs", message, hint, exit_code=5) from None
     if runs:
         message = f"what runs on `{target.name}` would be lost: {', '.join(runs)}"

@@ -186,5 +186,5 @@ def may_deploy(
                 "have the roles Contributor, Role Based Access Control Administrator and "
                 "Locks Contributor, or Owner"
             )
-        hint += " on the subscription assigned to whoever deploys"
+        hint += " on the subscription assigned to the account that deploys"
         yield Finding("missing-right", message, hint, severity=Severity.WARNING)

@@ -53,4 +53,4 @@ def _running(run: Run, task: int | None) -> TaskResult:
         if each.state == "running":
             return each
     what = f"no task of {run.id}" if task is None else f"task {task} of {run.id}"
-    raise UserError.of("not-running", f"{what} runs now", f"see: fairway show {run.id}")
+    raise UserError.of("not-running", f"{what} is running", f"see: fairway show {run.id}")

@@ -135,7 +135,7 @@ def best(
     if lowest is None:
         lowest = metric_settings(run.folder, [name])[name].lower
     if lowest is None:
-        message = f"whether the lowest or the highest `{name}` is the best is not known"
+        message = f"it is not known whether lower or higher `{name}` is better"
         raise UserError.of("which-best", message, "add --min or --max")
     pattern = compile_patterns({name: run.record.metrics[name]})
     found = [

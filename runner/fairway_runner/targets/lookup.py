@@ -148,5 +148,5 @@ def submitted_to(run: RunFolder) -> Target:
     try:
         target = target_of(read_kept(path))
     except ValueError:  # pydantic's ValidationError is one
-        raise damaged(path, "it is no target") from None
+        raise damaged(path, "it is not a target") from None
     return as_known_now(target)

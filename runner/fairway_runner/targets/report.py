@@ -63,6 +63,8 @@ def _machine_of(target: Target, name: str) -> tuple[Machine, str]:
         raise UserError.of("unknown-node", f"`{target.name}` has no node `{name}`", hint)
     machine = nodes[name].machine
     if machine is None:
-        message = f"nobody knows which VM {name} is: it has none now, or joined an older scheduler"
+        message = (
+            f"the VM of {name} is not known: it has none now, or joined under an older scheduler"
+        )
         raise UserError.of("unknown-vm", message, f"fairway nodes list {target.name}")
     return machine, nodes[name].reason

@@ -158,7 +158,7 @@ class _Deployment:
         self._stop_where_it_waits(plan, found.stacks[0])
         differ = not_as_promised(found.stacks[0], promised) if promised else []
         if differ:
-            message = f"{stack.name} would do something else than was shown: {_some(differ)}"
+            message = f"{stack.name} would do something other than what was shown: {_some(differ)}"
             if self.person.ask is None:
                 self._stop_for_approval(message)
             say(message)

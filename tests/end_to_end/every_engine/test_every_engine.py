@@ -235,7 +235,7 @@ class TestOneTask:
         if not capabilities(place.engine).notifies:
             refused = fairway.within("submit", job, "--target", place.name)
             assert refused.returncode == 2
-            assert f"`{place.name}` sends no word of runs" in refused.stderr
+            assert f"`{place.name}` sends no notifications" in refused.stderr
             return
         run = fairway.submit(job, "--target", place.name)
         said = receiver.next()

@@ -33,7 +33,7 @@ def test_a_task_that_is_too_large_is_named() -> None:
     with pytest.raises(ServiceError) as caught:
         sending(too_large)._add_chunk("job", TASKS)
     [finding] = caught.value.findings
-    assert finding.message == "task 0 is larger than Azure Batch takes"
+    assert finding.message == "task 0 is larger than Azure Batch accepts"
     assert (caught.value.status, caught.value.exit_code) == (413, 2)
 
 

@@ -21,7 +21,7 @@ def _location(subject: EnvironmentSubject) -> Iterator[Place]:
 
 @check("unknown-region", Severity.WARNING, Subject.ENVIRONMENT, at=_location)
 def unknown_region(location: str) -> Iterator[Fault]:
-    """A region that the catalogue does not know: a slip of the pen, or newer than Fairway.
+    """A region that the catalogue does not know: a typo, or newer than Fairway.
 
     Wrong:
         location: southcentralusa

@@ -66,7 +66,7 @@ def _name_servers(subject: EnvironmentSubject) -> Iterator[Place]:
 
 @check("unseen-zones", Severity.WARNING, Subject.ENVIRONMENT, at=_name_servers)
 def unseen_zones(makes_zones: bool) -> Iterator[Fault]:
-    """DNS servers of one's own beside private DNS zones that are linked to this network alone.
+    """Custom DNS servers, and private DNS zones that are linked to this network only.
 
     Nodes ask these servers, and these do not see the zones unless they forward to a resolver in
     this network: storage then has a public address, which is closed.
@@ -113,7 +113,7 @@ def _ways_to_batch(subject: EnvironmentSubject) -> Iterator[Place]:
 
 @check("closed-batch", Severity.WARNING, Subject.ENVIRONMENT, at=_ways_to_batch)
 def closed_batch(has_range: bool, has_other_network: bool, has_host: bool) -> Iterator[Fault]:
-    """A Batch account that has a private address alone, to which nothing leads.
+    """A Batch account with only a private address, and no way to reach it.
 
     A Bastion leads to VMs only. Commands reach Batch and storage through one of these over SSH:
     the gateway, a Slurm scheduler or a cluster with `engine: ssh`.

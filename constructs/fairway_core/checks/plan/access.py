@@ -158,7 +158,7 @@ def network_opened(
 def _unseen(address: str, what: str) -> Fault:
     return Fault(
         f"`{address}`: {what} is marked as a secret, so nobody can see whom it lets in",
-        "take the mark away: who gets in is no secret",
+        "remove the mark: who gets in is not a secret",
     )
 
 

@@ -209,7 +209,7 @@ class BatchEngine:
             places += [str(each.get("nodeId") or "") for each in infos]
         if node >= len(places) or not places[node]:
             hint = f"see what it waits for: fairway show {run.id}"
-            raise UserError.of("not-started", f"task {task} of {run.id} is not there yet", hint)
+            raise UserError.of("not-started", f"task {task} of {run.id} has not started yet", hint)
         return self.shell(places[node], beside.words(run.id, task, command))
 
     def doctor(self) -> list[Finding]:

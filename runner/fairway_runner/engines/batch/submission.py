@@ -255,7 +255,7 @@ class Submission:
 
 
 def _too_large(task: Mapping[str, Any]) -> ServiceError:
-    message = f"task {task['id']} is larger than Azure Batch takes"
+    message = f"task {task['id']} is larger than Azure Batch accepts"
     hint = "give it fewer outputs and shorter environment variables: data goes through `inputs`"
     return ServiceError(Finding("refused", message, hint), status=413, code="", exit_code=2)
 
