@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from sys import UnraisableHookArgs
     from types import FrameType
 
 CPU_LIMIT = 10.0  # seconds of this process's own time, so that a busy machine changes nothing
@@ -26,12 +28,20 @@ def cpu_limit() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGVTALRM, _end)
+    before, report = signal.signal(signal.SIGVTALRM, _end), sys.unraisablehook
+
+    def report_others(error: UnraisableHookArgs) -> None:
+        # Python prints what a finalizer raises, and goes on: the next signal ends it.
+        if not isinstance(error.exc_value, OverLimit):
+            report(error)
+
+    sys.unraisablehook = report_others
     signal.setitimer(signal.ITIMER_VIRTUAL, CPU_LIMIT, CPU_LIMIT)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        sys.unraisablehook = report
         signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,7 +69,7 @@ def test_no_proxy_is_asked(services: Services, monkeypatch: pytest.MonkeyPatch) 
 
 def test_as_long_is_waited_as_the_service_says(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(http.time, "sleep", waits.append)
+    monkeypatch.setattr(http, "time", SimpleNamespace(sleep=waits.append))
 
     def ask() -> None:
         raise Failure(429, "TooManyRequests", "slower", retry_after=7.0 if not waits else None)

@@ -171,7 +171,9 @@ class TestTheLifeOfARun:
         assert shown["state"] == "lost"
         assert shown["task_list"][0]["state"] == "lost"
         assert pipe.rest() == "up\nup\n"
-        assert fairway("logs", run, "-f").returncode == 0
+        followed = fairway("logs", run, "-f")
+        assert (followed.returncode, followed.stdout) == (5, "")
+        assert f"{run} is lost" in followed.stderr
         again = fairway("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} lost\n")
 

@@ -215,8 +215,7 @@ def test_a_service_that_nobody_answers_for_inside_is_named_with_the_reason(
     make_batch(nodes=0).target(**inside.way)
     text = f"AccountName=lab;AccountKey=bGFi;BlobEndpoint=http://{NAME}:9/lab"
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
-    monkeypatch.setattr("fairway_cli.commands.data._DEADLINE", 1.0)
-    said = fairway.within("data", "ls", "batch-sim:datasets")
+    said = fairway.within("data", "ls", "batch-sim:datasets", "--deadline", "1s")
     assert said.returncode == 5, said.stderr
     assert f"root@{ADDRESS} has no connection to it: Connection refused" in " ".join(
         said.stderr.split()

@@ -1,0 +1,27 @@
+"""The limit on the processor time of patterns and templates."""
+
+import pytest
+
+from fairway_runner import cpu_limit
+
+
+class _Slow:
+    def __del__(self) -> None:
+        while True:
+            pass
+
+
+def _run_for_ever() -> None:
+    with cpu_limit.cpu_limit():
+        _Slow()
+        while True:
+            pass
+
+
+def test_it_comes_again_where_a_finalizer_swallows_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.05)
+    with pytest.raises(cpu_limit.OverLimit):
+        _run_for_ever()
+    assert capfd.readouterr().err == ""
