@@ -117,4 +117,4 @@ def test_secrets_are_read_from_the_vault(cloud: Services, tmp_path: Path) -> Non
     cloud.faults = [("/secrets/", 403)]
     with pytest.raises(Fault, match=r"hub-token in .* cannot be read: HTTP 403") as caught:
         job_secrets.secrets_of(tmp_path)
-    assert "roles" in str(caught.value.record["hint"])
+    assert "has a role" in str(caught.value.record["hint"])

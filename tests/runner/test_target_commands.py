@@ -109,7 +109,7 @@ def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
         port = other.getsockname()[1]
         with pytest.raises(UserError) as caught:
             tunnel._require_free(port)
-    assert caught.value.findings[0].message.startswith(f"port {port} of this machine")
+    assert caught.value.findings[0].message.startswith(f"port {port} on this machine")
     assert "--local-port" in caught.value.findings[0].hint
     tunnel._require_free(port)
 
