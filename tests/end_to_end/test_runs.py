@@ -62,7 +62,9 @@ def test_a_task_runs_in_the_container_of_its_job(
     docker.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     job = fairway.job(
-        'echo "$GREETING" >"$FAIRWAY_OUTPUT_SAID/$FAIRWAY_NODE_RANK"; exit $FAIRWAY_NODE_RANK',
+        # The second node's failure ends the first one: it waits for what that one says.
+        'echo "$GREETING" >"$FAIRWAY_OUTPUT_SAID/$FAIRWAY_NODE_RANK"; '
+        'until [ -s "$FAIRWAY_OUTPUT_SAID/0" ]; do sleep 0.1; done; exit $FAIRWAY_NODE_RANK',
         template="every-node",
         nodes=2,
         processes_per_node=1,
