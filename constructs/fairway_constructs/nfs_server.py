@@ -4,44 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.linux_virtual_machine import (
-    AdditionalCapabilities,
-    AdminSshKey,
-    BootDiagnostics,
-    Identity,
-    LinuxVirtualMachine,
-    OsDisk,
-    SourceImageReference,
-)
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
-from fairway_constructs.azurerm.network_interface import (
-    IpConfiguration,
-    NetworkInterface,
-)
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import (
-    ADMIN_USERNAME,
-    custom_data,
     export_path,
     nfs_mount,
     nfs_server_cloud_init,
 )
 from fairway_constructs.protection import kept, lock
-from fairway_core.catalog import image, vm_size
+from fairway_constructs.server_vm import private_interface, server_vm
+from fairway_core.catalog import vm_size
 from fairway_core.catalog.disks import disk_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
+    from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
     from fairway_core.environment import NfsServer as NfsServerSpec
-
-_IMAGE = "ubuntu-2404"
 
 # Threads of the NFS server for each core. Source: Azure's NFS guidance for HPC.
 _THREADS_A_CORE = 4
@@ -77,7 +62,14 @@ class NfsServer(Component):
         self._name = name
         self._place = place
         self._spec = spec
-        interface = self._interface(subnet_id)
+        interface = private_interface(
+            self,
+            f"nfs-{name}-nic",
+            place=place,
+            name=name,
+            size=vm_size(spec.size),
+            subnet_id=subnet_id,
+        )
         identity_id = self._agent_identity() if monitored else None
         self.virtual_machine = self._machine(interface.id, clients, ssh_keys, identity_id)
         if identity_id:
@@ -118,22 +110,6 @@ class NfsServer(Component):
     def _machine_name(self) -> str:
         return self._place.name("linux_virtual_machine", self._name)
 
-    def _interface(self, subnet_id: str) -> NetworkInterface:
-        return NetworkInterface(
-            self,
-            f"nfs-{self._name}-nic",
-            name=self._place.name("network_interface", self._name),
-            resource_group_name=self._place.resource_group,
-            location=self._place.location,
-            accelerated_networking_enabled=vm_size(self._spec.size).accelerated_networking,
-            ip_configuration=[
-                IpConfiguration(
-                    name="primary", subnet_id=subnet_id, private_ip_address_allocation="Dynamic"
-                )
-            ],
-            tags=self._place.tags,
-        )
-
     def _agent_identity(self) -> str:
         """The id of an identity that may do nothing: the agent only signs in with it."""
         from fairway_constructs.identity import Identity as ManagedIdentity
@@ -148,7 +124,7 @@ class NfsServer(Component):
         ssh_keys: Sequence[str],
         identity_id: str | None,
     ) -> LinuxVirtualMachine:
-        size, system, place = vm_size(self._spec.size), image(_IMAGE), self._place
+        size = vm_size(self._spec.size)
         cloud_init = nfs_server_cloud_init(
             name=self._name,
             disks=self._spec.disks.count,
@@ -156,45 +132,17 @@ class NfsServer(Component):
             clients=clients,
             versions=self._spec.versions,
         )
-        return LinuxVirtualMachine(
+        return server_vm(
             self,
             f"nfs-{self._name}-server",
+            place=self._place,
             name=self._machine_name,
-            resource_group_name=place.resource_group,
-            location=place.location,
-            zone=None if place.zone is None else str(place.zone),
-            size=size.name,
-            disk_controller_type=size.disk_controller or None,
-            additional_capabilities=(
-                AdditionalCapabilities(ultra_ssd_enabled=True)
-                if self._spec.disks.kind == "ultra"
-                else None
-            ),
-            network_interface_ids=[interface_id],
-            source_image_reference=SourceImageReference(
-                publisher=system.publisher,
-                offer=system.offer,
-                sku=system.sku,
-                version=system.version,
-            ),
-            secure_boot_enabled=True,
-            vtpm_enabled=True,
-            os_disk=OsDisk(
-                caching="ReadWrite",
-                storage_account_type="Premium_LRS",
-                disk_size_gb=system.os_disk_gib,
-            ),
-            admin_username=ADMIN_USERNAME,
-            admin_ssh_key=[
-                AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in ssh_keys
-            ],
-            disable_password_authentication=True,
-            boot_diagnostics=BootDiagnostics(),
-            custom_data=custom_data(cloud_init),
-            identity=Identity(type="UserAssigned", identity_ids=[identity_id])
-            if identity_id
-            else None,
-            tags=place.tags,
+            size=size,
+            interface_id=interface_id,
+            ssh_keys=ssh_keys,
+            cloud_init=cloud_init,
+            identity_id=identity_id,
+            ultra_disks=self._spec.disks.kind == "ultra",
         )
 
     def _disks(

@@ -15,7 +15,6 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
     SourceImageReference,
     TerminationNotification,
 )
-from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
 from fairway_constructs.nodes import (
@@ -28,6 +27,7 @@ from fairway_constructs.nodes import (
     spot_arguments,
     terms,
 )
+from fairway_constructs.server_vm import private_interface
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -56,7 +56,14 @@ class SingleVm(Component):
         super().__init__(scope, f"cluster-{name}", name=name)
         check_image(name, spec)
         self._name, self._place, self._spec = name, place, spec
-        interface = self._interface()
+        interface = private_interface(
+            self,
+            f"interface-{name}",
+            place=place,
+            name=name,
+            size=spec.size,
+            subnet_id=spec.subnet.id,
+        )
         self.virtual_machine = self._machine(interface.id)
         self.id = self.virtual_machine.id
         self.main_host = interface.private_ip_address
@@ -103,26 +110,6 @@ class SingleVm(Component):
             **spot_arguments(spec.spot),
             tags=place.tags,
             depends_on=terms(self, spec),
-        )
-
-    def _interface(self) -> NetworkInterface:
-        """Keeps its address for as long as it exists, whatever becomes of the VM."""
-        place, spec = self._place, self._spec
-        return NetworkInterface(
-            self,
-            f"interface-{self._name}",
-            name=place.name("network_interface", self._name),
-            resource_group_name=place.resource_group,
-            location=place.location,
-            accelerated_networking_enabled=spec.size.accelerated_networking,
-            ip_configuration=[
-                IpConfiguration(
-                    name="primary",
-                    subnet_id=spec.subnet.id,
-                    private_ip_address_allocation="Dynamic",
-                )
-            ],
-            tags=place.tags,
         )
 
 

@@ -1,0 +1,114 @@
+"""The machine of a service of the environment: a VM with Ubuntu, and its network interface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.linux_virtual_machine import (
+    AdditionalCapabilities,
+    AdminSshKey,
+    BootDiagnostics,
+    Identity,
+    LinuxVirtualMachine,
+    OsDisk,
+    SourceImageReference,
+)
+from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
+from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
+from fairway_core.catalog import image
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+    from fairway_core.catalog import VmSize
+
+SERVER_IMAGE = "ubuntu-2404"
+
+
+def private_interface(
+    scope: Construct,
+    id: str,  # noqa: A002
+    *,
+    place: Placement,
+    name: str,
+    size: VmSize,
+    subnet_id: str,
+) -> NetworkInterface:
+    """A private address that stays for as long as this exists, whatever becomes of the VM.
+
+    `name` is what the machine is called after the environment.
+    """
+    return NetworkInterface(
+        scope,
+        id,
+        name=place.name("network_interface", name),
+        resource_group_name=place.resource_group,
+        location=place.location,
+        accelerated_networking_enabled=size.accelerated_networking,
+        ip_configuration=[
+            IpConfiguration(
+                name="primary", subnet_id=subnet_id, private_ip_address_allocation="Dynamic"
+            )
+        ],
+        tags=place.tags,
+    )
+
+
+def server_vm(
+    scope: Construct,
+    id: str,  # noqa: A002
+    *,
+    place: Placement,
+    name: str,
+    size: VmSize,
+    interface_id: str,
+    ssh_keys: Sequence[str],
+    cloud_init: str | None = None,
+    identity_id: str | None = None,
+    host_name: str | None = None,
+    ultra_disks: bool = False,
+) -> LinuxVirtualMachine:
+    """The VM behind such an interface.
+
+    `name` is the VM's whole name in Azure. With `ultra_disks` those can be attached to it.
+    """
+    system = image(SERVER_IMAGE)
+    return LinuxVirtualMachine(
+        scope,
+        id,
+        name=name,
+        computer_name=host_name,
+        resource_group_name=place.resource_group,
+        location=place.location,
+        zone=None if place.zone is None else str(place.zone),
+        size=size.name,
+        disk_controller_type=size.disk_controller or None,
+        additional_capabilities=(
+            AdditionalCapabilities(ultra_ssd_enabled=True) if ultra_disks else None
+        ),
+        network_interface_ids=[interface_id],
+        source_image_reference=SourceImageReference(
+            publisher=system.publisher,
+            offer=system.offer,
+            sku=system.sku,
+            version=system.version,
+        ),
+        secure_boot_enabled=True,
+        vtpm_enabled=True,
+        os_disk=OsDisk(
+            caching="ReadWrite",
+            storage_account_type="Premium_LRS",
+            disk_size_gb=system.os_disk_gib,
+        ),
+        admin_username=ADMIN_USERNAME,
+        admin_ssh_key=[AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in ssh_keys],
+        disable_password_authentication=True,
+        boot_diagnostics=BootDiagnostics(),
+        custom_data=None if cloud_init is None else custom_data(cloud_init),
+        identity=(
+            Identity(type="UserAssigned", identity_ids=[identity_id]) if identity_id else None
+        ),
+        tags=place.tags,
+    )
