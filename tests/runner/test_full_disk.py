@@ -7,38 +7,23 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairway_agent import record
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-# While the file `full` is there the disk has no room; there is some again after five refusals.
-PROGRAM = """
-import errno, os, sys
-from pathlib import Path
-from fairway_agent import record
+PROGRAM = (
+    Path(__file__).with_name("full_disk.py").read_text()
+    + """
 from fairway_agent import supervisor
 
-folder, refused, write = Path(sys.argv[1]), [], record.write_json
-
-def write_json(path, value):
-    if (folder / "full").exists():
-        refused.append(path)
-        if len(refused) == 5:
-            (folder / "full").unlink()
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-    write(path, value)
-
-record.write_json = write_json
-record.ROOM_PAUSE = 0.01
 _, ready = os.pipe()
 lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
 supervisor.supervise(folder, lock, ready, supervisor.read_plan(folder, retry=False))
 """
+)
 PLAN = {"run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "after": [], "retries": 0}
 PLAN |= {"timeout": None, "signal": "TERM", "grace": 10.0, "secrets": [], "environment": {}}
 

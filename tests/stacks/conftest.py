@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +17,6 @@ from fairway_stacks.app import synthesize, synthesize_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 EVERYTHING = """\
 name: lab
@@ -50,6 +52,26 @@ def fairway() -> Callable[..., int]:
         return ended.value.code or 0
 
     return run
+
+
+@pytest.fixture
+def as_terraform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Puts a file of this folder on PATH as `terraform`, and gives all that is written a place of
+    its own; the folder that the program is in."""
+
+    def install(file: str) -> Path:
+        folder = tmp_path / "terraform"
+        folder.mkdir()
+        program = folder / "terraform"
+        source = Path(__file__).with_name(file).read_text()
+        program.write_text(f"#!{sys.executable} -IS\n{source}")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+        monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        return folder
+
+    return install
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import lzma
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,19 +78,13 @@ def _plans() -> dict[str, Any]:
 
 
 @pytest.fixture
-def replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def replay(
+    tmp_path: Path, as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """Terraform plays the recorded plans; the stacks lie written in a folder of their own."""
-    folder = tmp_path / "replay"
-    folder.mkdir()
-    program = folder / "terraform"
-    source = Path(__file__).with_name("terraform_replay.py").read_text()
-    program.write_text(f"#!{sys.executable} -IS\n{source}")
-    program.chmod(0o755)
+    folder = as_terraform("terraform_replay.py")
     (folder / "plans.json").write_text(json.dumps(_plans()))
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     monkeypatch.setenv("TERRAFORM_REPLAY", str(folder))
-    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
     def written(_: str, outdir: Path) -> list[StackFolder]:

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -60,18 +59,10 @@ class StandIn:
 
 
 @pytest.fixture
-def terraform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+def terraform(as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """A program `terraform` on PATH, and a place of its own for all that is written."""
-    folder = tmp_path / "stand-in"
-    folder.mkdir()
-    program = folder / "terraform"
-    source = Path(__file__).with_name("terraform_stand_in.py").read_text()
-    program.write_text(f"#!{sys.executable} -IS\n{source}")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    folder = as_terraform("terraform_stand_in.py")
     monkeypatch.setenv("TERRAFORM_STAND_IN", str(folder))
-    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("ARM_CLIENT_ID", "my-own")
     return StandIn(folder)
 

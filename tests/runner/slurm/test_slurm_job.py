@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,31 +18,17 @@ from fairway_agent.slurm.tell import processes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _PATIENCE = 300.0  # seconds; only a hang takes so long
 
-# While the file `full` is there the disk has no room; there is some again after five refusals.
-JOB = """
-import errno, os, sys
-from pathlib import Path
-from fairway_agent import record
+JOB = (
+    Path(__file__).parents[1].joinpath("full_disk.py").read_text()
+    + """
 from fairway_agent.slurm import job
 
-folder, refused, write = Path(sys.argv[1]), [], record.write_json
-
-def write_json(path, value):
-    if (folder / "full").exists():
-        refused.append(path)
-        if len(refused) == 5:
-            (folder / "full").unlink()
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-    write(path, value)
-
-record.write_json = write_json
-record.ROOM_PAUSE = 0.01
 job.main()
 """
+)
 # Runs on this machine what it is to run on another node, and notes it.
 SRUN = """#!/bin/bash
 while [[ $1 == -* ]]; do shift; done

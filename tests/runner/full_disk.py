@@ -1,0 +1,24 @@
+"""Begins a program whose disk is full while the file `full` is in the folder of its first argument;
+there is room again after five refusals."""
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+from fairway_agent import record
+
+folder, refused, write = Path(sys.argv[1]), [], record.write_json
+
+
+def write_json(path: Path, value: object) -> None:
+    if (folder / "full").exists():
+        refused.append(path)
+        if len(refused) == 5:
+            (folder / "full").unlink()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    write(path, value)
+
+
+record.write_json = write_json
+record.ROOM_PAUSE = 0.01
