@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from fairway_constructs.cloud_init.slurm import LONGEST_CUSTOM_DATA
 from fairway_core.checks import Asked, check_stack
 from fairway_core.environment import load_environment
+from fairway_core.findings import UserError
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
@@ -199,7 +200,15 @@ class TestBoot:
 
     def test_it_fits_what_azure_takes(self, stacks: Stacks) -> None:
         for vm in (_scheduler(stacks), _scale_set(stacks, "nd"), _scale_set(stacks, "spot")):
-            assert len(_boot(vm)) < 0.9 * LONGEST_CUSTOM_DATA, "more partitions need room too"
+            assert len(_boot(vm)) < 0.9 * LONGEST_CUSTOM_DATA
+
+    def test_more_partitions_than_fit_are_refused_before_azure_does(
+        self, written: Callable[..., Stacks]
+    ) -> None:
+        kind = "engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]"
+        many = "".join(f"  more-{index}: {{{kind}}}\n" for index in range(50))
+        with pytest.raises(UserError, match="52 partitions are more than one scheduler can boot"):
+            written(LAB + many)
 
     def test_no_secret_is_in_it_nor_in_any_state(self, stacks: Stacks) -> None:
         text = _boot(_scheduler(stacks)) + _boot(_scale_set(stacks, "nd"))

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cloud_init import node_cloud_init, script
+from fairway_core.findings import UserError
 from fairway_core.slurm import (
     accounting_commands,
     archive,
@@ -99,8 +100,9 @@ def scheduler_cloud_init(
     """The cloud-config of the VM on which slurmctld of that cluster runs.
 
     It mounts what its nodes mount, and the login user gets to them with the key that they share.
+    UserError where Azure would refuse it for its size, with very many partitions.
     """
-    return node_cloud_init(
+    text = node_cloud_init(
         cluster="",
         mounts=mounts,
         nfs_client_package=nfs_client_package,
@@ -119,6 +121,10 @@ def scheduler_cloud_init(
             "state": STATE,
         },
     )
+    if len(text.encode()) > LONGEST_CUSTOM_DATA:
+        message = f"{len(cluster.partitions)} partitions are more than one scheduler can boot with"
+        raise UserError.of("too-many-partitions", message, "make several environments of them")
+    return text
 
 
 @dataclass(frozen=True)
