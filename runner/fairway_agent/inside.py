@@ -111,7 +111,7 @@ def enter(process: Process, command: list[str]) -> None:
     }
     environment[b"FAIRWAY_PID"] = str(process.pid).encode()
     try:
-        user, group = _owner(root)
+        user, group, groups = _owner(root)
         words = _namespaces(process.pid)
         if not words:
             os.chdir(root / "cwd")
@@ -120,9 +120,12 @@ def enter(process: Process, command: list[str]) -> None:
     is_other = os.geteuid() == 0 and user != 0
     if words:
         words += ["--wd", *(["-S", str(user), "-G", str(group)] if is_other else [])]
-        command = [*words, "--", *command]
+        # What the task has the loader load is for the command alone: nsenter may be root's.
+        loaded = [name for name in environment if name.startswith(b"LD_")]
+        inner = [os.fsdecode(name + b"=" + environment.pop(name)) for name in loaded]
+        command = [*words, "--", *(["env", *inner] if inner else []), *command]
     elif is_other:
-        os.setgroups([])
+        os.setgroups(groups)
         os.setgid(group)
         os.setuid(user)
     try:
@@ -131,12 +134,13 @@ def enter(process: Process, command: list[str]) -> None:
         _end(f"{command[0]}: {error.strerror}", _NOT_FOUND)
 
 
-def _owner(root: Path) -> tuple[int, int]:
-    """User and group of a process. The folder's own are root's where the process may not be
-    dumped, whoever runs it. Source: proc(5), /proc/pid."""
+def _owner(root: Path) -> tuple[int, int, list[int]]:
+    """User, group and further groups of a process. Not those of its folder, which belongs to root
+    where the process is not "dumpable". Source: proc(5), /proc/pid."""
     lines = (root / "status").read_text(errors="replace").splitlines()
-    ids = dict(line.split(":", 1) for line in lines if line.startswith(("Uid:", "Gid:")))
-    return int(ids["Uid"].split()[1]), int(ids["Gid"].split()[1])  # the effective ones
+    ids = dict(line.split(":", 1) for line in lines if line.startswith(("Uid:", "Gid:", "Groups:")))
+    user, group = (int(ids[name].split()[1]) for name in ("Uid", "Gid"))  # the effective ones
+    return user, group, [int(each) for each in ids["Groups"].split()]
 
 
 def _namespaces(pid: int) -> list[str]:

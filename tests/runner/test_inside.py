@@ -145,10 +145,23 @@ def test_it_enters_the_container_of_the_task(tmp_path: Path) -> None:
 
 def test_a_process_is_its_users_where_its_folder_is_not(tmp_path: Path) -> None:
     """As that of a process which may not be dumped: the folder is root's, the status is not."""
-    ids = "Name:\ta:b\nUid:\t1001\t1002\t1002\t1002\nGid:\t100\t200\t200\t200\n"
+    ids = "Name:\ta:b\nUid:\t1001\t1002\t1002\t1002\nGid:\t100\t200\t200\t200\nGroups:\t44 200 \n"
     (tmp_path / "status").write_text(ids)
-    assert inside._owner(tmp_path) == (1002, 200)
-    assert inside._owner(Path("/proc/self")) == (os.geteuid(), os.getegid())
+    assert inside._owner(tmp_path) == (1002, 200, [44, 200])
+    own = (os.geteuid(), os.getegid(), sorted(os.getgroups()))
+    assert inside._owner(Path("/proc/self")) == own
+
+
+def test_what_the_task_preloads_is_not_for_nsenter(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(inside, "_namespaces", lambda _: ["/usr/bin/nsenter", "-m"])
+    monkeypatch.setattr(os, "execvpe", lambda *words: started.append(words))
+    process = _process(os.getpid(), 1, LD_PRELOAD="/tmp/mine.so", LANG="C")
+    inside.enter(process, ["true"])
+    ((_, words, environment),) = started
+    assert words[-4:] == ["--", "env", "LD_PRELOAD=/tmp/mine.so", "true"]
+    assert b"LD_PRELOAD" not in environment
+    assert environment[b"LANG"] == b"C"
 
 
 def test_the_program_imports_nothing_of_fairway() -> None:
