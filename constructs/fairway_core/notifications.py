@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -19,10 +20,19 @@ def _receiver(value: str) -> str:
             hint = "write secret:NAME, with a name of the job's `secrets:`"
             raise FieldError("this does not name a secret", hint)
         return value
-    if not re.fullmatch(rf"https://[^\s/]+(/\S*)?|http://{_LOOPBACK}(:[0-9]+)?(/\S*)?", value):
+    fits = re.fullmatch(rf"https://[^\s/]+(/\S*)?|http://{_LOOPBACK}(:[0-9]+)?(/\S*)?", value)
+    if not fits or not _is_readable(value):
         hint = "write an address that begins with https://, or secret:NAME"
         raise FieldError("this is not the address of a receiver", hint)
     return value
+
+
+def _is_readable(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets without an address in them, or a port that is none
+        return False
 
 
 class Notify(Model):

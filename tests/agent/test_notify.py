@@ -89,7 +89,8 @@ def test_forms(url: str, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "webhook", ["http://example.org/x", "https://", "secret:", "secret:a b", "ftp://x/y", "x"]
+    "webhook",
+    ["http://example.org/x", "https://", "secret:", "secret:a b", "ftp://x/y", "x", "https://[x"],
 )
 def test_an_address_that_is_none_is_refused(webhook: str) -> None:
     with pytest.raises(ValueError, match="webhook"):

@@ -217,13 +217,6 @@ class Account:
             *(first, last),
         )
 
-    def task_file_size(self, job_id: str, task_id: str, name: str) -> int:
-        """The size of a task's file in bytes."""
-        facts = self.calls.call(
-            "a file's size", lambda: self.client.get_task_file_properties(job_id, task_id, name)
-        )
-        return int(facts.content_length)
-
     def delete_task_file(self, job_id: str, task_id: str, name: str) -> None:
         """Removes a file from the folder of a task; ServiceError where there is none."""
         self.calls.call(
