@@ -18,57 +18,64 @@ if TYPE_CHECKING:
     from fairway_core.findings import UserError
     from fairway_runner.runs.store import Run
 
+_HoursOption = Annotated[
+    float | None,
+    typer.Option(metavar="H", help="Hours a day for which clusters run at their maximum."),
+]
+_RunsOption = Annotated[
+    bool,
+    typer.Option("--runs", help="What this project's runs have cost, on ENVIRONMENT or anywhere."),
+]
+_ByOption = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="WHAT",
+        help="With --runs: a line for each name, tag, user, target or month.",
+        autocompletion=completion.groups,
+    ),
+]
+_SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="WHEN", help="With --runs: those submitted since 7d, or 2026-11-01."
+    ),
+]
+_CsvOption = Annotated[
+    bool, typer.Option("--csv", help="With --runs: print comma-separated values.")
+]
+_PricesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Your own prices; see docs/cost.md."),
+]
+_OfflineOption = Annotated[
+    bool, typer.Option("--offline", help="Use cached prices and the built-in snapshot only.")
+]
+_RegionOption = Annotated[
+    str | None,
+    typer.Option(metavar="REGION", help="Use the prices of this region."),
+]
+
 
 def command(
     environment: EnvironmentArgument = None,
-    hours_per_day: Annotated[
-        float | None,
-        typer.Option(metavar="H", help="Hours a day for which clusters run at their maximum."),
-    ] = None,
-    runs: Annotated[
-        bool,
-        typer.Option(
-            "--runs", help="What this project's runs have cost, on ENVIRONMENT or anywhere."
-        ),
-    ] = False,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            "--by",
-            metavar="WHAT",
-            help="With --runs: a line for each name, tag, user, target or month.",
-            autocompletion=completion.groups,
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since", metavar="WHEN", help="With --runs: those submitted since 7d, or 2026-11-01."
-        ),
-    ] = None,
-    csv: Annotated[
-        bool, typer.Option("--csv", help="With --runs: print comma-separated values.")
-    ] = False,
+    hours_per_day: _HoursOption = None,
+    runs: _RunsOption = False,
+    by: _ByOption = None,
+    since: _SinceOption = None,
+    csv: _CsvOption = False,
     json_: JsonOption = False,
-    prices: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Your own prices; see docs/cost.md."),
-    ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Use cached prices and the built-in snapshot only.")
-    ] = False,
-    region: Annotated[
-        str | None,
-        typer.Option(metavar="REGION", help="Use the prices of this region."),
-    ] = None,
+    prices: _PricesOption = None,
+    offline: _OfflineOption = False,
+    region: _RegionOption = None,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Show what an environment costs per hour and per month.
 
     At the minimum and the maximum number of nodes, and at rest, when nothing runs. With --runs
     what the runs of this project have cost: their nodes, from the beginning of each attempt to its
-    end. Prices come
-    from Azure's public price service, which asks for no credentials, and are kept for a week.
+    end. Prices come from Azure's public price service, which asks for no credentials, and are kept
+    for a week.
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
     from fairway_core.cost.environment import parts_of, scheduled_hours

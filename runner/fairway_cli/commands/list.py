@@ -18,62 +18,70 @@ if TYPE_CHECKING:
     from fairway_runner.runs.run_columns import Column
     from fairway_runner.runs.store import RunStore
 
+_TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target", "-t", help="Only runs on this target.", autocompletion=completion.targets
+    ),
+]
+_TagOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag",
+        metavar="TAG",
+        help="Only runs with this tag. Repeatable: with all of them.",
+        autocompletion=completion.tags,
+    ),
+]
+_SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="WHEN", help="Only runs submitted since then: 2d, or 2026-11-01."
+    ),
+]
+_TextOption = Annotated[
+    str,
+    typer.Option("--text", help="Only runs with this in their ID, tags, note or job file."),
+]
+_ColumnsOption = Annotated[
+    str,
+    typer.Option(
+        "--columns",
+        metavar="NAMES",
+        help="More columns, such as metric:accuracy,param:lr,note.",
+        autocompletion=completion.columns,
+    ),
+]
+_SortOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sort",
+        metavar="COLUMN",
+        help="Sort by a column, such as time or metric:accuracy; the highest is last.",
+        autocompletion=completion.columns,
+    ),
+]
+_LimitOption = Annotated[
+    int | None, typer.Option("--limit", "-n", min=1, help="Show only the last N of the list.")
+]
+_WatchOption = Annotated[
+    bool, typer.Option("--watch", help="Draw the list again until all of them have ended.")
+]
+_ReverseOption = Annotated[bool, typer.Option("--reverse", help="With --sort: the lowest is last.")]
+
 
 def command(
     state: StateOption = None,
     name: Annotated[str | None, typer.Option("--name", help="Only runs of this job.")] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", "-t", help="Only runs on this target.", autocompletion=completion.targets
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tag",
-            metavar="TAG",
-            help="Only runs with this tag. Repeatable: with all of them.",
-            autocompletion=completion.tags,
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since", metavar="WHEN", help="Only runs submitted since then: 2d, or 2026-11-01."
-        ),
-    ] = None,
-    text: Annotated[
-        str,
-        typer.Option("--text", help="Only runs with this in their ID, tags, note or job file."),
-    ] = "",
-    columns: Annotated[
-        str,
-        typer.Option(
-            "--columns",
-            metavar="NAMES",
-            help="More columns, such as metric:accuracy,param:lr,note.",
-            autocompletion=completion.columns,
-        ),
-    ] = "",
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            "--sort",
-            metavar="COLUMN",
-            help="Sort by a column, such as time or metric:accuracy; the highest is last.",
-            autocompletion=completion.columns,
-        ),
-    ] = None,
-    reverse: Annotated[
-        bool, typer.Option("--reverse", help="With --sort: the lowest is last.")
-    ] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="Show only the last N of the list.")
-    ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Draw the list again until all of them have ended.")
-    ] = False,
+    target: _TargetOption = None,
+    tag: _TagOption = None,
+    since: _SinceOption = None,
+    text: _TextOption = "",
+    columns: _ColumnsOption = "",
+    sort: _SortOption = None,
+    reverse: _ReverseOption = False,
+    limit: _LimitOption = None,
+    watch: _WatchOption = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
