@@ -1,6 +1,6 @@
 """The Terraform addresses and outputs of each environment: a changed one replaces a resource.
 
-They are kept in `golden/addresses`, and change on purpose only: whoever deployed an environment
+They are kept in `golden/addresses`, and change on purpose only: a deployed environment
 would lose what is destroyed and made again under another address.
 """
 

@@ -123,7 +123,7 @@ def scheduler_cloud_init(
     )
     if len(text.encode()) > LONGEST_CUSTOM_DATA:
         message = f"{len(cluster.partitions)} partitions are more than one scheduler can boot with"
-        raise UserError.of("too-many-partitions", message, "make several environments of them")
+        raise UserError.of("too-many-partitions", message, "split them over several environments")
     return text
 
 

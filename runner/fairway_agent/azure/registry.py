@@ -16,7 +16,7 @@ from fairway_agent.azure import identity
 from fairway_agent.faults import Fault
 
 _MANAGEMENT = "https://management.azure.com/"
-# Whoever signs in with a token of a registry's.
+# The user name that goes with a token of a registry.
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 _TIMEOUT = 60.0
 

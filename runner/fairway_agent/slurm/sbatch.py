@@ -38,8 +38,8 @@ exec "$python" -s {bundle} fairway_agent.slurm.job {words}
 @dataclass(frozen=True)
 class Resources:
     """What the partition of a run offers, and the run wants: one of `features` of every node
-    (or ""), so many GPUs of each (0 where Slurm knows of none), its niceness, and the account and
-    the quality of service that it names (or "")."""
+    (or ""), the number of GPUs of each (0 where Slurm knows of none), its niceness, and the account
+    and the quality of service that it names (or "")."""
 
     partition: str
     feature: str

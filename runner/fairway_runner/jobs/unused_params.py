@@ -1,4 +1,4 @@
-"""Parameters that are set in vain: another experiment would run than was meant.
+"""Parameters that are set and have no effect: another experiment would run than was meant.
 
 A misspelt one is read by nothing, and one of the command line gives way to the sweep's. Only
 what the command line or a sweep sets is looked at: what stands under `params:` in the job file

@@ -96,7 +96,7 @@ def _note(value: str) -> str:
 
 
 def _checked(kind: str, value: str) -> str:
-    # Whoever only reads labels does without pydantic.
+    # Reading labels takes no pydantic.
     from fairway_core.documents import FieldError
     from fairway_runner.jobs import labels
 

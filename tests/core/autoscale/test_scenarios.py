@@ -165,7 +165,7 @@ def test_a_pool_for_mpi_does_not_shrink_under_a_running_job(evaluate: Evaluate) 
 def test_a_second_job_gets_nodes_beside_the_first_and_once(
     evaluate: Evaluate, spot: bool, since: int
 ) -> None:
-    """The first runs on four nodes, the second waits for four since so many samples: until it
+    """The first runs on four nodes, the second waits for four for a number of samples: until it
     runs the pool is evaluated again and again, each ten samples."""
     sizes, current = [], 4
     for evaluation in range(4):
