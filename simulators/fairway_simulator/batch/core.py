@@ -56,8 +56,8 @@ def assemble(
     clock = Clock()
     account = Account(name, clock)
     agent = NodeAgent(account, Layout(folder), blobs, images)
-    lifecycle = Lifecycle(account)
-    ends = JobEnds(account, agent, lifecycle)
+    ends = JobEnds(account, agent)
+    lifecycle = Lifecycle(account, ends)
     schedules = Schedules(account, ends)
     return Core(
         account=account,
@@ -65,7 +65,7 @@ def assemble(
         agent=agent,
         lifecycle=lifecycle,
         jobs=ends,
-        fleet=Fleet(account, agent, lifecycle, boot_seconds),
+        fleet=Fleet(account, agent, boot_seconds),
         schedules=schedules,
         scheduler=Scheduler(account, agent, lifecycle, ends, schedules.run),
         authenticator=Authenticator(name, key, clock),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.model.pool import Node
     from fairway_simulator.batch.wire.router import Operation
 
 IDENTITY = (

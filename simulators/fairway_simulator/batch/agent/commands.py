@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent import containers, environment
 from fairway_simulator.batch.agent.supervisor_client import Supervisor
-from fairway_simulator.batch.scheduling.outcome import Outcome, exited, failure
+from fairway_simulator.batch.model.outcome import Outcome, exited, failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.agent.blobs import Blobs, TransferError
     from fairway_simulator.batch.agent.layout import Layout
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.model.pool import Node
 
 
 class NodeLost(Exception):

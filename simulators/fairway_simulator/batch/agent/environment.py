@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.agent.layout import Layout
     from fairway_simulator.batch.model.account import Account
     from fairway_simulator.batch.model.job import Job
-    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.model.pool import Node
 
 # Ranks of all nodes share this machine's cores: none is bound to one, and one that waits lets
 # others run. Open MPI's wheel looks for fabrics for a second where it is not told of TCP.

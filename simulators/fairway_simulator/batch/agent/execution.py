@@ -6,7 +6,7 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_simulator.batch.agent import environment
 from fairway_simulator.batch.agent.blobs import TransferError
@@ -14,23 +14,38 @@ from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
 from fairway_simulator.batch.agent.containers import ContainerError, require_fit
 from fairway_simulator.batch.agent.preparation import prepare
 from fairway_simulator.batch.agent.transfers import fetch, keep
-from fairway_simulator.batch.scheduling.outcome import Outcome, ended, failure
+from fairway_simulator.batch.model.outcome import Outcome, ended, failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_simulator.batch.agent.commands import NodeAgent, Place
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
-    from fairway_simulator.batch.model.node import Node
-    from fairway_simulator.batch.model.task import Task
-    from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
+    from fairway_simulator.batch.model.job import Task
+    from fairway_simulator.batch.model.pool import Node
+
+
+class Listener(Protocol):
+    """Who is told how an attempt goes on."""
+
+    def running(self, execution: Execution, /) -> bool:
+        """The task's nodes are prepared; False where the attempt no longer counts."""
+
+    def subtask(self, execution: Execution, index: int, outcome: Outcome, /) -> None:
+        """A subtask's coordination command has ended."""
+
+    def will_retry(self, task: Task, outcome: Outcome, /) -> bool:
+        """Whether a task that ended so is run again."""
+
+    def ended(self, execution: Execution, outcome: Outcome | None, /) -> None:
+        """An attempt is over, and nothing of it runs any more. None: it does not count."""
 
 
 class Execution:
     """An attempt of a task on its nodes, the main one first."""
 
     def __init__(
-        self, task: Task, nodes: Sequence[Node], agent: NodeAgent, lifecycle: Lifecycle
+        self, task: Task, nodes: Sequence[Node], agent: NodeAgent, listener: Listener
     ) -> None:
         self.task = task
         self.nodes = list(nodes)
@@ -38,7 +53,7 @@ class Execution:
         """The POSIX time at which the task's wall-clock time is over."""
         self.done = threading.Event()
         self._agent = agent
-        self._lifecycle = lifecycle
+        self._listener = listener
         self._generations = [node.generation for node in nodes]
         self._ended_with: Outcome | None = None
         self._lost = False
@@ -51,7 +66,7 @@ class Execution:
             self.places = [agent.place(node, f"{folder}/{uuid.uuid4()}") for node in nodes]
 
     def start(self) -> None:
-        """Begins; the end is told to the lifecycle."""
+        """Begins; the end is told to the listener."""
         name = f"task-{self.task.job.id}-{self.task.id}"
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
@@ -79,7 +94,7 @@ class Execution:
     def _run(self) -> None:
         outcome: Outcome | None = None
         try:
-            if self._prepared() and self._lifecycle.running(self):
+            if self._prepared() and self._listener.running(self):
                 outcome = self._attempt()
         except NodeLost:
             self._lost = True
@@ -88,7 +103,7 @@ class Execution:
             outcome = self._ended_with or outcome
             if outcome is not None and not self._lost:
                 outcome = self._keep(outcome)
-            self._lifecycle.ended(self, None if self._lost else outcome)
+            self._listener.ended(self, None if self._lost else outcome)
             self.done.set()
 
     def _prepared(self) -> bool:
@@ -140,7 +155,7 @@ class Execution:
         def run(index: int) -> None:
             outcomes[index] = outcome = self._command(index, line)
             if outcome and index:
-                self._lifecycle.subtask(self, index, outcome)
+                self._listener.subtask(self, index, outcome)
             if outcome is None or outcome.failure:
                 self._stop_others(index)
 
@@ -197,7 +212,7 @@ class Execution:
         has failed."""
         files = self.task.spec.get("outputFiles")
         folder = self.places[0].host / "wd"
-        if not files or not folder.is_dir() or self._lifecycle.will_retry(self.task, outcome):
+        if not files or not folder.is_dir() or self._listener.will_retry(self.task, outcome):
             return outcome
         try:
             keep(self._agent.blobs, files, folder, success=outcome.failure is None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.model.pool import Node
 
 
 class Layout:

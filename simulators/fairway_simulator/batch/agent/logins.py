@@ -21,7 +21,7 @@ from fairway_simulator.batch.wire.errors import ServiceError
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
-    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.model.pool import Node
 
 _START = 10.0
 

@@ -13,8 +13,8 @@ from fairway_simulator.batch.agent.transfers import fetch
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.model.job import Job
-    from fairway_simulator.batch.model.node import Node
-    from fairway_simulator.batch.scheduling.outcome import Outcome
+    from fairway_simulator.batch.model.outcome import Outcome
+    from fairway_simulator.batch.model.pool import Node
 
 
 class Preparation:

@@ -10,11 +10,9 @@ from fairway_simulator.batch.wire.errors import ServiceError, not_found
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.clock import Clock
-    from fairway_simulator.batch.model.job import Job
-    from fairway_simulator.batch.model.node import Node
-    from fairway_simulator.batch.model.pool import Pool
+    from fairway_simulator.batch.model.job import Job, Task
+    from fairway_simulator.batch.model.pool import Node, Pool
     from fairway_simulator.batch.model.schedule import Schedule
-    from fairway_simulator.batch.model.task import Task
 
 
 # The default of an account, "100-300". Source: Azure documentation, Batch service quotas.

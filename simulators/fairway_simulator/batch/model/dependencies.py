@@ -8,40 +8,40 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_simulator.batch.model.task import Task
-
 
 class Dependencies:
-    """The waiting tasks of one job. Ids are compared in lower case."""
+    """The waiting tasks of one job, by their ids in lower case."""
 
     def __init__(self) -> None:
         self._satisfied: set[str] = set()
-        self._waiting: defaultdict[str, set[Task]] = defaultdict(set)
+        self._unmet: dict[str, set[str]] = {}
+        self._waiting: defaultdict[str, set[str]] = defaultdict(set)
 
-    def add(self, task: Task) -> None:
-        """Notes what a new task waits for; it is ready where `task.unmet` stays empty."""
-        wanted = task.spec.get("dependsOn")
-        if not wanted:
-            return
-        task.unmet = {key for key in _ids(wanted) if key not in self._satisfied}
-        for key in task.unmet:
+    def add(self, task: str, wanted: dict[str, Any] | None) -> bool:
+        """Notes what a new task waits for; whether it waits for nothing."""
+        unmet = {key for key in _ids(wanted or {}) if key not in self._satisfied}
+        if unmet:
+            self._unmet[task] = unmet
+        for key in unmet:
             self._waiting[key].add(task)
+        return not unmet
 
-    def satisfy(self, key: str) -> list[Task]:
+    def satisfy(self, task: str) -> list[str]:
         """A task has ended so that others may go on; returns those that wait for nothing more."""
-        self._satisfied.add(key)
+        self._satisfied.add(task)
         ready = []
-        for task in sorted(self._waiting.pop(key, ()), key=lambda waiting: waiting.sequence):
-            task.unmet.discard(key)
-            if not task.unmet:
-                ready.append(task)
+        for key in self._waiting.pop(task, ()):
+            self._unmet[key].discard(task)
+            if not self._unmet[key]:
+                del self._unmet[key]
+                ready.append(key)
         return ready
 
-    def remove(self, task: Task) -> None:
+    def remove(self, task: str) -> None:
         """Forgets a task that was deleted."""
-        for key in task.unmet:
+        for key in self._unmet.pop(task, ()):
             self._waiting[key].discard(task)
-        self._satisfied.discard(task.key)
+        self._satisfied.discard(task)
 
 
 def _ids(depends_on: dict[str, Any]) -> Iterator[str]:

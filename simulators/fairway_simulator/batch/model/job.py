@@ -1,4 +1,4 @@
-"""A job: its tasks, those that may start, and how many there are in each state."""
+"""A job and its tasks: which may start, and how many there are in each state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairway_simulator.batch.model.entity import Entity
 from fairway_simulator.batch.wire.durations import UNLIMITED
 
 if TYPE_CHECKING:
-    from fairway_simulator.batch.model.task import Task
+    from fairway_simulator.batch.model.attempt import Attempt
 
 _DEFAULTS: dict[str, Any] = {
     "usesTaskDependencies": False,
@@ -18,6 +18,11 @@ _DEFAULTS: dict[str, Any] = {
     "maxParallelTasks": -1,
     "onAllTasksComplete": "noaction",
     "onTaskFailure": "noaction",
+}
+
+_TASK_LIMITS: dict[str, Any] = {
+    "maxWallClockTime": UNLIMITED,
+    "retentionTime": "P7D",
 }
 
 
@@ -36,7 +41,7 @@ class Job(Entity):
         self.tasks: dict[str, Task] = {}
         self.ready: dict[int, Task] = {}
         """Tasks that may start, by their sequence, in the order in which they do."""
-        self.dependencies = Dependencies()
+        self._dependencies = Dependencies()
         self.counts = {"active": 0, "running": 0, "completed": 0, "succeeded": 0, "failed": 0}
         self.slot_counts = dict(self.counts)
         self._told = (dict(self.counts), dict(self.counts))
@@ -67,8 +72,7 @@ class Job(Entity):
         """Takes a new task."""
         self.tasks[task.key] = task
         self.count(task, 1)
-        self.dependencies.add(task)
-        if not task.unmet:
+        if self._dependencies.add(task.key, task.spec.get("dependsOn")):
             self.ready[task.sequence] = task
 
     def remove(self, task: Task) -> None:
@@ -76,7 +80,12 @@ class Job(Entity):
         self.tasks.pop(task.key, None)
         self.ready.pop(task.sequence, None)
         self.count(task, -1)
-        self.dependencies.remove(task)
+        self._dependencies.remove(task.key)
+
+    def satisfy(self, task: Task) -> None:
+        """A task has ended so that those that wait for it alone may start."""
+        waited = [self.tasks[key] for key in self._dependencies.satisfy(task.key)]
+        self.ready |= {each.sequence: each for each in sorted(waited, key=lambda w: w.sequence)}
 
     def become_task(self, task: Task, state: str, now: str) -> None:
         """Brings a task into a state and keeps the counts; its result is set before."""
@@ -106,3 +115,86 @@ class Job(Entity):
     def wire(self) -> dict[str, Any]:
         """The job as `get_job` answers."""
         return {**self.spec, "url": self.url, **self.wire_state(), "executionInfo": self.info}
+
+
+class Task(Entity):
+    """A task of a job. `spec` holds the properties that the client gave, in their wire form."""
+
+    __slots__ = (
+        "execution",
+        "files_gone",
+        "files_until",
+        "id",
+        "info",
+        "job",
+        "key",
+        "sequence",
+        "spec",
+        "subtasks",
+        "where",
+    )
+
+    def __init__(self, job: Job, spec: dict[str, Any], sequence: int, now: str) -> None:
+        super().__init__("active", now)
+        self.job = job
+        self.spec = spec
+        self.id: str = spec["id"]
+        self.key = self.id.lower()
+        self.sequence = sequence
+        self.info: dict[str, Any] = {"retryCount": 0, "requeueCount": 0}
+        self.where: dict[str, Any] = {}
+        self.subtasks: list[dict[str, Any]] = []
+        self.execution: Attempt | None = None
+        self.files_until: float | None = None
+        """The POSIX time at which its files are removed; None while it has not ended."""
+        self.files_gone = False
+
+    @property
+    def url(self) -> str:
+        """The task's address."""
+        return f"{self.job.url}/tasks/{self.id}"
+
+    @property
+    def instances(self) -> int:
+        """On how many nodes it runs at once."""
+        settings = self.spec.get("multiInstanceSettings")
+        return int(settings.get("numberOfInstances", 1)) if settings else 1
+
+    @property
+    def is_multi_instance(self) -> bool:
+        """Whether it has a coordination command, if only for one node."""
+        return "multiInstanceSettings" in self.spec
+
+    @property
+    def slots(self) -> int:
+        """How many of a node's slots it takes."""
+        return int(self.spec.get("requiredSlots") or 1)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended without success."""
+        return self.info.get("result") == "failure"
+
+    def retry_limit(self) -> int:
+        """How many retries it may have; -1 stands for any number."""
+        own = (self.spec.get("constraints") or {}).get("maxTaskRetryCount")
+        of_job = (self.job.spec.get("constraints") or {}).get("maxTaskRetryCount")
+        return int(own if own is not None else of_job or 0)
+
+    def wire(self) -> dict[str, Any]:
+        """The task as `get_task` answers."""
+        wire = {
+            "requiredSlots": 1,
+            **self.spec,
+            "constraints": {
+                **_TASK_LIMITS,
+                **(self.spec.get("constraints") or {}),
+                "maxTaskRetryCount": self.retry_limit(),
+            },
+            "url": self.url,
+            **self.wire_state(),
+            "executionInfo": self.info,
+        }
+        if self.where:
+            wire["nodeInfo"] = self.where
+        return wire

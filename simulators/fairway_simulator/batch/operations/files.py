@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fairway_simulator.batch.clock import wire_time
-from fairway_simulator.batch.model.node import REACHABLE
+from fairway_simulator.batch.model.pool import REACHABLE
 from fairway_simulator.batch.wire.errors import ServiceError
 from fairway_simulator.batch.wire.http import Response
 from fairway_simulator.batch.wire.query import page

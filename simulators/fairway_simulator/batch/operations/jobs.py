@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.model.job import Job
-from fairway_simulator.batch.model.task import Task
+from fairway_simulator.batch.model.job import Job, Task
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.scheduler import job_deadline
 from fairway_simulator.batch.wire import preconditions

@@ -12,7 +12,7 @@ from fairway_simulator.batch.wire.router import answer, done
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.core import Core
-    from fairway_simulator.batch.model.node import Node
+    from fairway_simulator.batch.model.pool import Node
     from fairway_simulator.batch.wire.http import Request, Response
     from fairway_simulator.batch.wire.router import Operation
 
@@ -72,7 +72,7 @@ def disable_scheduling(core: Core, request: Request, pool_id: str, node_id: str)
         if not node.schedulable:
             raise ServiceError(409, "NodeAlreadyInTargetSchedulingState")
         node.schedulable = False
-        leave(node, core.lifecycle, option)
+        leave(node, option, core.clock.now())
         if node.state == "idle":
             node.become("offline", core.clock.now())
         core.account.changed.notify_all()

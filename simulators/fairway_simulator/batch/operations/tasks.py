@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.clock import http_date
-from fairway_simulator.batch.model.task import Task
+from fairway_simulator.batch.model.job import Task
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.jobs import BY_USER
 from fairway_simulator.batch.wire import preconditions

@@ -12,27 +12,23 @@ from fairway_simulator.batch.agent.blobs import TransferError
 from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
 from fairway_simulator.batch.agent.transfers import fetch
 from fairway_simulator.batch.clock import http_date
-from fairway_simulator.batch.model.node import Node
+from fairway_simulator.batch.model.pool import Node
 from fairway_simulator.batch.scheduling.lifecycle import leave
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.account import Account
+    from fairway_simulator.batch.model.outcome import Outcome
     from fairway_simulator.batch.model.pool import Pool
-    from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
-    from fairway_simulator.batch.scheduling.outcome import Outcome
 
 
 class Fleet:
     """The changes of nodes and of pools' sizes. The caller holds the account's lock."""
 
-    def __init__(
-        self, account: Account, agent: NodeAgent, lifecycle: Lifecycle, boot_seconds: float
-    ) -> None:
+    def __init__(self, account: Account, agent: NodeAgent, boot_seconds: float) -> None:
         self._account = account
         self._agent = agent
-        self._lifecycle = lifecycle
         self.boot_seconds = boot_seconds
         self._addresses = itertools.count(1)
         self._numbers: dict[str, itertools.count[int]] = {}
@@ -76,7 +72,7 @@ class Fleet:
     def remove(self, node: Node, option: str) -> None:
         """Takes a node out of its pool, its tasks as the option says."""
         node.leaving = True
-        left = leave(node, self._lifecycle, option)
+        left = leave(node, option, self._account.clock.now())
         if left and option in {"taskcompletion", "retaineddata", "terminate"}:
             self._spawn(self._remove_after, node, left)
         else:
@@ -211,7 +207,7 @@ class Fleet:
         """A node is `preempted`, `unusable` or `unknown` from now on; its tasks start again
         elsewhere."""
         self._stop_all(node)
-        leave(node, self._lifecycle, "requeue", asked=False)
+        leave(node, "requeue", self._account.clock.now(), asked=False)
         node.errors = errors or []
         node.events = []
         node.become(state, self._account.clock.now())
@@ -245,7 +241,7 @@ class Fleet:
     def restart(self, node: Node, option: str, *, wipe: bool) -> None:
         """Boots a node again, with `wipe` from a new disk; its tasks as the option says."""
         node.become("reimaging" if wipe else "rebooting", self._account.clock.now())
-        left = leave(node, self._lifecycle, option)
+        left = leave(node, option, self._account.clock.now())
         waits = left if option != "requeue" else []
         self._spawn(self._restart, node, waits, wipe)
 

@@ -8,15 +8,15 @@ import time
 from typing import TYPE_CHECKING
 
 from fairway_simulator.batch.agent.preparation import release
-from fairway_simulator.batch.scheduling.outcome import ended
+from fairway_simulator.batch.model.outcome import ended
+from fairway_simulator.batch.scheduling.requeue import requeue
 from fairway_simulator.batch.wire.errors import ServiceError
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
-    from fairway_simulator.batch.agent.execution import Execution
     from fairway_simulator.batch.model.account import Account
+    from fairway_simulator.batch.model.attempt import Attempt
     from fairway_simulator.batch.model.job import Job
-    from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
 
 # Seconds for which a job is at least `deleting`: on Azure that lasts, and its id is taken so long.
 _DELETION = 1.0
@@ -27,11 +27,9 @@ BY_USER = "Task Was Ended by User Request"
 class JobEnds:
     """The changes of jobs. The caller holds the account's lock."""
 
-    def __init__(self, account: Account, agent: NodeAgent, lifecycle: Lifecycle) -> None:
+    def __init__(self, account: Account, agent: NodeAgent) -> None:
         self._account = account
         self._agent = agent
-        self._lifecycle = lifecycle
-        lifecycle.jobs = self
 
     def check_complete(self, job: Job) -> None:
         """Ends a job that is to end once all its tasks have, if they have."""
@@ -96,7 +94,7 @@ class JobEnds:
             for node in pool.nodes.values():
                 shutil.rmtree(node.folder / "workitems" / job.id, ignore_errors=True)
 
-    def _executions(self, job: Job) -> list[Execution]:
+    def _executions(self, job: Job) -> list[Attempt]:
         with self._account.changed:
             if not job.running:
                 return []
@@ -105,12 +103,14 @@ class JobEnds:
     def disable(self, job: Job, tasks: str) -> None:
         """Stops a job: its running tasks are `requeue`d, `terminate`d or waited for (`wait`)."""
         self._require(job, {"active", "enabling"})
-        job.become("disabling", self._account.clock.now())
-        for execution in self._executions(job):
-            if tasks == "terminate":
+        now = self._account.clock.now()
+        job.become("disabling", now)
+        if tasks == "terminate":
+            for execution in self._executions(job):
                 execution.end(ended(BY_USER))
-            elif tasks == "requeue":
-                self._lifecycle.requeue(execution.task)
+        elif tasks == "requeue":
+            for task in [task for task in job.tasks.values() if task.execution]:
+                requeue(task, now)
         self.settle(job)
 
     def settle(self, job: Job) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent.execution import node_info
-from fairway_simulator.batch.scheduling.outcome import Outcome, actions, ended
+from fairway_simulator.batch.model.outcome import Outcome, actions, ended
+from fairway_simulator.batch.scheduling.requeue import requeue, wait_again
 from fairway_simulator.batch.wire.durations import seconds
 from fairway_simulator.batch.wire.errors import ServiceError
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.execution import Execution
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.node import Node
-    from fairway_simulator.batch.model.task import Task
+    from fairway_simulator.batch.model.attempt import Attempt
+    from fairway_simulator.batch.model.job import Task
+    from fairway_simulator.batch.model.pool import Node
     from fairway_simulator.batch.scheduling.jobs import JobEnds
 
 _WEEK = 7 * 24 * 3600.0
@@ -22,10 +24,9 @@ _WEEK = 7 * 24 * 3600.0
 class Lifecycle:
     """The changes of tasks. Every method takes the account's lock."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, jobs: JobEnds) -> None:
         self._account = account
-        self.jobs: JobEnds
-        """What becomes of jobs; set once both exist."""
+        self._jobs = jobs
 
     def placed(self, execution: Execution, *, preparing: bool) -> None:
         """The scheduler has chosen nodes for a task."""
@@ -33,7 +34,7 @@ class Lifecycle:
         task.execution = execution
         task.job.ready.pop(task.sequence, None)
         for node in execution.nodes:
-            node.executions.add(execution)
+            node.executions[execution] = task
             node.slots_used += task.slots
             if node.state == "idle":
                 node.become("running", now)
@@ -111,7 +112,7 @@ class Lifecycle:
             if task.execution is execution:
                 task.execution = None
                 if outcome is None:
-                    self._wait_again(task)
+                    wait_again(task, self._account.clock.now())
                 elif self.will_retry(task, outcome):
                     self._retry(task)
                 else:
@@ -122,18 +123,13 @@ class Lifecycle:
     def _release(self, execution: Execution, outcome: Outcome | None) -> None:
         task, now = execution.task, self._account.clock.now()
         for index, node in enumerate(execution.nodes):
-            node.executions.discard(execution)
+            node.executions.pop(execution, None)
             node.slots_used -= task.slots
             if node.state == "running" and not node.executions:
                 node.become("idle" if node.schedulable else "offline", now)
             node.total_run += 1
             node.total_succeeded += bool(outcome and outcome.failure is None)
             node.remember(_recent(task, index))
-
-    def _wait_again(self, task: Task) -> None:
-        task.where, task.subtasks = {}, []
-        task.job.become_task(task, "active", self._account.clock.now())
-        task.job.ready[task.sequence] = task
 
     def _retry(self, task: Task) -> None:
         task.info["retryCount"] += 1
@@ -162,37 +158,21 @@ class Lifecycle:
 
     def _consequences(self, task: Task, outcome: Outcome) -> None:
         job = task.job
-        job_action, dependency_action = actions(task, outcome)
+        job_action, dependency_action = actions(task.spec.get("exitConditions"), outcome)
         if dependency_action == "satisfy":
-            for ready in job.dependencies.satisfy(task.key):
-                job.ready[ready.sequence] = ready
+            job.satisfy(task)
         acts = job.spec["onTaskFailure"] == "performexitoptionsjobaction" and job.state == "active"
         if acts and outcome.failure and job_action == "terminate":
-            self.jobs.terminate(job, "TaskFailed")
+            self._jobs.terminate(job, "TaskFailed")
         elif acts and outcome.failure and job_action == "disable":
-            self.jobs.disable(job, "requeue")
+            self._jobs.disable(job, "requeue")
         manager = job.spec.get("jobManagerTask") or {}
         is_manager = task.id == manager.get("id")
         if is_manager and manager.get("killJobOnCompletion", True) and job.state == "active":
-            self.jobs.terminate(job, "JMComplete")
-        self.jobs.check_complete(job)
+            self._jobs.terminate(job, "JMComplete")
+        self._jobs.check_complete(job)
 
-    def requeue(self, task: Task, *, asked: bool = True) -> None:
-        """A task's node was lost or is wanted otherwise: it starts again, elsewhere.
-
-        `requeueCount` is of what somebody `asked` for, a smaller pool or a disabled job, and of
-        nothing else: see the description of BatchTaskExecutionInfo.requeue_count in azure-batch.
-        """
-        execution, task.execution = task.execution, None
-        if execution:
-            execution.abandon()
-        if asked:
-            task.info["requeueCount"] += 1
-            task.info["lastRequeueTime"] = self._account.clock.now()
-        task.info.pop("startTime", None)
-        self._wait_again(task)
-
-    def terminate(self, task: Task, message: str) -> Execution | None:
+    def terminate(self, task: Task, message: str) -> Attempt | None:
         """Ends a task; returns the attempt that is being ended, None where none was running."""
         if task.state == "completed":
             raise ServiceError(409, "TaskCompleted")
@@ -219,20 +199,20 @@ class Lifecycle:
         task.info = {"retryCount": 0, "requeueCount": task.info["requeueCount"]}
         task.job.count(task, 1)
         task.files_until = None
-        self._wait_again(task)
+        wait_again(task, self._account.clock.now())
 
 
-def leave(node: Node, lifecycle: Lifecycle, option: str, *, asked: bool = True) -> list[Execution]:
+def leave(node: Node, option: str, now: str, *, asked: bool = True) -> list[Attempt]:
     """Takes a node's tasks away as a node operation's option says: `requeue`, `terminate`, or
     `taskcompletion`, for which the returned attempts are to be waited for. Not `asked` for: the
     node is lost."""
-    left = list(node.executions)
-    for execution in left:
+    left = dict(node.executions)
+    for execution, task in left.items():
         if option == "terminate":
             execution.end(ended("Task Was Ended by User Request"))
-        elif option == "requeue" and execution.task.execution is execution:
-            lifecycle.requeue(execution.task, asked=asked)
-    return left
+        elif option == "requeue" and task.execution is execution:
+            requeue(task, now, asked=asked)
+    return list(left)
 
 
 def _recent(task: Task, index: int) -> dict[str, Any]:

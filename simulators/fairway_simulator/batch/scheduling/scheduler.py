@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.job import Job
-    from fairway_simulator.batch.model.node import Node
-    from fairway_simulator.batch.model.pool import Pool
-    from fairway_simulator.batch.model.task import Task
+    from fairway_simulator.batch.model.job import Job, Task
+    from fairway_simulator.batch.model.pool import Node, Pool
     from fairway_simulator.batch.scheduling.jobs import JobEnds
     from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
 

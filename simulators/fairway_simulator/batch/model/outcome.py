@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from fairway_simulator.batch.model.task import Task
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -39,11 +36,12 @@ def ended(message: str) -> Outcome:
     return Outcome("ended", None, failure("TaskEnded", message))
 
 
-def actions(task: Task, outcome: Outcome) -> tuple[str, str]:
+def actions(conditions: dict[str, Any] | None, outcome: Outcome) -> tuple[str, str]:
     """The job's action (`none`, `disable` or `terminate`) and the dependents' (`satisfy` or
-    `block`). Source: ExitOptions of the service's REST reference, with its defaults."""
+    `block`) by a task's exit conditions. Source: ExitOptions of the service's REST reference,
+    with its defaults."""
     good = outcome.failure is None
-    options = _options(task.spec.get("exitConditions") or {}, outcome) or {}
+    options = _options(conditions or {}, outcome) or {}
     job_action = options.get("jobAction") or ("none" if good else "terminate")
     dependency_action = options.get("dependencyAction") or ("satisfy" if good else "block")
     return str(job_action).lower(), str(dependency_action).lower()
