@@ -92,6 +92,16 @@ def seconds(command: Command) -> float:
     return spent
 
 
+def cpu_seconds(command: Command) -> float:
+    """Processor time of one run, with that of the programs it waited for, in seconds: what else
+    the machine does changes it less than it does the wall time."""
+    process = command.start()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, f"{command.arguments} failed with {process.returncode}"
+    return used.ru_utime + used.ru_stime
+
+
 def peak_mebibytes(command: Command) -> float:
     """The largest sum, over one run, of the resident memory of all its processes, in MiB."""
     process = command.start()
