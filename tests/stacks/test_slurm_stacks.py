@@ -232,9 +232,9 @@ class TestBoot:
         assert settings["scale_sets"]["spot"]["id"].endswith(
             "/virtualMachineScaleSets/lab-vmss-spot"
         )
-        packed = base64.b64decode(files["/usr/local/lib/fairway/fairway_slurm.tar.bz2"])
-        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-            assert "fairway_slurm/reconcile.py" in tar.getnames()
+        [archive] = [name for name in files if name.endswith(".tar.bz2")]
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(files[archive]))) as tar:
+            assert "fairway_agent/slurm/autoscale/reconcile.py" in tar.getnames()
         mounts = files["/etc/fairway/mounts"].split()
         assert {"/data", "/home"} <= set(mounts), "those of all partitions"
 
@@ -320,7 +320,7 @@ class TestSchedulerScript:
         assert status == 0
         order = [
             "mount_volume ",
-            "-B -m fairway_slurm.munge_key",
+            "-B -m fairway_agent.slurm.autoscale.munge_key",
             "systemctl start munge.service",
             "systemctl start mariadb.service",
             "mariadb ",

@@ -8,17 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cloud_init import node_cloud_init, script
+from fairway_core import archives
 from fairway_core.findings import UserError
-from fairway_core.slurm import (
-    accounting_commands,
-    archive,
-    cloud_programs,
-    modules,
-    node_scripts,
-    render,
-)
+from fairway_core.slurm import accounting_commands, cloud_programs, node_scripts, render
 from fairway_core.slurm.cluster import PROGRAMS, SLURMCTLD_PORT
-from fairway_core.slurm.scripts import LIBRARY, NODE_MODULES, SCHEDULER_MODULES, SETTINGS
+from fairway_core.slurm.scripts import LIBRARY, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +58,7 @@ class SlurmNode:
             "check": [f"{PROGRAMS}/health-check", "--before"],
         }
         return {
-            **_programs(settings, NODE_MODULES),
+            **_programs(settings, archives.NODE),
             "scripts": node_scripts(self.facts, scratch=_SCRATCH),
         }
 
@@ -110,7 +104,7 @@ def scheduler_cloud_init(
         announced=False,
         template="slurm_scheduler.yaml.j2",
         more={
-            **_programs(settings, SCHEDULER_MODULES),
+            **_programs(settings, archives.SCHEDULER),
             "files": render(cluster),
             "scripts": cloud_programs(),
             "accounting": cluster.accounting is not None,
@@ -136,11 +130,13 @@ class _Disk:
     EXPORT: str = STATE
 
 
-def _programs(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def _programs(settings: Mapping[str, Any], modules: Sequence[str]) -> dict[str, Any]:
+    digest, packed = archives.boot(modules)
     return {
         "settings_file": SETTINGS,
         "settings_text": json.dumps(settings, indent=1),
         "library": LIBRARY,
         "programs": PROGRAMS,
-        "package": base64.b64encode(archive(modules(names))).decode(),
+        "package": f"{LIBRARY}/fairway_agent.{digest}.tar.bz2",
+        "packed": base64.b64encode(packed).decode(),
     }

@@ -19,10 +19,8 @@ from fairway_core.slurm.rendering import render
 from fairway_core.slurm.rules import accounting_commands
 from fairway_core.slurm.scripts import (
     NodeFacts,
-    archive,
     cloud_programs,
     install,
-    modules,
     node_scripts,
 )
 
@@ -38,10 +36,8 @@ __all__ = [
     "SlurmCluster",
     "Timing",
     "accounting_commands",
-    "archive",
     "cloud_programs",
     "install",
-    "modules",
     "node_scripts",
     "render",
 ]

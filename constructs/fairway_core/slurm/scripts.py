@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import bz2
-import io
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-import fairway_agent
+from fairway_core.archives import NODE, SCHEDULER, boot_files
 from fairway_core.slurm.cluster import PROGRAMS
 from fairway_core.slurm.rendering import template
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-PACKAGE = "fairway_slurm"
-"""What the package of the programs is called where they run."""
-
 LIBRARY = "/usr/local/lib/fairway"
-"""The folder of that package on a VM."""
+"""The folder of the programs' package on a VM."""
 
 SETTINGS = "/etc/fairway/slurm.json"
 """Where the programs of a VM find their settings."""
 
-_COMMON = ("__init__", "log", "munge", "settings", "slurm")
-SCHEDULER_MODULES = (
-    *_COMMON,
-    *("capacity", "claim_service", "holds", "ledger", "munge_key", "program", "reconcile"),
-    *("resume", "resume_fail", "scale_set", "suspend", "vault"),
-)
-"""The modules that a scheduler needs."""
-
-NODE_MODULES = (*_COMMON, "eviction", "hardware", "node", "vault")
-"""The modules that a node needs."""
-
-# Of the agent, what these programs ask Azure with. All else of it may change without another
-# custom data, with which Terraform would make every scheduler anew.
-_AGENT = ("azure/http", "azure/imds", "azure/keyvault")
-_PACKAGES = ("fairway_agent/__init__.py", "fairway_agent/azure/__init__.py")
-
 _CALLED = {
-    "resume": ("resume", "ResumeProgram"),
-    "suspend": ("suspend", "SuspendProgram"),
-    "resume-fail": ("resume_fail", "ResumeFailProgram"),
+    "resume": "ResumeProgram",
+    "suspend": "SuspendProgram",
+    "resume-fail": "ResumeFailProgram",
 }
 
 
@@ -90,7 +65,7 @@ def cloud_programs(
 ) -> dict[str, str]:
     """What slurmctld calls, by the names that they have below PROGRAMS.
 
-    `library` is the folder that holds the package, see `modules`.
+    `library` is the folder that holds the package.
 
     >>> sorted(cloud_programs())
     ['resume', 'resume-fail', 'suspend']
@@ -98,41 +73,14 @@ def cloud_programs(
     return {
         name: template(
             "program.sh.j2",
-            module=module,
+            action=name,
             purpose=f"Slurm's {purpose}",
             library=library,
             settings=settings,
             python=python,
         )
-        for name, (module, purpose) in _CALLED.items()
+        for name, purpose in _CALLED.items()
     }
-
-
-def modules(names: Iterable[str] = ()) -> dict[str, str]:
-    """The text of the package's modules, all by default, and of those of the agent that they
-    need, by their path below the library."""
-    folder, agent = Path(__file__).parent / "programs", Path(fairway_agent.__file__).parent
-    chosen = sorted(names) or sorted(file.stem for file in folder.glob("*.py"))
-    files = {f"{PACKAGE}/{name}.py": folder / f"{name}.py" for name in chosen}
-    files |= {f"fairway_agent/{name}.py": agent / f"{name}.py" for name in _AGENT}
-    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
-    return {**dict.fromkeys(_PACKAGES, ""), **texts}
-
-
-def archive(files: Mapping[str, str]) -> bytes:
-    """The files as a tar file that bzip2 has made small: the same bytes on every machine.
-
-    Other compressors have several implementations, whose bytes differ; and where these differ
-    Terraform would make a VM anew.
-    """
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for path in sorted(files):
-            data = files[path].encode()
-            member = tarfile.TarInfo(path)
-            member.size, member.mode = len(data), 0o644
-            tar.addfile(member, io.BytesIO(data))
-    return bz2.compress(raw.getvalue(), compresslevel=9)
 
 
 def install(
@@ -148,7 +96,7 @@ def install(
     For a cluster on one machine: `resume`, `suspend` and `resume-fail`, and with `facts` also
     `prolog`, `epilog` and `health-check`, which then take `slurm_conf`.
     """
-    for path, text in modules().items():
+    for path, text in boot_files({*SCHEDULER, *NODE}).items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import record
 from fairway_agent.slurm import commands, orders
+from fairway_agent.slurm.jobs import jobs_named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ def answer(
         known = orders.read(folder)
         jobs = [part.job for part in known.parts if part.job] if known else []
         mark = f"fairway {folder.name} "
-        listed = commands.jobs_named([folder.name])
+        listed = jobs_named([folder.name])
         found = [each for each in listed if each.comment.startswith(mark)]
     for job in dict.fromkeys([*jobs, *(each.job for each in found)]):
         with contextlib.suppress(commands.Refused):  # it has ended

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
 from fairway_agent.shared import plans
-from fairway_agent.slurm import accounting, commands, orders
+from fairway_agent.slurm import orders
+from fairway_agent.slurm.jobs import jobs_named, look_up
 from fairway_agent.slurm.task_state import Verdict, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_agent.slurm.commands import Element
+    from fairway_agent.slurm.jobs import Element
     from fairway_agent.slurm.orders import Orders, Part
 
 _FILE = "settled.json"  # the tasks whose last state is known
@@ -31,7 +32,7 @@ def settle_all(folders: Sequence[Path]) -> None:
     going = [folder for folder in folders if _goes_on(folder)]
     if not going:
         return
-    listed = commands.jobs_named(folder.name for folder in going)
+    listed = jobs_named(folder.name for folder in going)
     jobs = {(element.job, element.index): element for element in listed}
     for folder in going:
         with record.alone(folder / "settle.lock"):
@@ -93,7 +94,7 @@ class _Settling:
         job, element = part.element(index)
         found = self.jobs.get((job, element))
         if found is None and status.get("state") not in record.FINAL_STATES and not self.cancelled:
-            found = accounting.look_up(job, element)
+            found = look_up(job, element)
         verdict = judge(status, found, cancelled=self.cancelled, now=self.now)
         # Of very many that never began, the run's end says all.
         is_news = verdict.is_final and not (self.cancelled and not has_begun)

@@ -16,6 +16,7 @@ from fairway_agent.faults import Fault
 from fairway_agent.shared import plans
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.slurm import commands, orders, partition, predecessors, sbatch
+from fairway_agent.slurm.jobs import jobs_named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +141,7 @@ def _dependency(wanted: Orders, part: Part, plan: dict[str, Any], before: str) -
 def _found(folder: Path, part: Part, submission: int) -> str:
     """The job that an earlier try has submitted for this part; "" where there is none."""
     comment = part.comment(folder.name, submission)
-    for element in commands.jobs_named([folder.name]):
+    for element in jobs_named([folder.name]):
         if element.comment == comment:
             return element.job
     trace = folder / "jobs" / f"{part.stage}-{part.number}-{submission}"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import FINAL_STATES
-from fairway_agent.slurm import commands
+from fairway_agent.slurm.jobs import ENDED, WAITING
 from fairway_agent.task import TIMED_OUT
 
 if TYPE_CHECKING:
-    from fairway_agent.slurm.commands import Element
+    from fairway_agent.slurm.jobs import Element
 
 # Seconds after a job's end in which its last words may still be on their way to this host: for
 # so long an NFS client may believe what it has seen of a folder before.
@@ -90,9 +90,9 @@ def judge(
         if cancelled:
             return Verdict(_ended(known, "cancelled", _CANCELLED, "", now))
         return Verdict(_ended(known, "lost", _SERVICE, "Slurm does not know its job", now))
-    if element.state in commands.ENDED:
+    if element.state in ENDED:
         return _judge_ended(known, element, cancelled=cancelled, now=now)
-    if element.state in commands.WAITING:
+    if element.state in WAITING:
         return _waiting(known, explain(element), "it starts again")
     if element.state == "CONFIGURING":
         return _waiting(known, "its nodes are starting", "")

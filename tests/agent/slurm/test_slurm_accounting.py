@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.slurm import accounting, commands
+from fairway_agent.slurm import commands, jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +30,14 @@ def sacct(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 def test_a_job_that_ended(sacct: Callable[[str], None]) -> None:
     sacct("CANCELLED by 1000|None|nd-1|2026-01-02T03:04:05|fairway r tasks 0 0\n")
-    found = accounting.look_up("12", 3)
+    found = jobs.look_up("12", 3)
     assert found is not None
     assert (found.state, found.nodes, found.id) == ("CANCELLED", "nd-1", "12_3")
 
 
 def test_of_a_requeued_job_the_last_row(sacct: Callable[[str], None]) -> None:
     sacct("NODE_FAIL|None|nd-1|2026-01-02T03:04:05|c\nTIMEOUT|None|nd-2|2026-01-02T04:04:05|c\n")
-    found = accounting.look_up("12", -1)
+    found = jobs.look_up("12", -1)
     assert found is not None
     assert (found.state, found.nodes) == ("TIMEOUT", "nd-2")
 
@@ -50,4 +50,4 @@ def test_what_is_not_known_to_have_ended_is_nothing(
     sacct: Callable[[str], None], text: str
 ) -> None:
     sacct(text)
-    assert accounting.look_up("12", -1) is None
+    assert jobs.look_up("12", -1) is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairway_agent.slurm import commands
-from fairway_agent.slurm.commands import Element
+from fairway_agent.slurm.jobs import Element, jobs_named
 from fairway_agent.slurm.task_state import explain, judge, seconds
 
 NOW = 1_700_000_000.0
@@ -141,6 +141,6 @@ def test_a_job_whose_nodes_rest_says_why_they_do(
         "sinfo": f"nd|bad GPU\nnd|{why}\ncpu|drained by ann\n",
     }
     monkeypatch.setattr(commands, "run", lambda words: said[words[0]])
-    nd, cpu = commands.jobs_named(["run"])
+    nd, cpu = jobs_named(["run"])
     assert (explain(nd), nd.comment) == (why, "fairway")
     assert cpu.reason == reason

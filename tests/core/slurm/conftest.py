@@ -272,7 +272,8 @@ class Lab:
     def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs one of slurmctld's programs, or a module of the package, as a process."""
         path = self.programs.get(program)
-        command = [str(path)] if path else [sys.executable, "-B", "-m", f"fairway_slurm.{program}"]
+        module = f"fairway_agent.slurm.autoscale.{program}"
+        command = [str(path)] if path else [sys.executable, "-B", "-m", module]
         return subprocess.run(
             [*command, *arguments],
             capture_output=True,

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
-import io
 import os
 import subprocess
 import sys
-import tarfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,13 +19,10 @@ from fairway_core.slurm import (
     Qos,
     SlurmCluster,
     accounting_commands,
-    archive,
     install,
-    modules,
     node_scripts,
     render,
 )
-from fairway_core.slurm.scripts import NODE_MODULES, SCHEDULER_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,57 +141,6 @@ class TestConfiguration:
         cluster = SlurmCluster(name="lab", host="h", partitions=(ND,))
         assert "ConstrainDevices=yes" in render(cluster)["cgroup.conf"]
         assert "ProctrackType=proctrack/cgroup" in render(cluster)["slurm.conf"]
-
-
-class TestPrograms:
-    """The package as it travels to a VM."""
-
-    def test_the_archive_is_the_same_bytes_and_holds_every_module(self) -> None:
-        packed = archive(modules(NODE_MODULES))
-        assert packed == archive(modules(reversed(NODE_MODULES)))
-        with tarfile.open(fileobj=io.BytesIO(bz2.decompress(packed))) as tar:
-            names = tar.getnames()
-        own = [f"fairway_slurm/{name}.py" for name in sorted(NODE_MODULES)]
-        assert [name for name in names if name.startswith("fairway_slurm/")] == own
-
-    @pytest.mark.parametrize("chosen", [NODE_MODULES, SCHEDULER_MODULES])
-    def test_of_the_agent_only_what_asks_azure_travels(self, chosen: tuple[str, ...]) -> None:
-        """A change elsewhere in the agent is no other custom data: no machine is made anew."""
-        agent = {n: text for n, text in modules(chosen).items() if n.startswith("fairway_agent/")}
-        assert {name for name, text in agent.items() if text} == {
-            "fairway_agent/azure/http.py",
-            "fairway_agent/azure/imds.py",
-            "fairway_agent/azure/keyvault.py",
-        }
-        assert all(name.endswith("/__init__.py") for name, text in agent.items() if not text)
-
-    @pytest.mark.parametrize(
-        ("chosen", "programs"),
-        [
-            (SCHEDULER_MODULES, "resume suspend resume_fail reconcile claim_service munge_key"),
-            (NODE_MODULES, "node eviction"),
-        ],
-    )
-    def test_what_is_sent_is_all_that_its_programs_import(
-        self, tmp_path: Path, chosen: tuple[str, ...], programs: str
-    ) -> None:
-        (tmp_path / "fairway_slurm.tar.bz2").write_bytes(archive(modules(chosen)))
-        subprocess.run(
-            [sys.executable, "-m", "tarfile", "-e", "fairway_slurm.tar.bz2", "."],
-            cwd=tmp_path,
-            check=True,
-        )
-        imports = "; ".join(f"import fairway_slurm.{name}" for name in programs.split())
-        # -S: nothing but the standard library.
-        done = subprocess.run(
-            [sys.executable, "-S", "-B", "-c", imports],
-            cwd=tmp_path,
-            env={"PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
 
 
 class TestHealthCheck:

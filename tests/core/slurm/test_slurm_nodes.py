@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.azure.imds import Event, Machine
-from fairway_core.slurm.programs import eviction, munge, node, vault
-from fairway_core.slurm.programs.claim_service import ClaimServer, claim
-from fairway_core.slurm.programs.ledger import opened
-from fairway_core.slurm.programs.settings import Settings, load, metadata_service
+from fairway_agent.slurm.autoscale import eviction, munge, munge_key, node
+from fairway_agent.slurm.autoscale.claim_service import ClaimServer, claim
+from fairway_agent.slurm.autoscale.ledger import opened
+from fairway_agent.slurm.autoscale.settings import Settings, load, metadata_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,7 +154,7 @@ class TestClaims:
         with opened(service, "nd") as ledger:
             ledger.want(["nd-3"])
         monkeypatch.setattr(
-            "fairway_core.slurm.programs.claim_service.munge.encode",
+            "fairway_agent.slurm.autoscale.claim_service.munge.encode",
             lambda _, message: json.dumps(message),
         )
         question = munge.encode(service, {"scale_set": "nd", "vm": "a", "id": "7"})
@@ -188,7 +188,7 @@ class TestClaims:
     def test_a_node_waits_for_the_key_and_for_its_name(
         self, service: Settings, lab: Lab, azure: Azure
     ) -> None:
-        command = [sys.executable, "-B", "-m", "fairway_slurm.node"]
+        command = [sys.executable, "-B", "-m", "fairway_agent.slurm.autoscale.node"]
         process = subprocess.Popen(command, env=lab.environment)
         try:
             _until(lambda: "GET /secrets" in " ".join(azure.requests))
@@ -330,7 +330,7 @@ class TestKey:
         assert azure.secret is None
 
     def test_a_node_may_read_before_there_is_one(self, settings: Settings) -> None:
-        assert vault.read_key(settings, metadata_service(settings)) is None
+        assert munge_key.read_key(settings, metadata_service(settings)) is None
 
 
 class TestEviction:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.azure.http import Answer, Failure
-from fairway_core.slurm.programs.ledger import Claim, Ledger, opened
-from fairway_core.slurm.programs.scale_set import ScaleSetClient
-from fairway_core.slurm.programs.settings import load, metadata_service
-from fairway_core.slurm.programs.slurm import by_partition, expand
+from fairway_agent.slurm.autoscale.ledger import Claim, Ledger, opened
+from fairway_agent.slurm.autoscale.scale_set import ScaleSetClient
+from fairway_agent.slurm.autoscale.settings import load, metadata_service
+from fairway_agent.slurm.autoscale.slurmctld import by_partition, expand
 
 if TYPE_CHECKING:
     from collections.abc import Callable

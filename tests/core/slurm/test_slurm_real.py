@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.ports import free_port
+from fairway_agent.slurm.autoscale.ledger import opened
+from fairway_agent.slurm.autoscale.settings import load
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_core.environment import SlurmNodes, load_environment
 from fairway_core.slurm import (
@@ -29,8 +31,6 @@ from fairway_core.slurm import (
     install,
     render,
 )
-from fairway_core.slurm.programs.ledger import opened
-from fairway_core.slurm.programs.settings import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,7 +157,7 @@ class Cluster:
     def start_scheduler(self) -> None:
         """Starts slurmctld and the service of claims."""
         self._start("slurmctld", "-D")
-        self._start(sys.executable, "-B", "-m", "fairway_slurm.claim_service")
+        self._start(sys.executable, "-B", "-m", "fairway_agent.slurm.autoscale.claim_service")
 
     def _start(self, *command: str) -> None:
         log = (self.folder / "daemons").open("ab")
@@ -192,7 +192,7 @@ class Cluster:
         own["metadata"] = f"{self.azure.url}/as/{instance}"
         (folder / "settings.json").write_text(json.dumps(own))
         environment = {**self.environment, "FAIRWAY_SLURM_SETTINGS": str(folder / "settings.json")}
-        command = [sys.executable, "-B", "-m", "fairway_slurm.node"]
+        command = [sys.executable, "-B", "-m", "fairway_agent.slurm.autoscale.node"]
         self._instances[instance] = [subprocess.Popen(command, env=environment)]
 
     def _shut_down(self, instance: str) -> None:

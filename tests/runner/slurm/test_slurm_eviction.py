@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.azure.imds import Event, Metadata
+from fairway_agent.slurm.autoscale import eviction, slurmctld
+from fairway_agent.slurm.autoscale.settings import Settings
 from fairway_agent.slurm.orders import Part
-from fairway_core.slurm.programs import eviction, slurm
-from fairway_core.slurm.programs.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def test_a_job_of_ours_is_asked_and_another_sent_back(
         told.append(" ".join(words))
         return "NodeName=nd-0 State=MIXED"
 
-    monkeypatch.setattr(slurm, "run", run)
+    monkeypatch.setattr(slurmctld, "run", run)
     monkeypatch.setattr(Metadata, "acknowledge", lambda _, event: told.append(event.id))
     monkeypatch.setattr(eviction, "_SECOND", 0.0)
     settings = Settings(scale_sets={}, name_file=str(name_file))

@@ -17,8 +17,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import read_json, write_json
+from fairway_core import archives
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines import archives
 from fairway_runner.engines.batch import keys, names
 from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.storage import CODE, OUTPUTS

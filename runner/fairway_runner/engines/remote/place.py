@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.main import MARK, OLD_PYTHON, OLDEST
+from fairway_core import archives
 from fairway_core.findings import UserError
-from fairway_runner.engines import archives
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.remote import ssh
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Here, is_here

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent.slurm.commands import DOWN, NO_ANSWER
+from fairway_core import archives
 from fairway_core.findings import UserError
-from fairway_runner.engines import archives
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import submissions

@@ -13,14 +13,13 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-from . import munge
-from . import settings as settings_file
-from .ledger import opened
-from .log import log_to
-from .slurm import CommandFailed, one_line, run
+from fairway_agent.slurm.autoscale import munge
+from fairway_agent.slurm.autoscale.ledger import opened
+from fairway_agent.slurm.autoscale.program import begin
+from fairway_agent.slurm.autoscale.slurmctld import CommandFailed, one_line, run
 
 if TYPE_CHECKING:
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 _log = logging.getLogger(__name__)
 _LONGEST = 16_384
@@ -113,8 +112,7 @@ def _word(value: object) -> str:
 
 def main() -> int:
     """Serves until it is stopped."""
-    settings = settings_file.load()
-    log_to(settings)
+    settings, _ = begin()
     ClaimServer(settings).serve_forever()
     return 0
 

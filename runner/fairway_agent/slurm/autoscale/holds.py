@@ -14,12 +14,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import slurm
+from fairway_agent.slurm.autoscale import slurmctld
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 _log = logging.getLogger(__name__)
 _LONGEST = 3600.0
@@ -94,24 +94,24 @@ def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] =
     """
     if not hold.active:
         return
-    nodes = slurm.nodes(settings)
+    nodes = slurmctld.nodes(settings)
     going = set(among)
     asleep = [
         name
         for name, node in nodes.items()
-        if slurm.partition_of(name) == partition
+        if slurmctld.partition_of(name) == partition
         and ("POWERED_DOWN" in node.state or (name in going and node.state & _GONE))
         and "IDLE" in node.state
         and not node.state & (_COMING | {"DRAIN"})
     ]
-    slurm.update_nodes(settings, asleep, "down", hold.reason)
+    slurmctld.update_nodes(settings, asleep, "down", hold.reason)
     if hold.closed:
-        slurm.update_partition(settings, partition, "down")
+        slurmctld.update_partition(settings, partition, "down")
 
 
 def reopened(settings: Settings, partition: str, hold: Hold) -> bool:
     """Whether somebody has put a closed partition up again."""
-    return hold.closed and slurm.partition_is_up(settings, partition)
+    return hold.closed and slurmctld.partition_is_up(settings, partition)
 
 
 def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
@@ -123,8 +123,8 @@ def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
         return []
     return [
         name
-        for name, node in slurm.nodes(settings).items()
-        if slurm.partition_of(name) == partition
+        for name, node in slurmctld.nodes(settings).items()
+        if slurmctld.partition_of(name) == partition
         and "POWERED_DOWN" in node.state
         and node.state & {"DOWN", "DRAIN"}
         and not node.is_a_persons(settings.user)
@@ -136,7 +136,7 @@ def keep_drained(settings: Settings, names: Iterable[str]) -> list[str]:
 
     The reason outlives it, and goes when somebody resumes the node.
     """
-    nodes = slurm.nodes(settings)
+    nodes = slurmctld.nodes(settings)
     kept = [
         name
         for name in names
@@ -147,7 +147,7 @@ def keep_drained(settings: Settings, names: Iterable[str]) -> list[str]:
     ]
     for name in kept:
         _log.info("%s stays drained: %s", name, nodes[name].reason)
-        slurm.update_nodes(settings, [name], "drain", nodes[name].reason)
+        slurmctld.update_nodes(settings, [name], "drain", nodes[name].reason)
     return kept
 
 

@@ -1,4 +1,4 @@
-"""What is sent to hosts and nodes: the same for the same files, and content with a bare Python."""
+"""What hosts, nodes and VMs get: the same for the same files, and content with a bare Python."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import fairway_agent
 from fairway_agent.main import OLDEST
-from fairway_runner.engines import archives
+from fairway_core import archives
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 
 def sources() -> dict[str, bytes]:
@@ -113,3 +115,78 @@ def test_the_shell_programs_are_sound(programs: Path) -> None:
     files = [str(programs / name) for name in ("fairway-agent", "fairway-each-node")]
     done = subprocess.run([shellcheck, *files], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+BOOT = pytest.mark.parametrize("modules", [archives.SCHEDULER, archives.NODE], ids=["vm", "node"])
+
+
+@BOOT
+def test_what_a_vm_boots_with_is_small_and_the_same_bytes(modules: tuple[str, ...]) -> None:
+    """Azure takes 65,535 bytes of custom data, of which this is a part, in base64."""
+    digest, packed = archives.boot(modules)
+    assert (digest, packed) == archives.boot(reversed(modules))
+    assert len(packed) < 22_000
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        files = {member.name for member in tar if member.size}
+    assert files == {f"fairway_agent/{name}.py" for name in modules}
+
+
+def test_of_the_agent_only_what_vms_boot_with_changes_their_custom_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Terraform makes a scheduler anew whenever its custom data changes."""
+    copy = tmp_path / "fairway_agent"
+    shutil.copytree(Path(fairway_agent.__file__).parent, copy)
+    monkeypatch.setattr(archives, "_package", lambda: copy)
+    both = [archives.boot(each) for each in (archives.SCHEDULER, archives.NODE)]
+    booted = {copy / f"{name}.py" for name in (*archives.SCHEDULER, *archives.NODE)}
+    for file in set(copy.rglob("*.py")) - booted:
+        file.write_text("changed = True\n")
+    assert [archives.boot(each) for each in (archives.SCHEDULER, archives.NODE)] == both
+    (copy / "slurm/autoscale/power.py").write_text("changed = True\n")
+    assert archives.boot(archives.NODE) == both[1]
+    assert archives.boot(archives.SCHEDULER)[0] != both[0][0]
+
+
+@BOOT
+def test_a_vm_boots_with_all_that_its_programs_import(
+    tmp_path: Path, modules: tuple[str, ...]
+) -> None:
+    for name, text in archives.boot_files(modules).items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        for wanted in imported(text):
+            assert wanted.replace(".", "/").removeprefix("fairway_agent/") in modules, name
+    names = [f"fairway_agent.{name.replace('/', '.')}" for name in modules]
+    # -S: nothing but the standard library.
+    done = subprocess.run(
+        [sys.executable, "-S", "-B", "-c", f"import {', '.join(names)}"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def imported(text: str) -> Iterator[str]:
+    """The modules of the agent that a module imports when it runs, in functions too."""
+    tree = ast.parse(text)
+    for_types = [
+        node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
+    ]
+    skipped = {id(node) for block in for_types for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and id(node) not in skipped:
+            source = str(node.module)
+            if source.startswith("fairway_agent"):
+                folder = Path(fairway_agent.__file__).parent.parent / source.replace(".", "/")
+                # A name of a package is a module, a name of a module is not.
+                names = [f"{source}.{each.name}" for each in node.names]
+                yield from names if folder.is_dir() else [source]
+
+
+def test_hosts_of_runs_get_no_programs_of_schedulers() -> None:
+    assert not any("autoscale" in name for name in sources())

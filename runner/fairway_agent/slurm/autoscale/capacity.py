@@ -7,21 +7,18 @@ import time
 from typing import TYPE_CHECKING
 
 from fairway_agent.azure.http import Failure
-
-from . import holds, slurm
-from .ledger import locked, opened
-from .scale_set import ScaleSetClient
+from fairway_agent.slurm.autoscale import holds, slurmctld
+from fairway_agent.slurm.autoscale.ledger import locked, opened
+from fairway_agent.slurm.autoscale.scale_set import ScaleSetClient
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from fairway_agent.azure.http import Answer
     from fairway_agent.azure.imds import Metadata
-
-    from .ledger import Ledger
-    from .scale_set import Instance, Size
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.ledger import Ledger
+    from fairway_agent.slurm.autoscale.scale_set import Instance, Size
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +88,7 @@ class Capacity:
         self.give_up_on(names)
         with opened(self._settings, self._name) as ledger:
             hold = ledger.hold
-        slurm.update_nodes(self._settings, names, "power_down_force", hold.reason)
+        slurmctld.update_nodes(self._settings, names, "power_down_force", hold.reason)
         holds.apply(self._settings, self._name, hold)
 
     def put_back(self, names: list[str]) -> None:
@@ -102,10 +99,10 @@ class Capacity:
         with opened(self._settings, self._name) as ledger:
             hold = ledger.hold
         if hold.active:
-            slurm.update_nodes(self._settings, names, "down", hold.reason)
+            slurmctld.update_nodes(self._settings, names, "down", hold.reason)
             holds.apply(self._settings, self._name, hold)
         else:
-            slurm.update_nodes(self._settings, names, "resume")
+            slurmctld.update_nodes(self._settings, names, "resume")
 
     def keep_out(self, names: list[str]) -> None:
         """Of nodes that are being deleted, those out of use stay so for their next instance."""
@@ -161,18 +158,18 @@ class Capacity:
         self.delete(failed)
         if not given_up:
             return []
-        with locked(self._scale_lock):
+        with locked(self._settings, f"{self._name}.scale"):
             size, there = self._client.size(), len(self._client.instances())
             if not size.busy and size.capacity > there:
                 self._settle(there)
         _log.warning("%s: no instance for %s: %s", self._name, " ".join(given_up), reason)
-        slurm.update_nodes(self._settings, given_up, "power_down_force", hold.reason)
+        slurmctld.update_nodes(self._settings, given_up, "power_down_force", hold.reason)
         holds.apply(self._settings, self._name, hold)
         return given_up
 
     def _ask_for_more(self, names: list[str]) -> Answer | None:
         """Raises the capacity by what is missing; None where enough is under way already."""
-        with locked(self._scale_lock):
+        with locked(self._settings, f"{self._name}.scale"):
             size, instances = self._client.size(), self._client.instances()
             with opened(self._settings, self._name) as ledger:
                 ledger.want(lost(instances, ledger, among=names))
@@ -201,10 +198,6 @@ class Capacity:
             for each in nameless(instances, ledger)
             if not each.failed or ledger.unnamed.get(each.id, time.time()) > before
         ]
-
-    @property
-    def _scale_lock(self) -> Path:
-        return self._settings.state_folder / f"{self._name}.scale"
 
     def _settle(self, count: int) -> Size:
         """Says that what is there is all that there should be, which deletes nothing."""

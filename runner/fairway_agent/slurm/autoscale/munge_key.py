@@ -1,23 +1,50 @@
-"""The munge key in the cluster's own vault, by this VM's managed identity."""
+"""The cluster's munge key, which its own vault keeps: all read it by their VM's identity.
+
+Started as a program, on the scheduler, it makes the key once in the cluster's life. A scheduler
+that takes the place of another gets the same.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import os
+import secrets
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.azure.http import Failure
 from fairway_agent.azure.keyvault import KeyVault
+from fairway_agent.slurm.autoscale.program import begin
 
 if TYPE_CHECKING:
     from fairway_agent.azure.imds import Metadata
+    from fairway_agent.slurm.autoscale.settings import Settings
 
-    from .settings import Settings
-
+_BYTES = 128
 _MISSING = 404
 _SHORTEST, _LONGEST = 32, 1024
+_log = logging.getLogger(__name__)
+
+
+def main() -> int:
+    """Answers with 0, or with 1 where the vault cannot be reached: to be tried again."""
+    settings, metadata = begin()
+    try:
+        key = read_key(settings, metadata)
+        if key is None:
+            key = secrets.token_bytes(_BYTES)
+            put_key(settings, metadata, key)
+            _log.info("a new munge key is in the vault")
+    except Failure as failure:
+        _log.error("%s", failure)
+        return 1
+    if install_key(settings, key):
+        subprocess.run(settings.restart_munge, check=True)
+    return 0
 
 
 def read_key(settings: Settings, metadata: Metadata) -> bytes | None:
@@ -61,3 +88,7 @@ def install_key(settings: Settings, key: bytes) -> bool:
 
 def _vault(settings: Settings, metadata: Metadata) -> KeyVault:
     return KeyVault(settings.vault, metadata, settings.authority)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

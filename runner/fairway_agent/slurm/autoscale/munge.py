@@ -9,7 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 _TIMEOUT = 20.0
 _UID = re.compile(rb"^UID:\s+.*\((\d+)\)\s*$", re.MULTILINE)

@@ -13,20 +13,18 @@ import time
 from typing import TYPE_CHECKING
 
 from fairway_agent.azure.http import Failure
-
-from . import holds, slurm
-from . import settings as settings_file
-from .capacity import Capacity, lost, nameless
-from .ledger import locked, opened
-from .log import log_to
+from fairway_agent.slurm.autoscale import holds, slurmctld
+from fairway_agent.slurm.autoscale.capacity import Capacity, lost, nameless
+from fairway_agent.slurm.autoscale.ledger import locked, opened
+from fairway_agent.slurm.autoscale.program import begin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .holds import Hold
-    from .ledger import Ledger
-    from .scale_set import Instance
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.holds import Hold
+    from fairway_agent.slurm.autoscale.ledger import Ledger
+    from fairway_agent.slurm.autoscale.scale_set import Instance
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 _log = logging.getLogger(__name__)
 # Long enough for a resume program, which does the same, to be done with it.
@@ -39,14 +37,13 @@ _NOT_THERE = frozenset(
 
 def main() -> int:
     """One round over all scale sets; 1 where one of them could not be dealt with."""
-    settings = settings_file.load()
-    log_to(settings)
-    metadata, failed = settings_file.metadata_service(settings), False
-    with locked(settings.state_folder / "reconcile"):
+    settings, metadata = begin()
+    failed = False
+    with locked(settings, "reconcile"):
         for name in settings.scale_sets:
             try:
                 reconcile(settings, Capacity(settings, metadata, name), name)
-            except (Failure, slurm.CommandFailed) as error:
+            except (Failure, slurmctld.CommandFailed) as error:
                 _log.error("%s: %s", name, error)
                 failed = True
     return int(failed)
@@ -60,21 +57,21 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
         _mark_orphans(ledger, instances, settings.orphan_after)
         leaving = sorted(ledger.leaving)
         overdue = any(time.time() - since > _OVERDUE for since in ledger.wanted.values())
-    slurm.update_nodes(settings, gone, "power_down_force", "Azure: the instance is gone")
+    slurmctld.update_nodes(settings, gone, "power_down_force", "Azure: the instance is gone")
     if overdue:
         capacity.make_do("the instance was not made in time")
     capacity.give_up_on_silent()
     capacity.delete(leaving)
-    nodes = slurm.nodes(settings)
+    nodes = slurmctld.nodes(settings)
     states = {each: node.state for each, node in nodes.items()}
     _remember_bad_hosts(settings, name, nodes)
     hold = _look_after_hold(settings, name, states)
-    slurm.update_nodes(settings, holds.releasable(settings, name, hold), "resume")
+    slurmctld.update_nodes(settings, holds.releasable(settings, name, hold), "resume")
     kept = [f"{name}-{number}" for number in range(settings.scale_sets[name].kept)]
-    slurm.update_nodes(settings, _asleep(states, kept), "power_up")
+    slurmctld.update_nodes(settings, _asleep(states, kept), "power_up")
 
 
-def _remember_bad_hosts(settings: Settings, name: str, nodes: Mapping[str, slurm.Node]) -> None:
+def _remember_bad_hosts(settings: Settings, name: str, nodes: Mapping[str, slurmctld.Node]) -> None:
     """Notes the hosts of nodes that the health check drained for their hardware."""
     with opened(settings, name) as ledger:
         for node, claim in ledger.claims.items():

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from .holds import Hold
+from fairway_agent import files
+from fairway_agent.slurm.autoscale.holds import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 
 @dataclass
@@ -132,44 +130,32 @@ class Ledger:
 @contextmanager
 def opened(settings: Settings, scale_set: str) -> Iterator[Ledger]:
     """The ledger of that scale set, for one program at a time; saved when it is done with it."""
-    folder = settings.state_folder
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{scale_set}.json"
-    with locked(folder / f"{scale_set}.ledger"):
+    with locked(settings, f"{scale_set}.ledger"):
+        file = settings.state_folder / f"{scale_set}.json"
         ledger = _read(file)
         before = asdict(ledger)
         yield ledger
         if asdict(ledger) != before:
-            _write(file, ledger)
+            # On the disk before anybody hears of it.
+            files.write_json(file, asdict(ledger), durable=True)
 
 
 @contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """Waits until nobody else is in here."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def locked(settings: Settings, name: str) -> Iterator[None]:
+    """Waits until no other program of the scheduler's is in here."""
+    settings.state_folder.mkdir(parents=True, exist_ok=True)
+    with files.alone(settings.state_folder / name):
         yield
 
 
 def _read(file: Path) -> Ledger:
-    if not file.exists():
+    data = files.read_json(file)
+    if not data:
         return Ledger()
-    data = json.loads(file.read_text(encoding="utf-8"))
     claims = {name: Claim(**claim) for name, claim in data.pop("claims").items()}
     hold = Hold(**data.pop("hold", {}))
     hosts = {name: (str(bad[0]), float(bad[1])) for name, bad in data.pop("hosts", {}).items()}
     return Ledger(claims=claims, hold=hold, hosts=hosts, **data)
-
-
-def _write(file: Path, ledger: Ledger) -> None:
-    """Whole or not at all, and on the disk before anybody hears of it."""
-    draft = file.with_suffix(".new")
-    with draft.open("w", encoding="utf-8") as out:
-        json.dump(asdict(ledger), out, indent=1, sort_keys=True)
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(file)
 
 
 def _number(name: str) -> int:

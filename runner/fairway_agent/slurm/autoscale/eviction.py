@@ -19,15 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.azure.http import Failure
-
-from . import settings as settings_file
-from . import slurm
-from .log import log_to
+from fairway_agent.slurm.autoscale import slurmctld
+from fairway_agent.slurm.autoscale.program import begin
 
 if TYPE_CHECKING:
     from fairway_agent.azure.imds import Event, Metadata
-
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 _log = logging.getLogger(__name__)
 _DELETED = frozenset({"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN"})
@@ -42,9 +39,7 @@ _NAME = re.compile(r"-N (\S+)")
 
 def main() -> int:
     """Watches until it is stopped."""
-    settings = settings_file.load()
-    log_to(settings)
-    metadata = settings_file.metadata_service(settings)
+    settings, metadata = begin()
     me, done = metadata.machine().name, set[str]()
     while True:
         watch(settings, metadata, me, done)
@@ -70,8 +65,8 @@ def leave(settings: Settings, metadata: Metadata, event: Event) -> None:
     try:
         name = node_name(settings)
         # Slurm itself had it deleted: a node that is drained now would stay so as cloud.
-        if not slurm.states(settings).get(name, frozenset()) & _DELETED:
-            slurm.update_nodes(settings, [name], "drain", f"Azure: {event.kind}")
+        if not slurmctld.states(settings).get(name, frozenset()) & _DELETED:
+            slurmctld.update_nodes(settings, [name], "drain", f"Azure: {event.kind}")
             jobs = _jobs(settings, name)
             asked = [job for job, comment in jobs.items() if comment.startswith(_OURS)]
             for job in jobs:
@@ -79,7 +74,7 @@ def leave(settings: Settings, metadata: Metadata, event: Event) -> None:
             _wait_for_jobs(settings, name, _deadline(event))
             for job in set(asked) & set(_jobs(settings, name)):
                 _requeue(settings, job)
-    except (slurm.CommandFailed, OSError) as error:
+    except (slurmctld.CommandFailed, OSError) as error:
         _log.error("%s", error)
     try:
         metadata.acknowledge(event)
@@ -99,18 +94,18 @@ def node_name(settings: Settings) -> str:
 def _ask(settings: Settings, job: str) -> None:
     """Tells the job's batch script that its nodes are about to go."""
     try:
-        slurm.run(settings, "scancel", "--batch", "--signal=USR2", job, timeout=10)
+        slurmctld.run(settings, "scancel", "--batch", "--signal=USR2", job, timeout=10)
         _log.info("job %s was asked to go back to the queue", job)
-    except slurm.CommandFailed as error:
+    except slurmctld.CommandFailed as error:
         _log.warning("%s", error)
         _requeue(settings, job)
 
 
 def _requeue(settings: Settings, job: str) -> None:
     try:
-        slurm.run(settings, "scontrol", "requeue", job, timeout=10)
+        slurmctld.run(settings, "scontrol", "requeue", job, timeout=10)
         _log.info("job %s is back in the queue", job)
-    except slurm.CommandFailed as error:
+    except slurmctld.CommandFailed as error:
         # It was submitted with --no-requeue: then it ends with the node.
         _log.warning("%s", error)
 
@@ -118,7 +113,9 @@ def _requeue(settings: Settings, job: str) -> None:
 def _jobs(settings: Settings, name: str) -> dict[str, str]:
     """The comments of the jobs on this node by their ids, each element of an array by its own."""
     states = "running,configuring,suspended,completing"
-    text = slurm.run(settings, "squeue", "-h", "-w", name, "-t", states, "-o", "%A %k", timeout=10)
+    text = slurmctld.run(
+        settings, "squeue", "-h", "-w", name, "-t", states, "-o", "%A %k", timeout=10
+    )
     found = (line.partition(" ") for line in text.splitlines() if line.strip())
     return {job: comment for job, _, comment in sorted(found)}
 

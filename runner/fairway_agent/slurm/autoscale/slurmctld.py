@@ -1,19 +1,19 @@
-"""Slurm's own commands, and its way of writing many nodes in one word."""
+"""What slurmctld says of nodes and is told, and how it writes many of them in one word."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from fairway_agent.faults import Fault
+from fairway_agent.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.settings import Settings
 
-# Slurm's commands wait for ever where slurmctld does not answer.
-_TIMEOUT = 60.0
 _PART = re.compile(r"(?P<stem>[^\[,]+)(?:\[(?P<numbers>[^\]]*)\])?(?:,|$)")
 # Of `scontrol -o show node`; a flag follows the state after a plus sign.
 _STATE = re.compile(r"NodeName=(?P<name>\S+).*? State=(?P<state>\S+)")
@@ -84,22 +84,13 @@ def by_partition(names: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def run(settings: Settings, *command: str, timeout: float = _TIMEOUT) -> str:
+def run(settings: Settings, *command: str, timeout: float = commands.TIMEOUT) -> str:
     """What a command of Slurm's says; CommandFailed where it fails or never answers."""
     program = f"{settings.bin}/{command[0]}" if settings.bin else command[0]
     try:
-        done = subprocess.run(
-            [program, *command[1:]],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        return commands.run([program, *command[1:]], timeout=timeout)
+    except (commands.Refused, Fault) as error:
         raise CommandFailed(f"{' '.join(command)}: {error}") from None
-    if done.returncode:
-        raise CommandFailed(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
-    return done.stdout
 
 
 def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: str = "") -> None:

@@ -10,8 +10,7 @@ from fairway_agent.azure.http import Answer, Failure, send
 
 if TYPE_CHECKING:
     from fairway_agent.azure.imds import Metadata
-
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 _API = "2024-07-01"
 _GONE = 404

@@ -1,4 +1,5 @@
-"""Where programs say what they do."""
+"""What every program of a scheduler or a node begins with: its settings, and where it says what
+it does."""
 
 from __future__ import annotations
 
@@ -6,23 +7,29 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
+from fairway_agent.slurm.autoscale.settings import load, metadata_service
+
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from .settings import Settings
+    from fairway_agent.azure.imds import Metadata
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 
-def log_to(settings: Settings) -> None:
-    """Lines with their time to the log file, or to standard error where there is none.
+def begin() -> tuple[Settings, Metadata]:
+    """The settings, and this VM's metadata service. From now on lines go with their time to the
+    log file, or to standard error where the settings name none.
 
     What nobody expected is logged too: nobody reads what slurmctld's programs print.
     """
+    settings = load()
     logging.basicConfig(
         filename=settings.log or None,
         level=logging.INFO,
         format="%(asctime)s %(module)s[%(process)d]: %(message)s",
     )
     sys.excepthook = _unexpected
+    return settings, metadata_service(settings)
 
 
 def _unexpected(

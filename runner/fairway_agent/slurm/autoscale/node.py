@@ -18,17 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.azure.http import Failure
-
-from . import munge
-from . import settings as settings_file
-from .hardware import physical_host, unsound
-from .log import log_to
-from .vault import install_key, read_key
+from fairway_agent.slurm.autoscale import munge
+from fairway_agent.slurm.autoscale.hardware import physical_host, unsound
+from fairway_agent.slurm.autoscale.munge_key import install_key, read_key
+from fairway_agent.slurm.autoscale.program import begin
 
 if TYPE_CHECKING:
     from fairway_agent.azure.imds import Machine, Metadata
-
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
@@ -39,9 +36,7 @@ _INSTALLED_BY = "/var/log/cloud-init-output.log"
 
 def main() -> int:
     """Answers with 0 when slurmd was started; until then it goes on asking."""
-    settings = settings_file.load()
-    log_to(settings)
-    metadata = settings_file.metadata_service(settings)
+    settings, metadata = begin()
     if lacks := missing(settings, "munged", "unmunge"):
         # Without them there is nobody to tell but the console.
         _log.critical("%s", lacks)

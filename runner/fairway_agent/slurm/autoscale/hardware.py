@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .settings import Settings
+    from fairway_agent.slurm.autoscale.settings import Settings
 
 # The file is a row of such records, filled up with zeros.
 # Source: Linux, include/uapi/linux/hyperv.h (HV_KVP_EXCHANGE_MAX_KEY_SIZE and …_VALUE_SIZE).

@@ -1,0 +1,74 @@
+"""Files that are replaced as a whole, and locks. Standard library only, and nothing of the agent's:
+a VM boots with it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def write_json(path: Path, value: object, *, durable: bool = False) -> None:
+    """Replaces a file as a whole: a reader sees the old text or the new, never a part. With
+    `durable` it is on the disk when this returns, and outlives a power failure."""
+    write_bytes(path, json.dumps(value).encode(), durable=durable)
+
+
+def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """The same, of what is no JSON."""
+    # Other hosts that share the folder have processes of the same number.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.uname().nodename}")
+    try:
+        with temporary.open("wb") as draft:
+            draft.write(data)
+            if durable:
+                draft.flush()
+                os.fsync(draft.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # half a file
+        raise
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """What was written there; nothing where there is no such file."""
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return value
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Holds a lock file, which is made where there is none: one holder at a time, whether thread
+    or process; the kernel drops it with the process."""
+    descriptor = _open_lock(lock)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(lock: Path) -> int | None:
+    """The descriptor that holds a lock file, until it is closed; None where somebody has it."""
+    descriptor = _open_lock(lock)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _open_lock(path: Path) -> int:
+    # For writing too: NFS refuses an exclusive lock on a file that is only read.
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -1,0 +1,105 @@
+"""Slurm's jobs: what squeue says of them, and sacct of those that slurmctld has forgotten.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_agent.faults import Fault
+from fairway_agent.slurm import commands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_MOST_NAMES = 1000  # of jobs in one command line
+
+# What squeue says of a job that has ended, and has not run to its end by itself.
+ENDED = frozenset(
+    (
+        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
+        *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+    )
+)
+WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"))
+
+
+@dataclass(frozen=True)
+class Element:
+    """A job, or one element of an array, as squeue sees it.
+
+    `job` is the array's id, `index` the element's; -1 for a job that is no array. `ended` is
+    in Slurm's own form, `comment` as it was submitted.
+    """
+
+    job: str
+    index: int
+    state: str
+    reason: str
+    nodes: str
+    ended: str
+    comment: str
+
+    @property
+    def id(self) -> str:
+        """As Slurm's commands take it."""
+        return self.job if self.index < 0 else f"{self.job}_{self.index}"
+
+
+_FIELDS = "%F|%K|%T|%r|%N|%e|%P|%k"
+_LAST = _FIELDS.count("|")
+
+# Slurm's reasons for which its nodes' own say more, and how the scheduler's of Fairway begin.
+_LACKS_NODES = ("ReqNodeNotAvail", "Nodes required for job are DOWN", "PartitionDown")
+_OURS = ("fairway:", "Azure:")
+
+
+def jobs_named(names: Iterable[str]) -> list[Element]:
+    """The jobs of these names, those that ended a short while ago included."""
+    found, left = [], sorted(names)
+    while left:
+        some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
+        listed = commands.run(
+            ["squeue", "-h", "-r", "-t", "all", "--name", ",".join(some), "-o", _FIELDS]
+        )
+        found += [
+            line.split("|", _LAST) for line in listed.splitlines() if line.count("|") >= _LAST
+        ]
+    lacking = any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found)
+    whys = _why_nodes_rest() if lacking else {}
+    return [_element(words, whys) for words in found]
+
+
+def _why_nodes_rest() -> dict[str, str]:
+    """Why the scheduler has nodes of a partition rest, by the partition."""
+    listed = commands.run(["sinfo", "-h", "-N", "-t", "down,drain", "-o", "%R|%E"])
+    rows = (line.partition("|") for line in listed.splitlines())
+    return {name: why for name, _, why in rows if why.startswith(_OURS)}
+
+
+def _element(words: Sequence[str], whys: Mapping[str, str]) -> Element:
+    job, index, state, reason, nodes, ended, partition, comment = words
+    number = int(index) if index.isdecimal() else -1
+    if reason.startswith(_LACKS_NODES):
+        reason = whys.get(partition, reason)
+    return Element(job, number, state, reason, nodes, ended, comment)
+
+
+def look_up(job: str, index: int) -> Element | None:
+    """A job that has ended; None where there is no accounting, or it knows no end of it."""
+    name = job if index < 0 else f"{job}_{index}"
+    # Not --json: Slurm 22.05 reports success there for jobs that failed.
+    fields = "State,Reason,NodeList,End,Comment"
+    try:
+        listed = commands.run(["sacct", "-n", "-P", "-X", "-j", name, "-o", fields])
+    except (commands.Refused, Fault):
+        return None
+    for line in reversed([each for each in listed.splitlines() if each.count("|") >= 4]):
+        state, reason, nodes, ended, comment = line.split("|", 4)
+        # "CANCELLED by 1000"; and a row without an end is one that slurmdbd has lost sight of.
+        state = state.partition(" ")[0]
+        if state in ENDED and ended != "Unknown":
+            return Element(job, index, state, reason, nodes, ended, comment)
+    return None
