@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import bundle, predecessors, processes, record, wakeups
 from fairway_agent.allocators.cores import Cores
+from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.task import TIMED_OUT, Task
 
@@ -65,6 +66,7 @@ class Supervisor:
     reason: str | None = None
     blocked: bool = False
     notified: int = 0
+    sampling: Sampling | None = None
     recorded: dict[str, Any] = field(default_factory=dict)
     states: record.States = field(default_factory=record.States)
 
@@ -84,8 +86,11 @@ class Supervisor:
             if not self.plan.get("is_set_up") and not self.room.allots:
                 self._stage(self._tasks_of("setup"), counted=False)
         if not self.cancelled and not self.reason:
+            self._sample()
             self._stage(self._tasks_of("tasks"))
             self._stage(self._tasks_of("finally"))
+            if self.sampling is not None:
+                self.sampling.end()
         self.counts["cancelled"] += self.counts.pop("queued", 0)
         self._record(self._outcome())
         notify(self.folder, self.plan, self.recorded)
@@ -163,7 +168,23 @@ class Supervisor:
                 self._record("running" if self.started else "queued")
                 wakeups.wait(self.wakeup, self._next_deadline())
                 self._look_after_running(counted=counted)
-        processes.end_orphans([self.guard.pid, self.notified], _STRAY_GRACE)
+        processes.end_orphans(self._own, _STRAY_GRACE)
+
+    def _sample(self) -> None:
+        """Has this machine sampled; where nodes are allotted, their tasks see to that."""
+        if self.room.allots:
+            return
+        hidden = set(self.plan["secrets"])
+        self.sampling = Sampling(
+            self.plan.get("sample_every"),
+            lambda seconds: sampler(self.folder, seconds),
+            lambda: {name: value for name, value in os.environ.items() if name not in hidden},
+        )
+
+    @property
+    def _own(self) -> list[int]:
+        """Its children that are no task's."""
+        return [self.guard.pid, self.notified, self.sampling.pid if self.sampling else 0]
 
     def _is_ending(self) -> bool:
         """Whether no task is to be started any more."""
@@ -192,6 +213,8 @@ class Supervisor:
         self._move(counted, "queued", "running")
 
     def _look_after_running(self, *, counted: bool) -> None:
+        if self.sampling is not None:
+            self.sampling.keep()
         for task in list(self.running):
             task.keep_deadline()
             code = task.ended()
@@ -199,9 +222,7 @@ class Supervisor:
                 continue
             self.guard.forget(task.session)
             self.running.remove(task)
-            processes.reap(
-                [self.guard.pid, self.notified, *(each.session for each in self.running)]
-            )
+            processes.reap([*self._own, *(each.session for each in self.running)])
             self.room.give_back(task)
             if code and self.room.allots and task.setup_failed():
                 self.setup_failed = True
@@ -248,6 +269,8 @@ class Supervisor:
 
     def _next_deadline(self) -> float | None:
         due = [each for task in self.running if (each := task.deadline()) is not None]
+        if self.sampling is not None and (start := self.sampling.due()) is not None:
+            due.append(start)
         limit = self._limit()
         if limit is not None and not self._is_ending():
             due.append(time.monotonic() + limit - time.time())

@@ -18,6 +18,7 @@ from measure import (
     side_by_side,
 )
 
+from fairway_agent.figures.sampling import sampler
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import RunStore
 
@@ -109,6 +110,21 @@ def _sweep(folder: Path) -> Pair:
     return Pair(best, pair.reference, best / pair.reference)
 
 
+def _sampler(folder: Path) -> Pair:
+    """Processor time of one sample of this machine, its start shared among forty, against the
+    ten seconds between two."""
+    process = Command(sampler(folder, 0.05)).start()
+    taken = 0
+    while taken < 40:
+        time.sleep(0.1)
+        taken = sum(file.read_text().count("\n") for file in folder.glob("figures/*"))
+    process.terminate()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    each = (used.ru_utime + used.ru_stime) / taken
+    return Pair(each, 10.0, each / 10.0)
+
+
 BENCHMARKS = [
     Benchmark("fairway --version", 'python -c "import typer"', 1.5, _start("--version")),
     Benchmark("fairway --help", 'python -c "import typer"', 3.0, _start("--help")),
@@ -116,6 +132,7 @@ BENCHMARKS = [
     Benchmark("10,000 tasks looked at, CPU time", "true", 3.0, _many_tasks, "s more"),
     Benchmark("10,000 tasks looked at, CPU each", "each of 1,000", 1.2, _many_tasks_growth),
     Benchmark("10,000 tasks looked at, memory", "true", 200, _many_tasks_memory, "MiB"),
+    Benchmark("a sample of a node, CPU", "10 s of a core", 0.01, _sampler),
     Benchmark("list of 1,000 runs", "fairway --help", 2.0, _list),
     Benchmark("sweep of 200 no-ops, less 1 s", "xargs -P", 1.5, _sweep),
 ]

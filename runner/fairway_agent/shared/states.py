@@ -6,17 +6,14 @@ wanted, from which byte on for each task (`logs`). Standard library only.
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent.record import FINAL_STATES
+from fairway_agent.shared.pieces import MOST, piece_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-MOST_LOG = 4 << 20  # bytes of logs in one answer
 
 
 def answer(
@@ -26,7 +23,7 @@ def answer(
 ) -> dict[str, Any]:
     """`runs`: by id the run's `state`, that of its `setup`, and of its `tasks` that are not done;
     null for a run that has no folder. `logs` are pieces; `more` says that there are others."""
-    budget = [MOST_LOG]
+    budget = [MOST]
     return {
         "runs": {
             run: _look(shared / "runs" / run, asked, budget)
@@ -52,7 +49,7 @@ def _look(folder: Path, asked: dict[str, Any], budget: list[int]) -> dict[str, A
         if budget[0] <= 0:
             found["more"] = True
             break
-        if piece := _piece(_folder(folder, name) / "log.txt", offset, budget):
+        if piece := piece_of(_folder(folder, name) / "log.txt", offset, budget):
             found["logs"][name] = piece
             found["more"] = found["more"] or piece["more"]
     return found
@@ -86,18 +83,3 @@ def _numbers(folder: Path) -> list[int]:
         return sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
     except FileNotFoundError:
         return []
-
-
-def _piece(log: Path, offset: int, budget: list[int]) -> dict[str, Any] | None:
-    try:
-        with log.open("rb") as file:
-            file.seek(offset)
-            data = file.read(budget[0])
-            more = bool(file.read(1))
-    except FileNotFoundError:
-        return None
-    if not data:
-        return None
-    budget[0] -= len(data)
-    packed = base64.b64encode(zlib.compress(data, 1)).decode("ascii")
-    return {"offset": offset, "data": packed, "more": more}

@@ -92,6 +92,8 @@ class Job:
                 stopping = self.asked
                 self.task.stop(timed_out=stopping == "time")
             self.task.keep_deadline()
+            if self.task.sampling is not None:
+                self.task.sampling.keep()
             code = self.task.ended()
             if code is not None:
                 return code
@@ -100,6 +102,8 @@ class Job:
     def _wait(self) -> None:
         """For a signal, for the task's deadline, or for room on a disk that is full."""
         due = [self.task.deadline()]
+        if self.task.sampling is not None:
+            due.append(self.task.sampling.due())
         if self.states.late:
             due.append(time.monotonic() + record.ROOM_PAUSE)
         wakeups.wait(self.wakeup, min((each for each in due if each is not None), default=None))

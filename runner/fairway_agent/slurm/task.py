@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import bundle, record, scratch
 from fairway_agent.fanout import launchers
+from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
 from fairway_agent.slurm import commands, container
@@ -39,6 +40,7 @@ class SlurmTask(ClusterTask):
     submission: int = 0
     failures: int = 0
     told: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    sampling: Sampling | None = None
     more: dict[str, object] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -46,6 +48,7 @@ class SlurmTask(ClusterTask):
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / SETUP_FAILED).unlink(missing_ok=True)
         super().start()
+        self.sampling = Sampling(self.plan.get("sample_every"), self._sampler, self._for_sampler)
 
     @cached_property
     def nodes(self) -> list[str]:
@@ -103,6 +106,8 @@ class SlurmTask(ClusterTask):
         """The exit code if the task has ended, with nothing of it left on any node."""
         code = super().ended()
         if code is not None:
+            if self.sampling is not None:
+                self.sampling.end()
             for step in self.told:
                 step.wait()
             self.told.clear()
@@ -116,6 +121,16 @@ class SlurmTask(ClusterTask):
         state = super().finish(state, code)
         shutil.rmtree(self.scratch_folder, ignore_errors=True)
         return state
+
+    def _sampler(self, seconds: float) -> list[str]:
+        """On each node; a step of several nodes ends with srun."""
+        count = len(self.nodes)
+        step = [*STEP, f"--nodes={count}", f"--ntasks={count}"] if count > 1 else []
+        return [*step, *sampler(self.run_folder, seconds)]
+
+    def _for_sampler(self) -> dict[str, str]:
+        hidden = set(self.plan["secrets"])
+        return {name: value for name, value in _for_step().items() if name not in hidden}
 
     def _leave_others(self) -> None:
         """Ends what the attempt has left on the other nodes, before its end is known."""

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from fairway_agent import bundle, container, prepare
 from fairway_agent.fanout.ssh import channel, each_node, shell
+from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.ports import free_port
 from fairway_agent.setup import has_setup, set_up
+from fairway_agent.shared import plans
 
 
 def main() -> None:
@@ -33,15 +35,28 @@ def main() -> None:
     if code:
         sys.exit(code)
     inside = container.entry(run) if len(hosts) == 1 else []
-    sys.exit(_run([*inside, "bash", script], Path(os.environ["FAIRWAY_TASK_FOLDER"])))
+    folder = Path(os.environ["FAIRWAY_TASK_FOLDER"])
+    sys.exit(_run([*inside, "bash", script], folder, _sampling(run)))
 
 
-def _run(command: list[str], folder: Path) -> int:
+def _sampling(run: Path) -> Sampling:
+    """What samples the task's nodes. Where that loses a node, the task has not."""
+    plan = plans.read(run)
+    hidden = {"FAIRWAY_TASK_FOLDER", *plan["secrets"]}
+    program = bundle.program(each_node.__name__)
+    return Sampling(
+        plan.get("sample_every"),
+        lambda seconds: [*program, *sampler(run, seconds)],
+        lambda: {name: value for name, value in os.environ.items() if name not in hidden},
+    )
+
+
+def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
     """The exit code of the task's script; not 0 where a node was lost, whatever a launcher says."""
     for name in ("TERM", "INT", "HUP", "USR1", "USR2"):
         # They are for the script's programs, which get them too.
         signal.signal(getattr(signal, f"SIG{name}"), lambda *_: None)
-    code = subprocess.call(command)
+    code = sampling.wait_for(subprocess.Popen(command))
     for host in shell.lost_silently(folder):
         shell.lose(host)
         code = code or channel.LOST

@@ -268,6 +268,10 @@ class Job(Model):
     """How long a run may take in all, from the start of its first task to the end of its last;
     longer ends it with exit code 124.
     """
+    sample_every: Span | None = 10.0
+    """How often GPUs, processors, memory, disks and network of its nodes are looked at, for
+    `fairway top`; null is never.
+    """
     priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
     """Which of several waiting jobs starts first; −1000 to 1000 where words are too few."""
     account: SlurmName | None = None

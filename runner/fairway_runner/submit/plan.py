@@ -67,6 +67,7 @@ class Plan:
             "retries": job.retries,
             "timeout": job.timeout,
             "max_duration": job.max_duration,
+            "sample_every": job.sample_every,
             "signal": job.checkpoint.signal,
             "grace": job.checkpoint.grace,
             "secrets": list(job.secrets),

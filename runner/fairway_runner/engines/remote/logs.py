@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
-from fairway_agent.shared.states import MOST_LOG
+from fairway_agent.shared.pieces import MOST
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def add_logs(run: RunFolder, pieces: Mapping[str, Mapping[str, Any]]) -> None:
     """
     folders = dict(_folders(run))
     for name, piece in pieces.items():
-        folder, data = folders[name], _unpacked(piece["data"])
+        folder, data = folders[name], unpacked(piece["data"])
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "log.txt").open("ab") as log:
             known = log.tell() - int(piece["offset"])
@@ -44,12 +44,12 @@ def add_logs(run: RunFolder, pieces: Mapping[str, Mapping[str, Any]]) -> None:
                 log.write(data[known:])
 
 
-def _unpacked(data: str) -> bytes:
-    """The piece's text; what is more than a host may send at once is left out."""
+def unpacked(data: str) -> bytes:
+    """A piece's bytes; what is more than a host may send at once is left out."""
     try:
-        return zlib.decompressobj().decompress(base64.b64decode(data), MOST_LOG)
+        return zlib.decompressobj().decompress(base64.b64decode(data), MOST)
     except (ValueError, zlib.error):
-        message = "the host sent a piece of a log that cannot be read"
+        message = "the host sent a piece of a file that cannot be read"
         raise UserError.of("host-failed", message, exit_code=5) from None
 
 

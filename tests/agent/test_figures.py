@@ -1,0 +1,251 @@
+"""What is read of a node's use: from a kernel's files, and from programs that know its GPUs."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent.figures.gpus import Gpus, dcgm_line, nvidia_line
+from fairway_agent.figures.machine import Machine
+from fairway_agent.figures.sampling import Sampling, sampler
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PATIENCE = 300.0
+
+# As a node of two adapters for Ethernet, one of them behind the other, has them.
+NET = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop
+    lo: 9000 9 0 0 0 0 0 0 9000 9 0 0 0 0 0 0
+  eth0: {received} 7 0 0 0 0 0 0 {sent} 8 0 0 0 0 0 0
+enP1s2: {received} 7 0 0 0 0 0 0 {sent} 8 0 0 0 0 0 0
+"""
+DISKS = """\
+   8       0 sda 10 0 {read} 5 20 0 {written} 9 0 4 4
+   8       1 sda1 10 0 {read} 5 20 0 {written} 9 0 4 4
+   9       0 md0 10 0 {read} 5 20 0 {written} 9 0 4 4
+"""
+
+
+def write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def grow(node: Path, times: int) -> None:
+    """The counters of a node after so many intervals of ten seconds."""
+    write(node / "proc/stat", f"cpu  {600 * times} 0 {200 * times} {1100 * times} {100 * times}\n")
+    waited = f"some avg10=0.00 avg60=0.00 avg300=0.00 total={3_800_000 * times}\n"
+    write(node / "proc/pressure/io", waited + "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n")
+    write(node / "proc/diskstats", DISKS.format(read=2000 * times, written=4000 * times))
+    write(node / "proc/net/dev", NET.format(received=5000 * times, sent=70_000 * times))
+    for adapter in ("mlx5_ib0", "mlx5_ib1"):
+        port = node / "sys/class/infiniband" / adapter / "ports/1"
+        write(port / "counters/port_xmit_data", f"{10_000_000_000 * times}\n")
+        write(port / "counters/port_rcv_data", f"{5_000_000_000 * times}\n")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A node with two ports of InfiniBand at 400 Gb/s, and an adapter of Ethernet."""
+    write(tmp_path / "proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 400 kB\n")
+    for name in ("sda", "eth0", "enP1s2"):
+        kind = "block" if name == "sda" else "class/net"
+        (tmp_path / "sys" / kind / name / "device").mkdir(parents=True)
+    (tmp_path / "sys/class/net/enP1s2/master").mkdir()
+    for adapter in ("mlx5_ib0", "mlx5_ib1", "mlx5_an0"):
+        port = tmp_path / "sys/class/infiniband" / adapter / "ports/1"
+        write(port / "rate", "400 Gb/sec (4X NDR)\n")
+        kind = "Ethernet" if adapter == "mlx5_an0" else "InfiniBand"
+        write(port / "link_layer", f"{kind}\n")
+    grow(tmp_path, 1)
+    return tmp_path
+
+
+def test_the_use_between_two_looks_is_told(node: Path) -> None:
+    machine = Machine(node / "proc", node / "sys")
+    first = machine.sample(100.0)
+    assert first == {"memory": 614_400, "memory_total": 1_024_000, "fabric_limit": 100e9}
+    grow(node, 2)
+    found = machine.sample(110.0)
+    assert found["cpu"] == pytest.approx(0.4)
+    assert found["io_wait"] == pytest.approx(0.38)
+    assert (found["disk_read"], found["disk_written"]) == (2000 * 51.2, 4000 * 51.2)
+    assert (found["received"], found["sent"]) == (500, 7000)  # once, and without lo
+    assert (found["fabric_sent"], found["fabric_received"]) == (8e9, 4e9)
+
+
+def test_a_counter_that_begins_again_is_no_negative_rate(node: Path) -> None:
+    machine = Machine(node / "proc", node / "sys")
+    grow(node, 9)
+    machine.sample(100.0)
+    grow(node, 1)
+    assert all(value >= 0 for value in machine.sample(110.0).values())
+
+
+def test_what_the_kernel_does_not_tell_is_left_out(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, tmp_path)
+    assert machine.sample(1.0) == machine.sample(2.0) == {}
+
+
+def test_adapters_without_a_device_count_where_there_are_no_others(node: Path) -> None:
+    """As in a network namespace."""
+    for name in ("eth0", "enP1s2"):
+        (node / "sys/class/net" / name / "device").rmdir()
+    machine = Machine(node / "proc", node / "sys")
+    machine.sample(100.0)
+    grow(node, 2)
+    assert machine.sample(110.0)["sent"] == 14_000
+
+
+def test_this_machine_is_read() -> None:
+    machine = Machine()
+    machine.sample(time.monotonic())
+    deadline = time.monotonic() + PATIENCE
+    while "cpu" not in (found := machine.sample(time.monotonic())):  # it counts in hundredths
+        assert time.monotonic() < deadline
+    assert 0 <= found["cpu"] <= 1
+    assert 0 < found["memory"] < found["memory_total"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "0, 1", "Failed to initialize NVML: Driver/library version mismatch", "x, 1, 2, 3, 4"],
+)
+def test_what_is_no_line_of_a_gpu_is_passed_over(line: str) -> None:
+    assert nvidia_line(line) is None
+    assert dcgm_line(line) is None
+
+
+def test_what_a_gpu_does_not_tell_is_left_out() -> None:
+    assert nvidia_line("0, [N/A], 10, 20, [Not Supported]") == (
+        0,
+        {"memory": 10 * 2**20, "memory_total": 20 * 2**20},
+    )
+    assert dcgm_line("GPU 1    N/A    7") == (1, {"nvlink_received": 7.0})
+    assert dcgm_line("#Entity   NVLTX   NVLRX") is None
+
+
+def test_gpus_of_nvidia_are_told_by_its_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both go on, and are asked for what they are to print; lines come as the interval passes."""
+    programs = {
+        "nvidia-smi": "0, 90, 70000, 80000, 600.5\n1, 10, 1, 80000, 99\n",
+        "dcgmi": "#Entity  NVLTX  NVLRX\nID\nGPU 0   1000   2000\nGPU 1   0   0\n",
+    }
+    for name, printed in programs.items():
+        text = (
+            f'#!/bin/sh\necho "$@" >{tmp_path}/{name}.words\nprintf "{printed}"\nexec sleep 600\n'
+        )
+        write(tmp_path / name, text.replace("\n0", "\\n0").replace("\nGPU", "\\nGPU"))
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    gpus = Gpus(10.0, tmp_path)
+    gpus.start()
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while len(found := gpus.sample()) < 2 or any("nvlink_sent" not in each for each in found):
+            assert time.monotonic() < deadline, found
+    finally:
+        gpus.stop()
+    assert found[0] == {
+        "index": 0,
+        "use": 0.9,
+        "memory": 70000 * 2**20,
+        "memory_total": 80000 * 2**20,
+        "power": 600.5,
+        "nvlink_sent": 1000.0,
+        "nvlink_received": 2000.0,
+    }
+    assert (found[1]["index"], found[1]["use"]) == (1, 0.1)
+    asked = (tmp_path / "nvidia-smi.words").read_text()
+    assert "--query-gpu=index,utilization.gpu,memory.used,memory.total,power.draw" in asked
+    assert "-l 10" in asked
+    assert (tmp_path / "dcgmi.words").read_text() == "dmon -e 1011,1012 -d 10000\n"
+    assert gpus.sample() == []  # they have ended
+
+
+def test_gpus_of_amd_are_told_by_their_driver(tmp_path: Path) -> None:
+    device = tmp_path / "class/drm/card1/device"
+    write(device / "gpu_busy_percent", "87\n")
+    write(device / "mem_info_vram_used", "1024\n")
+    write(device / "mem_info_vram_total", "2048\n")
+    write(device / "hwmon/hwmon3/power1_average", "450000000\n")
+    assert Gpus(10.0, tmp_path).sample() == [
+        {"index": 0, "use": 0.87, "memory": 1024, "memory_total": 2048, "power": 450}
+    ]
+
+
+def lines_of(folder: Path, count: int) -> list[str]:
+    """The samples in a folder's one file, once there are so many."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
+        if len(found) >= count:
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def test_a_sampler_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    """However that one ends."""
+    words = sampler(tmp_path, 0.05)
+    script = "import subprocess, sys; subprocess.run(sys.argv[1:])"
+    parent = subprocess.Popen(["python3", "-c", script, *words], start_new_session=True)
+    lines_of(tmp_path / "figures", 2)
+    [child] = _children(parent.pid)
+    end = os.pidfd_open(child)
+    parent.kill()
+    parent.wait()
+    assert select.select([end], [], [], PATIENCE)[0]
+    os.close(end)
+
+
+def _children(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
+        return list(map(int, file.read().split()))
+
+
+def test_a_node_is_named_as_slurm_names_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "SLURMD_NODENAME": "nd-7"}
+    process = subprocess.Popen(sampler(tmp_path, 0.05), env=environment)
+    try:
+        for line in lines_of(tmp_path / "figures", 2):
+            assert json.loads(line)["gpus"] == []
+        assert [file.name for file in (tmp_path / "figures").iterdir()] == ["nd-7.jsonl"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_short_task_is_not_sampled() -> None:
+    asked: list[float] = []
+    sampling = Sampling(3600.0, lambda seconds: asked.append(seconds) or ["true"], dict)
+    sampling.keep()
+    assert sampling.due() is not None
+    assert sampling.wait_for(subprocess.Popen(["sh", "-c", "exit 7"])) == 7
+    assert (asked, sampling.pid, sampling.due()) == ([], 0, None)
+
+
+def test_nothing_is_sampled_where_the_job_wants_none() -> None:
+    sampling = Sampling(None, lambda _: ["false"], dict)
+    assert sampling.due() is None
+    sampling.keep()
+    assert sampling.wait_for(subprocess.Popen(["true"])) == 0
+    assert sampling.pid == 0
+
+
+def test_a_sampler_that_cannot_be_started_costs_the_task_nothing() -> None:
+    sampling = Sampling(0.0, lambda _: ["/nowhere/sampler"], dict)
+    sampling.keep()
+    assert (sampling.pid, sampling.due()) == (0, None)
