@@ -38,6 +38,10 @@ class Commands(LazyGroup):
         "list": "List the runs of this project, the newest last.",
         "show": "Show a run: its state, its tasks and its files.",
         "logs": "Print what a run printed; lines of several tasks begin with the task, as [3].",
+        "top": (
+            "Show how a run uses its nodes: GPUs, processors, memory, disks, network and "
+            "InfiniBand."
+        ),
         "wait": (
             "Wait until runs have ended, print their states, and exit with the first failing code."
         ),

@@ -46,11 +46,13 @@ def command(
 
         more: dict[str, Any] = {"folder": str(found.folder), "setup": setup}
         more |= {"cost": use_facts(use, currency), "task_list": task_facts(tasks)}
+        more["use"] = _figures(found) or None
         print(json.dumps({**facts, **more}, indent=1))
     else:
         from fairway_cli.ui.overview import print_overview
 
-        print_overview(found, facts, setup, tasks, limit, _cost(use, currency))
+        spent = {"cost": _cost(use, currency), "use": _figures(found)}
+        print_overview(found, facts, setup, tasks, limit, spent)
     if away:
         raise typer.Exit(5)
 
@@ -62,6 +64,7 @@ def _look(run: Run) -> bool:
 
     try:
         run.refresh(logs=bool(run.record.metrics))
+        run.engine.bring_figures(run)
     except UserError as error:
         if error.exit_code != 5:
             raise
@@ -71,6 +74,13 @@ def _look(run: Run) -> bool:
         print(f"{run.id} is shown as last known at {seen}", file=sys.stderr)
         return True
     return False
+
+
+def _figures(run: Run) -> str:
+    """How it has used its nodes, in words; "" where they were not sampled."""
+    from fairway_runner.runs.figures import figures, in_words
+
+    return in_words([sample for samples in figures(run).values() for sample in samples])
 
 
 def _use(run: Run) -> tuple[Use, str]:

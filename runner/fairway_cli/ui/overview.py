@@ -12,7 +12,7 @@ from fairway_runner.runs.facts import task_facts
 from fairway_runner.runs.varying import shown, varying
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
@@ -24,21 +24,21 @@ def print_overview(
     setup: dict[str, Any] | None,
     tasks: Sequence[TaskResult],
     limit: int,
-    cost: str = "",
+    spent: Mapping[str, str],
 ) -> None:
-    """The run, what it `cost`, and a line for each of the first `limit` tasks; 0 is all."""
-    spent = duration(facts["seconds"])
-    print(
-        f"{run.id}  {coloured(facts['state'])}  on {printable(facts['target'])}  {spent}".rstrip()
-    )
+    """The run, what of nodes it has `spent`, by title, and a line for each of the first `limit`
+    tasks; 0 is all."""
+    took = duration(facts["seconds"])
+    print(f"{run.id}  {coloured(facts['state'])}  on {printable(facts['target'])}  {took}".rstrip())
     if facts["reason"]:
         print(f"reason  {printable(facts['reason'])}")
     if facts["tags"]:
         print(f"tags    {printable(' '.join(facts['tags']))}")
     for line in facts["note"].splitlines():
         print(f"note    {printable(line)}")
-    if cost:
-        print(f"cost    {cost}")
+    for title, words in spent.items():
+        if words:
+            print(f"{title:<8}{words}")
     print(f"job     {printable(run.record.job_file)}")
     print(f"folder  {printable(str(run.folder))}")
     if facts["tasks"] > 1:
@@ -47,11 +47,7 @@ def print_overview(
     if setup is not None:
         code = f", exit code {setup['exit_code']}" if setup["exit_code"] else ""
         print(f"setup   {coloured(setup['state'])}{code}  {duration(setup['seconds'])}".rstrip())
-    params = [task.params for task in tasks if not task.is_last]
-    names = varying(params) if params else []
-    fixed = [f"{name}={shown(v)}" for name, v in (params or [{}])[0].items() if name not in names]
-    if fixed:
-        print(f"params  {' '.join(fixed)}")
+    names = _params(tasks)
     print()
     if not tasks:
         print("no such task")
@@ -60,3 +56,13 @@ def print_overview(
     print(task_table(task_facts(some), names, list(run.record.metrics)))
     if len(some) < len(tasks):
         print(f"… and {len(tasks) - len(some):,} more; all of them: --limit 0")
+
+
+def _params(tasks: Sequence[TaskResult]) -> list[str]:
+    """The names of those in which the tasks differ; prints the others."""
+    params = [task.params for task in tasks if not task.is_last]
+    names = varying(params) if params else []
+    fixed = [f"{name}={shown(v)}" for name, v in (params or [{}])[0].items() if name not in names]
+    if fixed:
+        print(f"params  {' '.join(fixed)}")
+    return names

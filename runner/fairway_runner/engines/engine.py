@@ -103,6 +103,9 @@ class Engine(Protocol):
         `arrived` is told how many files of how many are there, where they come one by one.
         """
 
+    def bring_figures(self, run: RunFolder) -> None:
+        """Brings what was sampled on the run's nodes since the last call into its folder."""
+
     def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits until it has; one that has ended stays as it is."""
 

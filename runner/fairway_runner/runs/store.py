@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_runner.engines.engine import Engine
+    from fairway_runner.runs.figures import Sample
     from fairway_runner.runs.results import TaskResult
 
 __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
@@ -51,6 +52,14 @@ class Run(RunFolder):
         """Brings its folder up to date where it runs elsewhere: states, and logs if wanted."""
         if not runs_here(self.record.engine):
             self.engine.refresh([self], logs=logs)
+
+    @property
+    def figures(self) -> dict[str, list[Sample]]:
+        """How it has used its nodes: the samples of each by its name, brought up to date."""
+        from fairway_runner.runs.figures import figures
+
+        self.engine.bring_figures(self)
+        return figures(self)
 
     def cancel(self) -> None:
         """Ends the run early; returns when it has ended."""

@@ -7,6 +7,7 @@ Batch service that runs real processes; each is started once for the tests that 
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from conftest import Fairway, Gate, Pipe, Place, Receiver
 
 
+PATIENCE = 300.0  # seconds for what takes a moment
 HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n; exit 9"
 
 
@@ -36,6 +38,17 @@ def watched(fairway: Fairway, place: Place, *arguments: str, **fields: Any) -> t
     facts = json.loads(done.stdout.splitlines()[-1])
     assert facts["exit_code"] == done.returncode, done.stderr
     return done.returncode, facts["run_id"], done.stderr
+
+
+def sampled(fairway: Fairway, run: str, nodes: int) -> list[dict[str, Any]]:
+    """The last sample of each of a run's nodes, once every one has one of rates."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        facts = json.loads(fairway.within("top", run, "--json").stdout)
+        found = [each for each in facts["nodes"] if each["cpu"] is not None]
+        if len(found) == nodes:
+            return found
+        assert time.monotonic() < deadline, facts
 
 
 class TestOneTask:
@@ -226,6 +239,28 @@ class TestOneTask:
         late = fairway("exec", run, "--", "true")
         assert (late.returncode, late.stdout) == (2, "")
         assert f"{run} has ended: succeeded" in late.stderr
+
+    def test_its_nodes_are_sampled_while_it_runs(
+        self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
+    ) -> None:
+        nodes = min(2, place.nodes)
+        held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
+        job = fairway.job(held, template="plain", nodes=nodes, sample_every="0.5s")
+        run = fairway.submit(job, "--target", place.name)
+        pipe.lines(1)
+        if capabilities(place.engine).samples:
+            for sample in sampled(fairway, run, nodes):
+                assert 0 <= sample["cpu"] <= 1
+                assert 0 < sample["memory"] < sample["memory_total"]
+            assert f"{run}  running\nNODE" in fairway.within("top", run).stdout
+        else:
+            refused = fairway.within("top", run)
+            assert refused.returncode == 2
+            assert f"nothing samples the nodes of {run}" in refused.stderr
+        gate.open()
+        assert fairway("wait", run).returncode == 0
+        use = fairway.show(run)["use"]
+        assert (use is not None and "processors " in use) == capabilities(place.engine).samples
 
     def test_its_end_is_sent_to_a_webhook(
         self, fairway: Fairway, place: Place, receiver: Receiver

@@ -15,8 +15,10 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import Ended
+from fairway_runner.engines.remote.figures import bring_figures
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.place import Place
+from fairway_runner.runs.figures import figures
 from fairway_runner.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -184,3 +186,70 @@ def test_a_piece_of_a_log_is_no_longer_than_hosts_send(make_run: MakeRun) -> Non
     whole = {"state": {"state": "running"}, "tasks": {}, "logs": logs, "more": False}
     mirror_of({"answer": {"runs": {run.id: whole}}}).refresh([run], logs=True)
     assert run.log(0).stat().st_size == 4 << 20
+
+
+def piece(text: bytes, offset: object = 0) -> dict[str, Any]:
+    return {"offset": offset, "data": base64.b64encode(zlib.compress(text)).decode("ascii")}
+
+
+def figures_of(nodes: object) -> Place:
+    return Place(Host({"answer": {"nodes": nodes, "more": False}}), "/data/fairway")  # type: ignore[arg-type]
+
+
+def test_samples_of_nodes_are_added_where_the_last_ended(make_run: MakeRun) -> None:
+    run = make_run("job-aaaaaa")
+    line = b'{"time": 1.7e9, "cpu": 0.5, "gpus": [{"index": 0, "use": 0.25}]}\n'
+    bring_figures(run, figures_of({"nd-1": piece(line)}))
+    again = Place(Host({"answer": {"nodes": {"nd-1": piece(line)}, "more": True}}), "/data")  # type: ignore[arg-type]
+    bring_figures(run, again)  # it says nothing new, however often it is asked
+    bring_figures(run, figures_of({"nd-1": piece(line, len(line))}))
+    (samples,) = figures(run).values()
+    assert [(sample.cpu, sample.gpu_use) for sample in samples] == [(0.5, 0.25)] * 2
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {"../../../../evil": piece(b"{}\n")},
+        {"/tmp/evil": piece(b"{}\n")},
+        {".hidden": piece(b"{}\n")},
+        {"a\x1b[2J": piece(b"{}\n")},
+        {"": piece(b"{}\n")},
+        {"a" * 300: piece(b"{}\n")},
+        {"nd-1": {"offset": 0}},
+        {"nd-1": piece(b"{}\n", -1)},
+        {"nd-1": {"offset": 0, "data": "AAAA"}},
+        {"nd-1": []},
+        [],
+        None,
+    ],
+)
+def test_what_are_no_samples_is_refused(make_run: MakeRun, nodes: object) -> None:
+    run = make_run("job-aaaaaa")
+    before = everything_in(run.folder)
+    with pytest.raises(UserError) as refused:
+        bring_figures(run, figures_of(nodes))
+    assert refused.value.exit_code == 5
+    assert everything_in(run.folder) <= before | {"figures.lock", "figures/nd-1.jsonl"}
+    assert list(figures(run).values()) in ([], [[]])
+
+
+def test_samples_that_cannot_be_read_are_passed_over(make_run: MakeRun) -> None:
+    run = make_run("job-aaaaaa")
+    lines = [
+        b"x",
+        b"[1]",
+        b'{"cpu": 1}',
+        b'{"time": true}',
+        b'{"time": 1e999}',
+        b'{"time": -1}',
+        b'{"time": 1, "cpu": "x", "gpus": [3, {"use": 1}, {"index": 0, "use": NaN}]}',
+        b'{"time": 2, "cpu": ' + b"9" * 400 + b', "gpus": {}}',
+        b'{"time": ' + b"[" * 50_000,
+        b'{"time": 3, "cpu": 0.5, "padding": "' + b"x" * (1 << 16) + b'"}',
+        b'{"time": 4, "cpu": 0.',
+    ]
+    bring_figures(run, figures_of({"nd-1": piece(b"\n".join(lines))}))
+    (samples,) = figures(run).values()
+    assert [(sample.time, sample.cpu) for sample in samples] == [(1, None), (2, None)]
+    assert [gpu.use for gpu in samples[0].gpus] == [None]

@@ -131,6 +131,9 @@ class BatchEngine:
         self.refresh([run], logs=True)
         collect(run, self.storage, tasks, arrived)
 
+    def bring_figures(self, run: RunFolder) -> None:
+        """Nothing: its nodes are not sampled."""
+
     def cancel(self, run: RunFolder) -> None:
         """Terminates the run's job; a submission that was cut off has nothing more coming."""
         self.refresh([run])

@@ -114,6 +114,9 @@ class LocalEngine:
     def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Nothing: the outputs are there."""
 
+    def bring_figures(self, run: RunFolder) -> None:
+        """Nothing: the samples are there."""
+
     def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end; what a lost run left behind is ended too."""
         from fairway_agent import processes

@@ -12,6 +12,7 @@ from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import nobody, unready
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
+from fairway_runner.engines.remote.figures import bring_figures
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.place import Place
 from fairway_runner.targets.lookup import submitted_to
@@ -108,6 +109,10 @@ class RemoteEngine:
     def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
         """Copies the outputs from the shared folder."""
         self.mirror.collect(run, tasks)
+
+    def bring_figures(self, run: RunFolder) -> None:
+        """Copies what the nodes have written into the shared folder."""
+        bring_figures(run, self.place)
 
     def remove(self, run: RunFolder) -> None:
         """Removes its folder from the shared one."""

@@ -1,0 +1,103 @@
+"""`fairway top`: how a run uses its nodes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.figures import Sample
+    from fairway_runner.runs.store import Run
+
+_PAUSE = 2.0  # seconds between two looks
+
+
+def command(
+    run: RunArgument,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print the last samples and return.")
+    ] = False,
+    gpus: Annotated[bool, typer.Option("--gpus", help="Show a line a GPU.")] = False,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Show how a run uses its nodes: GPUs, processors, memory, disks, network and InfiniBand.
+
+    On a terminal it is drawn again until the run has ended. Nodes are sampled every 10 seconds;
+    a job changes that with `sample_every`. Ctrl-C ends the table, and not the run.
+    """
+    from fairway_runner.runs.store import RunStore
+
+    found = RunStore.here().find(run)
+    _require_samples(found)
+    if json_ or once or not sys.stdout.isatty():
+        _print(found, gpus=gpus, json_=json_)
+        return
+    try:
+        _draw(found, gpus=gpus)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _require_samples(run: Run) -> None:
+    """UserError where nothing looks at the run's nodes."""
+    from fairway_core.findings import UserError
+    from fairway_runner.engines.capabilities import capabilities
+
+    if not capabilities(run.record.engine).samples:
+        message = f"nothing samples the nodes of {run.id}: its engine is `{run.record.engine}`"
+        hint = f"look at one of its nodes: fairway exec {run.id} -- nvidia-smi"
+        raise UserError.of("not-supported", message, hint)
+
+
+def _look(run: Run) -> dict[str, Sample]:
+    from fairway_runner.runs.figures import last_samples
+
+    run.engine.bring_figures(run)
+    return last_samples(run)
+
+
+def _print(run: Run, *, gpus: bool, json_: bool) -> None:
+    from fairway_cli.ui.top import sample_facts
+
+    run.refresh()
+    samples = _look(run)
+    if json_:
+        facts = {"run_id": run.id, "state": run.state, "nodes": sample_facts(samples)}
+        print(json.dumps(facts, indent=1))
+    else:
+        print(_text(run, samples, gpus=gpus))
+
+
+def _draw(run: Run, *, gpus: bool) -> None:
+    from rich.live import Live
+    from rich.text import Text
+
+    from fairway_runner.runs.store import FINAL_STATES
+
+    with Live(auto_refresh=False) as live:
+        while True:
+            run.refresh()
+            ended = run.state in FINAL_STATES
+            live.update(Text.from_ansi(_text(run, _look(run), gpus=gpus)), refresh=True)
+            if ended:
+                return
+            time.sleep(_PAUSE)
+
+
+def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
+    """The table, and for all that was sampled a line in words."""
+    from fairway_cli.ui.top import gpu_table, use_table
+    from fairway_runner.runs.figures import figures, in_words
+
+    if not samples:
+        return f"{run.id}  {run.state}\nno node of it was sampled yet"
+    all_ = [sample for each in figures(run).values() for sample in each]
+    table = (gpu_table(samples) if gpus else "") or use_table(samples)
+    return f"{run.id}  {run.state}\n{table}\nso far: {in_words(all_)}"

@@ -1,0 +1,57 @@
+"""What was sampled on the nodes of a run, copied from the shared folder as it grows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import record
+from fairway_agent.figures.sampler import FOLDER
+from fairway_core.findings import UserError
+from fairway_runner.engines.remote.logs import unpacked
+from fairway_runner.runs.shapes import Unfit, check, is_count, is_text, mapping
+
+if TYPE_CHECKING:
+    from fairway_runner.engines.remote.place import Place
+    from fairway_runner.runs.folder import RunFolder
+
+# What a node may be called, as it becomes a file's name here.
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
+_PIECE = {"offset": is_count, "data": is_text}
+
+
+def bring_figures(run: RunFolder, place: Place) -> None:
+    """Adds what is new of each node's samples to its file in the run's folder.
+
+    UserError where the host does not answer, or with what cannot be samples.
+    """
+    folder = run.folder / FOLDER
+    folder.mkdir(exist_ok=True)
+    with record.alone(run.folder / "figures.lock"):
+        more = True
+        while more:
+            known = {file.stem: file.stat().st_size for file in folder.glob("*.jsonl")}
+            answer = place.call("fairway_agent.shared.figures", {"run": run.id, "known": known})
+            pieces = _checked(answer, place.connection.name)
+            added = 0
+            for node, piece in pieces.items():
+                if piece["offset"] == known.get(node, 0):
+                    with (folder / f"{node}.jsonl").open("ab") as file:
+                        added += file.write(unpacked(piece["data"]))
+            more = bool(answer.get("more")) and added > 0
+
+
+def _checked(answer: Any, host: str) -> dict[str, Any]:
+    """The pieces by node; UserError for anything else."""
+    try:
+        pieces = mapping(mapping(answer, "answer").get("nodes"), "nodes")
+        for node, piece in pieces.items():
+            if not _NODE.fullmatch(node):
+                raise Unfit("a node has another name than nodes have")
+            check(mapping(piece, "samples"), _PIECE, "samples")
+            if not _PIECE.keys() <= piece.keys():
+                raise Unfit("samples are missing")
+    except Unfit as error:
+        message = f"{host} sent what cannot be samples of nodes: {error}"
+        raise UserError.of("host-failed", message, exit_code=5) from None
+    return pieces
