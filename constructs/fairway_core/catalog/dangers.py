@@ -47,20 +47,47 @@ def server_at(address: str) -> Server | None:
     return None
 
 
-@cache
-def keeps(type: str) -> tuple[str, ...]:  # noqa: A002
-    """The dotted paths of attributes by which a resource of that type keeps data."""
-    found = (each["paths"] for each in _facts()["keeps"] if each["type"] == type)
-    return tuple(path for paths in found for path in paths)
+@dataclass(frozen=True)
+class Keeping:
+    """What of a resource type keeps data, or leaves room for it; each `path` has dots.
+
+    `keeps` are numbers and switches of which less keeps less. Of `expires`, with what is deleted,
+    nothing and 0 mean never. `room` comes with its unit, `strength` with the values that lock,
+    the stronger the higher; `guards` names the attribute that says what the resource guards, and
+    what holds without it; `blocks` come with what is lost without them. `replication` says
+    what each of its values survives.
+    """
+
+    keeps: tuple[str, ...]
+    expires: tuple[tuple[str, str], ...]
+    room: tuple[tuple[str, str], ...]
+    strength: tuple[tuple[str, Mapping[str, int]], ...]
+    guards: tuple[tuple[str, str], ...]
+    blocks: tuple[tuple[str, str], ...]
+    replication: tuple[tuple[str, Mapping[str, list[str]]], ...]
 
 
 @cache
-def replication(type: str) -> tuple[str, Mapping[str, tuple[str, ...]]] | None:  # noqa: A002
-    """The attribute that says how it is replicated, and what each of its values survives."""
-    for each in _facts()["replication"]:
-        if each["type"] == type:
-            return each["path"], {key: tuple(texts) for key, texts in each["survives"].items()}
-    return None
+def keeping(type: str) -> Keeping:  # noqa: A002
+    """What the catalogue says of that type.
+
+    >>> keeping("azurerm_storage_share").room
+    (('quota', 'GiB'),)
+    """
+
+    def rows(table: str, *keys: str) -> tuple[Any, ...]:
+        found = [row for row in _facts()[table] if row["type"] == type]
+        return tuple(tuple(row[key] for key in keys) for row in found)
+
+    return Keeping(
+        keeps=tuple(path for (paths,) in rows("keeps", "paths") for path in paths),
+        expires=rows("expires", "path", "what"),
+        room=rows("room", "path", "unit"),
+        strength=rows("strength", "path", "levels"),
+        guards=rows("guards", "of", "then"),
+        blocks=rows("guarding_blocks", "path", "without"),
+        replication=rows("replication", "path", "survives"),
+    )
 
 
 def is_kind_of_its_own(disk: str) -> bool:

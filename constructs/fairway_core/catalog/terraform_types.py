@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from fairway_core.catalog.tables import table
 
@@ -25,6 +26,16 @@ def is_lost_with(type: str) -> bool:  # noqa: A002
     return holds_data(type) or type in _types("lost_with")
 
 
+def lost_with(type: str) -> str:  # noqa: A002
+    """What is lost with such a resource, as the end of a sentence.
+
+    >>> lost_with("azurerm_managed_disk")
+    'what it holds'
+    """
+    words: dict[str, str] = _facts()["with_it"]
+    return words.get(type, "what it holds")
+
+
 def stands_inside_another(type: str) -> bool:  # noqa: A002
     """Whether a delete lock on the resource around it keeps this one too."""
     return type in _types("inside_another")
@@ -37,4 +48,10 @@ def takes_tags(type: str) -> bool:  # noqa: A002
 
 @cache
 def _types(name: str) -> frozenset[str]:
-    return frozenset(table("terraform_types")["terraform_types"][name])
+    return frozenset(_facts()[name])
+
+
+@cache
+def _facts() -> dict[str, Any]:
+    facts: dict[str, Any] = table("terraform_types")["terraform_types"]
+    return facts

@@ -2,175 +2,145 @@
 
 from __future__ import annotations
 
-import math
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import keeps, replication, server_at
-from fairway_core.catalog.terraform_types import is_lost_with
+from fairway_core.catalog.dangers import keeping, server_at
+from fairway_core.catalog.terraform_types import is_lost_with, lost_with
+from fairway_core.checks.blocks import at, blocks, first, number
+from fairway_core.checks.expiry import LIFE_CYCLE, expires_sooner
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
-_LOCK = "azurerm_management_lock"
-LIFE_CYCLE = "azurerm_storage_management_policy"
-_PROTECTED = "azurerm_backup_protected_vm"
+_BACKED_UP = "azurerm_backup_protected_vm"
+# Source: azurerm provider documentation, "azurerm_backup_protected_vm", protection_state.
+_NOT_BACKED_UP = ("BackupsSuspended", "Invalid", "ProtectionStopped")
 _MACHINES = frozenset(
     {"azurerm_linux_virtual_machine", "azurerm_virtual_machine", "azurerm_windows_virtual_machine"}
 )
 # A disk of a file server of Fairway's own.
 _STRIPED = re.compile(r"azurerm_managed_disk\.nfs-.+-disk-[0-9]+")
-_MOST = 10**9
-# From the strongest to none.
-_LOCK_LEVELS = ("ReadOnly", "CanNotDelete", "")
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A resource before and after a change, and which parts of it are known only later."""
+
+    type: str
+    before: Mapping[str, Any]
+    after: Mapping[str, Any] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    def values(self, path: str) -> tuple[Any, Any] | None:
+        """The attribute on both sides; None where the new value is not known."""
+        steps = path.split(".")
+        if at(self.unknown, steps) is True:
+            return None
+        return at(self.before, steps), at(self.after, steps)
 
 
 def by_deletion(
-    address: str,
-    type: str,  # noqa: A002
-    before: Mapping[str, Any],
-    gone: Collection[str],
+    address: str, sides: Sides, gone: Collection[str], *, replaced: bool
 ) -> Iterator[str]:
     """What goes with the resource; `gone` holds the ids of all that the plan deletes."""
     if _STRIPED.fullmatch(address):
         yield "and with it all files of its file server, which are striped over its disks"
-    elif is_lost_with(type):
-        yield "and with it what it holds"
-    elif type == _LOCK:
-        scope = str(before.get("scope") or "")
-        if scope not in gone:
-            what = scope.rpartition("/")[2] or "what it locks"
-            yield f"and then nothing keeps anybody from deleting `{what}`"
-    elif type in _MACHINES and server_at(address) is None and _has_own_disk(before):
+    elif is_lost_with(sides.type):
+        yield f"and with it {lost_with(sides.type)}"
+    elif sides.type in _MACHINES and server_at(address) is None and _has_own_disk(sides.before):
         yield "and with it its own disk"
+    for of, then in keeping(sides.type).guards:
+        guarded = str(sides.before.get(of) or "")
+        if guarded not in gone and not (replaced and sides.after.get(of) == guarded):
+            yield f"and then {then.format(name=guarded.rpartition('/')[2] or 'what it guards')}"
 
 
 def _has_own_disk(machine: Mapping[str, Any]) -> bool:
     """Whether its system disk keeps what is written to it: one on the host does not."""
-    disk = _first(machine.get("os_disk"))
+    disk = first(machine.get("os_disk"))
     return not disk.get("diff_disk_settings")
 
 
-def by_change(
-    type: str,  # noqa: A002
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    unknown: Mapping[str, Any],
-    created: Collection[tuple[str, str]],
-) -> Iterator[str]:
-    """What a change in place loses, now or later.
+def by_change(sides: Sides, created: Collection[tuple[str, str]]) -> Iterator[str]:
+    """What a change loses, now or later, of a resource that is there afterwards too.
 
     `created` holds account and name of the containers that the plan makes: they are empty.
     """
-    for path in keeps(type):
-        yield from _kept_less(path, before, after, unknown)
-    yield from _survives_less(type, before, after)
-    if type == _LOCK and _lock_level(after) > _lock_level(before):
-        yield "would lock less than before"
-    if type == _PROTECTED and after.get("protection_state") in ("ProtectionStopped", "Invalid"):
+    yield from _kept_less(sides)
+    yield from _smaller(sides)
+    yield from _survives_less(sides)
+    yield from _guarded_less(sides)
+    if sides.type == _BACKED_UP:
+        yield from _backed_up_less(sides)
+    if sides.type == LIFE_CYCLE:
+        yield from expires_sooner(sides.before, sides.after, sides.unknown, created)
+
+
+def _kept_less(sides: Sides) -> Iterator[str]:
+    for path in keeping(sides.type).keeps:
+        values = sides.values(path)
+        old, new = map(number, values or (0, 0))
+        if new < old and values is not None:
+            if values[0] is True:
+                yield f"would have {path} switched off"
+            else:
+                yield f"would keep less: {path} {old:g} → {new:g}"
+    for path, what in keeping(sides.type).expires:
+        values = sides.values(path)
+        old, new = map(number, values or (0, 0))
+        if new > 0 and not 0 < old <= new:
+            was = f"after {old:g} days" if old > 0 else "never"
+            yield f"would delete {what} after {new:g} days, before: {was}"
+
+
+def _smaller(sides: Sides) -> Iterator[str]:
+    for path, unit in keeping(sides.type).room:
+        old, new = map(number, sides.values(path) or (0, 0))
+        if 0 < new < old:
+            yield (
+                f"would shrink: {path} {old:g} → {new:g} {unit}, and nothing can be written "
+                "where more than that is stored"
+            )
+
+
+def _survives_less(sides: Sides) -> Iterator[str]:
+    for path, survives in keeping(sides.type).replication:
+        old, new = (str(value or "") for value in sides.values(path) or (None, None))
+        lost = [what for what in survives.get(old, ()) if what not in survives.get(new, ())]
+        if lost and new in survives:
+            yield f"would no longer survive {' and '.join(lost)}: {path} {old} → {new}"
+
+
+def _guarded_less(sides: Sides) -> Iterator[str]:
+    for path, levels in keeping(sides.type).strength:
+        old, new = (str(value or "") for value in sides.values(path) or (None, None))
+        if levels.get(new, 0) < levels.get(old, 0):
+            yield f"would lock less than before: {path} {old} → {new if new in levels else 'none'}"
+    for path, without in keeping(sides.type).blocks:
+        old_blocks, new_blocks = map(blocks, sides.values(path) or (None, None))
+        if len(new_blocks) < len(old_blocks):
+            yield without
+
+
+def _backed_up_less(sides: Sides) -> Iterator[str]:
+    old, new = sides.values("protection_state") or (None, None)
+    no_policy = sides.before.get("backup_policy_id") and not sides.after.get("backup_policy_id")
+    if (new in _NOT_BACKED_UP and old != new) or (
+        no_policy and sides.unknown.get("backup_policy_id") is not True
+    ):
         yield "would make no backups any more"
-    if type == LIFE_CYCLE:
-        yield from _expires_sooner(before, after, unknown, created)
+    left_out = _more("exclude_disk_luns", sides)
+    only = sides.after.get("include_disk_luns") or []
+    fewer = isinstance(only, list) and only and _more("include_disk_luns", sides, back=True)
+    narrowed = only and not sides.before.get("include_disk_luns")
+    if left_out or fewer or narrowed:
+        yield "would leave disks out of its backups"
 
 
-def _kept_less(
-    path: str, before: Mapping[str, Any], after: Mapping[str, Any], unknown: Mapping[str, Any]
-) -> Iterator[str]:
-    steps = path.split(".")
-    if _at(unknown, steps) is True:
-        return
-    old, new = _number(_at(before, steps)), _number(_at(after, steps))
-    if new < old:
-        if steps[-1].endswith("enabled"):
-            yield f"would have {path} switched off"
-        else:
-            yield f"would keep less: {path} {old:g} → {new:g}"
-
-
-def _survives_less(
-    type: str,  # noqa: A002
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-) -> Iterator[str]:
-    known = replication(type)
-    if known is None:
-        return
-    path, survives = known
-    old, new = str(before.get(path) or ""), str(after.get(path) or "")
-    lost = [what for what in survives.get(old, ()) if what not in survives.get(new, ())]
-    if lost and new in survives:
-        yield f"would no longer survive {' and '.join(lost)}: {path} {old} → {new}"
-
-
-def _lock_level(lock: Mapping[str, Any]) -> int:
-    level = str(lock.get("lock_level") or "")
-    return _LOCK_LEVELS.index(level) if level in _LOCK_LEVELS else 0
-
-
-def _expires_sooner(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    unknown: Mapping[str, Any],
-    created: Collection[tuple[str, str]],
-) -> Iterator[str]:
-    account = after.get("storage_account_id")
-    if not before and (not isinstance(account, str) or unknown.get("storage_account_id")):
-        return  # a new account holds nothing yet
-    old, new = _expiry(before), _expiry(after)
-    for (kind, prefix), days in sorted(new.items()):
-        container = prefix.partition("/")[0]
-        if container and (account, container) in created:
-            continue
-        covering = (
-            at for (of, start), at in old.items() if of == kind and prefix.startswith(start)
-        )
-        was = min(covering, default=math.inf)
-        if days < was:
-            what = "blobs" if kind == "base_blob" else f"{kind}s of blobs"
-            then = "never" if was == math.inf else f"after {was:g} days"
-            yield f"would delete {what} of `{prefix or '*'}` after {days:g} days, before: {then}"
-
-
-def _expiry(policy: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    """After how many days each kind of blob is deleted, by the beginnings of their names."""
-    found: dict[tuple[str, str], float] = {}
-    for rule in _blocks(policy.get("rule")):
-        if rule.get("enabled") is False:
-            continue
-        prefixes = _first(rule.get("filters")).get("prefix_match")
-        actions = _first(rule.get("actions"))
-        for kind in ("base_blob", "snapshot", "version"):
-            days = min(_deletions(_first(actions.get(kind))), default=math.inf)
-            for prefix in prefixes if isinstance(prefixes, list) and prefixes else [""]:
-                key = kind, str(prefix)
-                if days < found.get(key, math.inf):
-                    found[key] = days
-    return found
-
-
-def _deletions(action: Mapping[str, Any]) -> Iterator[float]:
-    """The days after which it deletes; the provider writes -1 for never."""
-    for key, days in action.items():
-        if key.startswith("delete_after_days") and isinstance(days, int | float) and days >= 0:
-            yield _number(days)
-
-
-def _at(value: Any, steps: Sequence[str]) -> Any:
-    for step in steps:
-        value = _first(value).get(step) if value is not True else True
-    return value
-
-
-def _first(value: Any) -> Mapping[str, Any]:
-    """A block: itself, or the first of a list."""
-    first = value[0] if isinstance(value, list) and value else value
-    return first if isinstance(first, dict) else {}
-
-
-def _blocks(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _number(value: Any) -> float:
-    """A number or a switch; 0 for nothing, and no more than can be written shortly."""
-    return max(-_MOST, min(value, _MOST)) if isinstance(value, int | float) else 0
+def _more(path: str, sides: Sides, *, back: bool = False) -> bool:
+    """Whether the list has something after the change that it had not; or before it, if `back`."""
+    values = sides.values(path)
+    old, new = (value if isinstance(value, list) else [] for value in values or ([], []))
+    return any(item not in (new if back else old) for item in (old if back else new))

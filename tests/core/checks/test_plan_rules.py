@@ -461,6 +461,36 @@ def test_a_range_in_use_stays(prefixes: list[str], user: str, refused: bool) -> 
     assert [one.id for one in found] == ["refused-by-azure"] * refused
 
 
+def test_a_subnet_in_which_something_stays_cannot_go() -> None:
+    subnet, nic = "azurerm_subnet", "azurerm_network_interface"
+    gone = {"actions": ["delete"], "before": {"id": "/s"}, "after": None}
+    plan = {"resource_changes": [{"address": f"{subnet}.s", "type": subnet, "change": gone}]}
+    stands = {"ip_configuration": [{"subnet_id": "/s"}]}
+
+    def found(*actions: str, after: Any) -> list[str]:
+        change = {"actions": list(actions), "before": stands, "after": after}
+        others = [{"address": f"{nic}.n", "type": nic, "change": change}]
+        return [one.message for one in check_plan(plan, others=others)]
+
+    (said,) = found("no-op", after=stands)
+    assert f"would be deleted, while {nic}.n uses it: Azure refuses that" in said
+    assert found("delete", after=None) == []
+    assert found("update", after={"ip_configuration": [{"subnet_id": "/other"}]}) == []
+
+
+def test_the_system_disk_of_a_machine_does_not_shrink() -> None:
+    before, after = ({"os_disk": [{"disk_size_gb": gib}]} for gib in (128, 64))
+    found = _found("azurerm_linux_virtual_machine", before, after)
+    assert "the system disk of" in found["refused-by-azure"]
+    assert _found("azurerm_linux_virtual_machine", after, before) == {}
+
+
+def test_the_jobs_of_a_pool_that_goes_stay() -> None:
+    pool = {"fixed_scale": [{"target_dedicated_nodes": 2}]}
+    found = _found("azurerm_batch_pool", pool, None, "delete")
+    assert "its jobs stay in the account without nodes" in found["lost-nodes"]
+
+
 def test_what_fairway_itself_makes_is_not_warned_of() -> None:
     group = "azurerm_network_security_group"
     gateway = {**RULE, "source_address_prefix": "GatewayManager", "destination_port_range": "443"}

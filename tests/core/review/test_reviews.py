@@ -162,6 +162,13 @@ ODD: list[Any] = [
         ("subnet", "id"),
         ("linux_virtual_machine_scale_set", "instances"),
         ("batch_pool", "fixed_scale"),
+        ("storage_share", "quota"),
+        ("storage_account", "immutability_policy"),
+        ("netapp_volume", "data_protection_snapshot_policy"),
+        ("container_registry", "retention_policy_in_days"),
+        ("backup_protected_vm", "include_disk_luns"),
+        ("backup_protected_vm", "protection_state"),
+        ("linux_virtual_machine", "os_disk"),
     ],
 )
 def test_values_that_no_provider_writes(make_plan: Any, kind: str, key: str, odd: Any) -> None:

@@ -7,8 +7,10 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import is_kind_of_its_own
+from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.losses import LIFE_CYCLE, by_change, by_deletion
+from fairway_core.checks.expiry import LIFE_CYCLE
+from fairway_core.checks.losses import Sides, by_change, by_deletion
 from fairway_core.checks.plan.places import because
 from fairway_core.findings import Severity
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _CONTAINER = "azurerm_storage_container"
 _DISK, _SUBNET = "azurerm_managed_disk", "azurerm_subnet"
+_MACHINE = "azurerm_linux_virtual_machine"
+_RESIZED = (_DISK, _MACHINE, _SUBNET)
 
 
 def _changes(subject: PlanSubject) -> Iterator[Place]:
@@ -84,9 +88,11 @@ def data_loss(
     """A change that loses data now or later: a disk or a lock goes, or less is kept than before.
 
     It is meant only where the resource's address is named on the command line. Deleted or
-    replaced: disks, accounts, containers, shares, volumes, vaults, backups, logs, locks, resource
-    groups, and machines with a disk of their own. Changed: a life cycle that deletes sooner,
-    versions, soft delete, backups and logs that are kept for less time, less replication.
+    replaced: disks, accounts, containers, shares, volumes, databases, vaults, images, backups,
+    logs, Batch accounts, locks, immutability policies, resource groups, and machines with a disk
+    of their own. Changed: a life cycle that deletes sooner; versions, soft delete, snapshots,
+    backups and logs that are kept for less time; a share, volume or pool that shrinks; a lock or
+    an immutability policy that holds less; less replication.
 
     Wrong:
         resource_changes:
@@ -102,14 +108,16 @@ def data_loss(
     """
     if address in allow:
         return
+    sides = Sides(type, before, after, unknown)
+    ways: list[str] = []
     if "delete" in actions:
-        what = "replaced" if "create" in actions else "deleted"
+        replaced = "create" in actions
+        what = "replaced" if replaced else "deleted"
         reason = f": {', '.join(because)} cannot be changed in place" if because else ""
-        ways = [
-            f"would be {what}, {end}{reason}" for end in by_deletion(address, type, before, gone)
-        ]
-    else:
-        ways = list(by_change(type, before, after, unknown, created))
+        ends = by_deletion(address, sides, gone, replaced=replaced)
+        ways = [f"would be {what}, {end}{reason}" for end in ends]
+    if not ways and "forget" not in actions and actions != ["delete"]:
+        ways = list(by_change(sides, created))
     if ways:
         yield Fault(
             f"`{address}` {'; '.join(ways)}",
@@ -120,30 +128,38 @@ def data_loss(
 
 def _sizes(subject: PlanSubject) -> Iterator[Place]:
     for change in subject.changes:
-        if change["type"] in (_DISK, _SUBNET) and change["change"]["actions"] == ["update"]:
+        type_, actions = change["type"], change["change"]["actions"]
+        goes = "delete" in actions
+        if (type_ == _SUBNET and goes) or (type_ in _RESIZED and actions == ["update"]):
             before = change["change"].get("before") or {}
             yield (
                 (change["address"],),
                 {
                     "address": change["address"],
-                    "type": change["type"],
+                    "type": type_,
+                    "actions": actions,
                     "before": before,
                     "after": change["change"].get("after") or {},
-                    "users": list(_users(subject, before)) if change["type"] == _SUBNET else [],
+                    "users": list(_users(subject, before, goes)) if type_ == _SUBNET else [],
                 },
             )
 
 
-def _users(subject: PlanSubject, subnet: Mapping[str, Any]) -> Iterator[str]:
-    """The addresses of resources that stand in a subnet, in whatever stack."""
+def _users(subject: PlanSubject, subnet: Mapping[str, Any], goes: bool) -> Iterator[str]:
+    """The addresses of resources that stand in a subnet, in whatever stack.
+
+    Where it `goes`, those that stay in it: what goes too may be deleted before it.
+    """
     name = subnet.get("id")
     if not isinstance(name, str):
         return
     for other in (*subject.changes, *subject.others):
-        kind = other["type"]
+        kind, change = other["type"], other["change"]
         if kind == _SUBNET or kind.endswith("_association") or "role_" in kind:
             continue
-        if _holds(other["change"].get("before"), name):
+        if goes and "delete" in change["actions"]:
+            continue
+        if _holds(change.get("before"), name) and (not goes or _holds(change.get("after"), name)):
             yield other["address"]
 
 
@@ -159,14 +175,15 @@ def _holds(value: Any, text: str) -> bool:
 def refused_by_azure(
     address: str,
     type: str,  # noqa: A002
+    actions: Sequence[str],
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     users: Collection[str] = (),
 ) -> Iterator[Fault]:
-    """A change that Terraform plans in place and Azure refuses, in the middle of an apply.
+    """A change that Terraform plans and Azure refuses, in the middle of an apply.
 
-    A disk cannot shrink, nor become Premium SSD v2 or Ultra, nor be one of them no more; a range
-    of addresses cannot be taken from a subnet in which something stands.
+    A disk cannot shrink, nor become Premium SSD v2 or Ultra, nor be one of them no more; neither a
+    subnet in which something stands can go, nor a range of addresses be taken from it.
 
     Wrong:
         resource_changes:
@@ -180,13 +197,22 @@ def refused_by_azure(
             type: azurerm_managed_disk
             change: {actions: [update], before: {disk_size_gb: 512}, after: {disk_size_gb: 1024}}
     """
+    if type == _SUBNET and "delete" in actions:
+        if users:
+            message = f"`{address}` would be deleted, while {_some(users)} it: Azure refuses that"
+            yield Fault(message, "delete what stands in it first, or keep it")
+        return
     if type == _SUBNET:
         yield from _narrower(address, before, after, users)
         return
+    if type == _MACHINE:
+        before, after = (first(side.get("os_disk")) for side in (before, after))
     old, new = before.get("disk_size_gb"), after.get("disk_size_gb")
-    if isinstance(old, int | float) and isinstance(new, int | float) and new < old:
-        message = f"`{address}` would shrink from {old} to {new} GiB, and Azure shrinks no disk"
-        yield Fault(message, "keep the size, or make a new file system and copy the data")
+    if isinstance(old, int | float) and isinstance(new, int | float) and 0 < new < old:
+        what = f"the system disk of `{address}`" if type == _MACHINE else f"`{address}`"
+        message = f"{what} would shrink from {old} to {new} GiB, and Azure shrinks no disk"
+        new_one = "machine" if type == _MACHINE else "file system"
+        yield Fault(message, f"keep the size, or make a new {new_one} and copy the data")
     was, kind = str(before.get("storage_account_type")), str(after.get("storage_account_type"))
     fixed = is_kind_of_its_own(was) or is_kind_of_its_own(kind)
     if fixed and was != kind and after.get("storage_account_type"):
@@ -202,13 +228,17 @@ def _narrower(
         return
     lost = [each for each in old if not _is_within(each, new)]
     if lost:
-        most = ", ".join(sorted(users)[:3])
-        more = f" and {len(users) - 3} more" if len(users) > 3 else ""
         yield Fault(
-            f"`{address}` would lose {', '.join(map(str, lost))}, which {most}{more} "
-            f"use{'s' if len(users) == 1 else ''}: Azure refuses that",
+            f"`{address}` would lose {', '.join(map(str, lost))}, which {_some(users)}: "
+            "Azure refuses that",
             "keep `address_space`; to move, deploy an environment of another name beside this one",
         )
+
+
+def _some(users: Collection[str]) -> str:
+    most = ", ".join(sorted(users)[:3])
+    more = f" and {len(users) - 3} more" if len(users) > 3 else ""
+    return f"{most}{more} use{'s' if len(users) == 1 else ''}"
 
 
 def _is_within(range_: Any, others: Sequence[Any]) -> bool:

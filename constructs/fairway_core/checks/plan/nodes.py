@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fairway_core.checks.subjects import PlanSubject
 
 _MACHINE = "azurerm_linux_virtual_machine"
+_MACHINES = (_MACHINE, "azurerm_windows_virtual_machine")
 # The role by which the Slurm scheduler makes and deletes the nodes of a scale set.
 _SCALES = "azurerm_role_assignment.slurm-scales-"
 
@@ -103,7 +104,7 @@ def _how_to_reimage(
     return f"when nothing runs on them: az vmss update-instances {which} && az vmss reimage {which}"
 
 
-@check("lost-nodes", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL, _MACHINE))
+@check("lost-nodes", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL, *_MACHINES))
 def lost_nodes(
     address: str,
     type: str,  # noqa: A002
@@ -132,7 +133,7 @@ def lost_nodes(
     """
     if server_at(address) is not None:
         return
-    count = 1 if type == _MACHINE else _nodes(type, before)
+    count = 1 if type in _MACHINES else _nodes(type, before)
     hint = "apply it when nothing runs on them, and save what is on their own disks first"
     if actions == ["update"]:
         fewer = _fewer(type, before, after)
@@ -141,13 +142,16 @@ def lost_nodes(
             yield Fault(f"{message}: what runs on them ends", hint)
     elif "delete" in actions and count != 0:
         what = "destroyed and made anew" if "create" in actions else "destroyed"
-        reason = f"nothing asks for {'it' if type == _MACHINE else 'them'} any more"
+        reason = f"nothing asks for {'it' if type in _MACHINES else 'them'} any more"
         if "create" in actions:
             reason = f"{', '.join(because) or 'it'} cannot be changed in place"
         subject = (
-            f"`{address}`, a node," if type == _MACHINE else f"{_counted(count)} of `{address}`"
+            f"`{address}`, a node," if type in _MACHINES else f"{_counted(count)} of `{address}`"
         )
-        yield Fault(f"{subject} would be {what}, as {reason}: what runs there ends", hint)
+        ends = "what runs there ends"
+        if type == POOL and "create" not in actions:
+            ends += ", and its jobs stay in the account without nodes"
+        yield Fault(f"{subject} would be {what}, as {reason}: {ends}", hint)
 
 
 def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 SCALE_SETS = (
     "azurerm_linux_virtual_machine_scale_set",
     "azurerm_orchestrated_virtual_machine_scale_set",
+    "azurerm_windows_virtual_machine_scale_set",
 )
 POOL = "azurerm_batch_pool"
 
