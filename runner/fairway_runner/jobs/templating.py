@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import StrictUndefined, TemplateSyntaxError
+from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2.sandbox import SandboxedEnvironment
+from jinja2.utils import missing
 
 from fairway_runner import cpu_limit
 
@@ -31,20 +32,23 @@ _LARGEST_POWER = 1_000
 
 
 class TemplateFault(Exception):
-    """What is wrong in a template, in words, and the template's line (from 1)."""
+    """What is wrong in a template, in words, and the template's line (from 1).
 
-    def __init__(self, message: str, line: int, file: str | None = None) -> None:
+    `name` is the unknown name where that is what is wrong.
+    """
+
+    def __init__(self, message: str, line: int, file: str | None = None, name: str = "") -> None:
         super().__init__(message)
         self.line = line
         self.file = file
+        self.name = name
 
 
 def expression_of(fault: TemplateFault, line: Location) -> Location:
     """The part of the line that the fault is in: the expression of the name that is unknown."""
-    found = re.match("unknown name `([^`]+)`", str(fault))
-    if found is None:
+    if not fault.name:
         return line
-    name = rf"\b{re.escape(found[1])}\b"
+    name = rf"\b{re.escape(fault.name)}\b"
     for expression in re.finditer(r"\{\{.*?\}\}|\{%.*?%\}", line.text):
         if re.search(name, expression[0]):
             return replace(line, column=expression.start() + 1, length=len(expression[0]))
@@ -58,6 +62,29 @@ class Names(dict[str, Any]):
     def __init__(self, label: str, values: Mapping[str, Any]) -> None:
         super().__init__(values)
         self.label = label
+
+
+class _UnknownName(UndefinedError):
+    """A template uses a name that is not among those that it is given."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class _Undefined(StrictUndefined):
+    """Tells the unknown names of a template from what its own values lack."""
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: Any = missing,
+        name: str | None = None,
+        exc: Any = UndefinedError,
+    ) -> None:
+        if obj is missing or isinstance(obj, Names):
+            exc = partial(_UnknownName, str(name) if obj is missing else f"{obj.label}.{name}")
+        super().__init__(hint, obj, name, exc)
 
 
 class _Environment(SandboxedEnvironment):
@@ -84,13 +111,7 @@ class _Environment(SandboxedEnvironment):
         return super().getitem(obj, argument)
 
     def _named(self, names: Names, key: Any) -> Any:
-        from fairway_core.spelling import did_you_mean
-
-        if key in names:
-            return names[key]
-        near = did_you_mean(f"{names.label}.{key}", [f"{names.label}.{each}" for each in names])
-        message = f"unknown name `{names.label}.{key}`" + (f": {near}" if near else "")
-        return self.undefined(message, obj=names, name=key)
+        return names[key] if key in names else self.undefined(obj=names, name=key)
 
 
 class Raw(str):
@@ -120,7 +141,7 @@ def plain_text(value: Any) -> str:
 @cache
 def text_environment() -> SandboxedEnvironment:
     """For values that do not reach a shell."""
-    return _Environment(undefined=StrictUndefined, finalize=plain_text, keep_trailing_newline=True)
+    return _Environment(undefined=_Undefined, finalize=plain_text, keep_trailing_newline=True)
 
 
 @cache
@@ -129,7 +150,7 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
     from jinja2 import FileSystemLoader
 
     environment = _Environment(
-        undefined=StrictUndefined,
+        undefined=_Undefined,
         finalize=shell_words,
         loader=FileSystemLoader([str(folder) for folder in folders]) if folders else None,
         keep_trailing_newline=True,
@@ -162,7 +183,7 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
 def render(template: Template, context: Mapping[str, Any]) -> str:
     """The template's text; TemplateFault where a name is unknown, or an expression fails or
     takes too long."""
-    from jinja2.exceptions import SecurityError, UndefinedError
+    from jinja2.exceptions import SecurityError
 
     try:
         with cpu_limit.cpu_limit():
@@ -173,9 +194,9 @@ def render(template: Template, context: Mapping[str, Any]) -> str:
         raise TemplateFault(
             f"this is not a Jinja template: {error.message}", error.lineno, error.filename
         ) from None
-    except UndefinedError as error:
-        message = _undefined(str(error.message), context)
-        raise TemplateFault(message, *_place(error, template)) from None
+    except _UnknownName as error:
+        message = f"unknown name `{error.name}`{_near(error.name, context)}"
+        raise TemplateFault(message, *_place(error, template), name=error.name) from None
     except SecurityError as error:
         raise TemplateFault(
             f"not allowed in a template: {error}", *_place(error, template)
@@ -190,21 +211,21 @@ def _too_slow() -> str:
     return f"this template was stopped after {limit}: it loops too often, or over too much text"
 
 
-def _undefined(message: str, context: Mapping[str, Any]) -> str:
-    """Jinja's message in the words of the others, with the nearest known name behind it."""
-    from fairway_core.spelling import nearest
+def _near(name: str, context: Mapping[str, Any]) -> str:
+    """The known name that is nearest to an unknown one, or all that there are."""
+    from fairway_core.spelling import did_you_mean, nearest
 
-    found = re.fullmatch("'(.*)' is undefined", message)
-    if found is None:
-        return message if message.startswith("unknown name") else f"the expression fails: {message}"
-    known = {name: name for name in context}
+    label, dot, _ = name.partition(".")
+    if dot:
+        near = did_you_mean(name, [f"{label}.{each}" for each in context.get(label, ())])
+        return f": {near}" if near else ""
+    known = {each: each for each in context}
     for outer, value in context.items():
         for inner in value if isinstance(value, Names) else ():
             known.setdefault(inner, f"{outer}.{inner}")
-    near = nearest(found[1], known)
-    listed = sorted(known.values())
-    hint = f"did you mean `{known[near]}`?" if near else f"known are: {', '.join(listed)}"
-    return f"unknown name `{found[1]}`: {hint}"
+    found = nearest(name, known)
+    listed = ", ".join(sorted(known.values()))
+    return f": did you mean `{known[found]}`?" if found else f": known are: {listed}"
 
 
 def _place(error: BaseException, template: Template) -> tuple[int, str | None]:
