@@ -21,6 +21,7 @@ from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.rerun import rerun as _rerun
 from fairway_runner.submit.submission import prepare, start
+from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def submit(
     job: Job | str | Path,
-    target: str = "local",
+    target: str = LOCAL,
     *,
     set: Sequence[str] = (),  # noqa: A002 - the option's own name
     folder: str | Path = ".",

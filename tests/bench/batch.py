@@ -100,8 +100,8 @@ def _service(folder: Path) -> Iterator[Service]:
 
 def _many(service: Service, count: int) -> Many:
     """A run of so many tasks that is recorded and packed, and that nobody has sent."""
+    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.batch.storage import Storage
     from fairway_runner.engines.batch.submission import State, Submission
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
@@ -149,7 +149,7 @@ def _bare_client() -> Any:
     from azure.batch import BatchClient
     from azure.core.credentials import AzureNamedKeyCredential
 
-    from fairway_runner.engines.batch.client import transport
+    from fairway_runner.engines.azure.sdk import transport
 
     credential = AzureNamedKeyCredential(
         os.environ["AZURE_BATCH_ACCOUNT"], os.environ["AZURE_BATCH_ACCESS_KEY"]

@@ -155,7 +155,12 @@ class Environment(Model):
     @property
     def has_pools(self) -> bool:
         """Whether a cluster is a pool of Azure Batch."""
-        return any(cluster.engine == "batch" for cluster in self.clusters.values())
+        return bool(self.pools)
+
+    @property
+    def pools(self) -> dict[str, BatchCluster]:
+        """The clusters that are pools of Azure Batch, by name."""
+        return {n: each for n, each in self.clusters.items() if isinstance(each, BatchCluster)}
 
     @property
     def first_machine(self) -> tuple[str, str] | None:

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_runner.targets import LOCAL
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -50,7 +52,7 @@ def targets(incomplete: str) -> list[str]:
 
         known = list(all_targets())
     except Exception:  # noqa: BLE001 - as above
-        known = ["local"]
+        known = [LOCAL]
     return [name for name in known if name.startswith(incomplete)]
 
 

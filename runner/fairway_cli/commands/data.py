@@ -14,7 +14,7 @@ from fairway_cli.commands.arguments import DeadlineOption, JsonOption, WatchOpti
 if TYPE_CHECKING:
     from fairway_runner.data.places import BlobPlace
     from fairway_runner.data.transfer import Transferred
-    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.azure.storage import Storage
 
 _PLACE = "TARGET:CONTAINER/PATH"
 
@@ -128,7 +128,7 @@ def list_(
 
 
 def _storage(place: BlobPlace) -> Storage:
-    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.deadline import deadline
 
     return Storage(place.target, deadline())

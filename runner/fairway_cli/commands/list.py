@@ -103,7 +103,7 @@ def command(
     shown = [Column.of(each.strip()) for each in columns.split(",") if each.strip()]
     order = None if sort is None else Column.of(sort)
     logs = any(each.is_metric for each in (*shown, *filter(None, [order])))
-    refused = _adopt(target, store) if target is not None and target != "local" else ()
+    refused = _adopt(target, store) if target is not None else ()
 
     def look() -> tuple[list[dict[str, Any]], list[Finding]]:
         unanswered = refresh_all(store.unsorted(), logs=logs)
@@ -152,11 +152,14 @@ def _adopt(target: str, store: RunStore) -> Sequence[Finding]:
 
     Returns what is wrong with those that cannot be read.
     """
+    from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import all_targets
 
-    known = all_targets()
-    return engine_for(known[target].target).adopt(store) if target in known else ()
+    known = all_targets().get(target)
+    if known is None or runs_here(known.target.engine):
+        return ()
+    return engine_for(known.target).adopt(store)
 
 
 def _watch(look: Callable[[], list[dict[str, Any]]], *, json_: bool) -> None:

@@ -18,8 +18,9 @@ from fairway_cli.commands.arguments import (
 from fairway_cli.groups import group_with_default
 
 if TYPE_CHECKING:
-    from fairway_runner.engines.batch.engine import BatchEngine
-    from fairway_runner.engines.batch.recurrence import Recurrence
+    from fairway_core.target import Target
+    from fairway_runner.engines.schedules import Recurrence, Schedules
+    from fairway_runner.submit.submission import Prepared
 
 app = typer.Typer(
     cls=group_with_default("create"),
@@ -28,7 +29,6 @@ app = typer.Typer(
     help="Run a job on a recurring schedule.",
 )
 
-_ELSEWHERE = "let cron or a pipeline start it: fairway submit JOB --target NAME"
 _NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME…", help="Schedules.")]
 
 
@@ -54,7 +54,16 @@ def create(
 
     Only targets with the engine `batch` have schedules, for jobs with one task on one node.
     """
-    _create(_engine(target), job, _recurrence(every, cron), name, set_ or [], json_=json_)
+    found, schedules = _target(target)
+    recurrence = _recurrence(schedules, every, cron)
+    prepared = _prepared(job, set_ or [], found, name)
+    made = schedules.create(prepared, recurrence)
+    if json_:
+        print(json.dumps({"schedule": made, **recurrence.wire()}))
+        return
+    print(f"{made} runs on {target}, and needs this machine no more")
+    print(f"  its runs: fairway list --target {target}")
+    print(f"  its end:  fairway schedule delete {made} --target {target}")
 
 
 @app.command("list")
@@ -64,7 +73,19 @@ def list_(
     _deadline: DeadlineOption = None,
 ) -> None:
     """List the schedules of a target."""
-    _list(_engine(target), json_=json_)
+    from dataclasses import asdict
+
+    found = _target(target)[1].all()
+    if json_:
+        print(json.dumps([asdict(each) for each in found], indent=1))
+        return
+    if not found:
+        print(f"{target} has no schedules")
+        return
+    from fairway_cli.ui.columns import columns
+
+    rows = [(each.name, each.state, each.interval, each.next_run, each.last_run) for each in found]
+    print(columns(("SCHEDULE", "STATE", "EVERY", "NEXT", "LAST RUN"), rows))
 
 
 @app.command()
@@ -98,80 +119,35 @@ def delete(
 
 
 def _act(action: str, names: list[str], target: str, done: str) -> None:
-    from fairway_runner.engines.batch.schedules import act
-
-    engine = _engine(target)
+    _, schedules = _target(target)
     for name in names:
-        act(engine, action, name)
+        schedules.act(action, name)
         print(f"{name} {done}", flush=True)
 
 
-def _engine(name: str) -> BatchEngine:
-    from fairway_runner.engines.capabilities import capabilities
-    from fairway_runner.engines.engine import engine_for, unsupported
+def _target(name: str) -> tuple[Target, Schedules]:
+    from fairway_runner.engines.schedules import schedules_of
     from fairway_runner.targets.lookup import find_target
 
     target = find_target(name)
-    engine = engine_for(target)
-    if not capabilities(target.engine).schedules:
-        raise unsupported(engine, "start runs by itself", _ELSEWHERE)
-    from fairway_runner.engines.batch.engine import BatchEngine
-
-    assert isinstance(engine, BatchEngine), "the engine is that of its target"
-    return engine
+    return target, schedules_of(target)
 
 
-def _recurrence(every: str | None, cron: str | None) -> Recurrence:
+def _recurrence(schedules: Schedules, every: str | None, cron: str | None) -> Recurrence:
     from datetime import UTC, datetime
 
     from fairway_core.findings import UserError
-    from fairway_runner.engines.batch import recurrence
 
     if (every is None) == (cron is None):
         raise UserError.of("no-time", "say when it runs", "--every 6h, or --cron '30 2 * * *'")
     if cron is not None:
-        return recurrence.cron(cron, datetime.now(UTC))
-    return recurrence.every(span("--every", every or ""))
+        return schedules.cron(cron, datetime.now(UTC))
+    return schedules.every(span("--every", every or ""))
 
 
-def _create(
-    engine: BatchEngine,
-    job_file: str,
-    recurrence: Recurrence,
-    name: str | None,
-    set_: list[str],
-    *,
-    json_: bool,
-) -> None:
-    from fairway_runner.engines.batch.schedules import create
+def _prepared(job_file: str, set_: list[str], target: Target, name: str | None) -> Prepared:
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.submission import prepare
 
-    job = load_job(job_file, set_)
-    prepared = prepare(job, engine.target, RunStore.here(), run_id=name)
-    made = create(engine, prepared, recurrence)
-    if json_:
-        print(json.dumps({"schedule": made, **recurrence.wire()}))
-        return
-    print(f"{made} runs on {engine.target.name}, and needs this machine no more")
-    print(f"  its runs: fairway list --target {engine.target.name}")
-    print(f"  its end:  fairway schedule delete {made} --target {engine.target.name}")
-
-
-def _list(engine: BatchEngine, *, json_: bool) -> None:
-    from dataclasses import asdict
-
-    from fairway_runner.engines.batch.schedules import all_schedules
-
-    found = all_schedules(engine)
-    if json_:
-        print(json.dumps([asdict(each) for each in found], indent=1))
-        return
-    if not found:
-        print(f"{engine.target.name} has no schedules")
-        return
-    from fairway_cli.ui.columns import columns
-
-    rows = [(each.name, each.state, each.interval, each.next_run, each.last_run) for each in found]
-    print(columns(("SCHEDULE", "STATE", "EVERY", "NEXT", "LAST RUN"), rows))
+    return prepare(load_job(job_file, set_), target, RunStore.here(), run_id=name)

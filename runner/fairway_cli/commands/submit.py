@@ -18,6 +18,7 @@ from fairway_cli.commands.arguments import (
     WatchOption,
 )
 from fairway_core.findings import UserError, format_finding
+from fairway_runner.targets import LOCAL
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run, RunStore
@@ -29,7 +30,7 @@ def command(
     job: Annotated[
         str | None, typer.Argument(metavar="JOB", help="The job file.", show_default=False)
     ] = None,
-    target: TargetOption = "local",
+    target: TargetOption = LOCAL,
     set_: SetOption = None,
     tag: TagOption = None,
     note: NoteOption = None,

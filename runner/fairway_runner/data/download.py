@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.data.places import BlobPlace
     from fairway_runner.data.transfer import Report
-    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.azure.storage import Storage
 
 
 class Download:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fairway_runner.data.places import BlobPlace
-    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.azure.storage import Storage
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.data.places import BlobPlace
     from fairway_runner.data.transfer import Report
-    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.azure.storage import Storage
 
 
 def files_below(source: Path) -> dict[str, Path]:
@@ -154,7 +154,7 @@ class Upload:
 
     def _kept_blocks(self, name: str) -> set[str]:
         """The blocks that an upload which was cut off has left."""
-        from fairway_runner.engines.batch.calls import ServiceError
+        from fairway_runner.engines.azure.calls import ServiceError
 
         blob = self._storage.container(self._place.container).get_blob_client(name)
         try:

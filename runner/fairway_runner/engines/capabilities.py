@@ -67,6 +67,9 @@ ENGINES = {
 }
 """Of each engine that there is."""
 
+HERE = next(name for name, able in ENGINES.items() if able.runs_here)
+"""The engine of this machine."""
+
 
 def capabilities(engine: str) -> Capabilities:
     """What the engine of this name can do; an unknown one is elsewhere, and supports nothing."""

@@ -55,14 +55,14 @@ def machines_of(environment: Environment) -> list[Machines]:
         if kind not in _VMS or not size:
             continue
         path = _path(part.resource)
-        cluster = environment.clusters.get(path.removeprefix("clusters."))
+        is_pool = path.removeprefix("clusters.") in environment.pools
         found.append(
             Machines(
                 path,
                 size,
                 round(part.counts.maximum),
                 spot=_VMS[kind],
-                pool=cluster is not None and _is_service_pool(environment, cluster.engine),
+                pool=is_pool and not _has_own_pools(environment),
             )
         )
     return found
@@ -81,9 +81,9 @@ def images_of(environment: Environment) -> dict[str, Image]:
 def pool_images_of(environment: Environment) -> dict[str, Image]:
     """The Marketplace images of pools, by the path of the cluster."""
     return {
-        f"clusters.{name}": cluster.chosen_image
-        for name, cluster in environment.clusters.items()
-        if cluster.engine == "batch" and cluster.image_id is None
+        f"clusters.{name}": pool.chosen_image
+        for name, pool in environment.pools.items()
+        if pool.image_id is None
     }
 
 
@@ -139,7 +139,6 @@ def _path(resource: str) -> str:
     return f"{section}.{name}" if section else "slurm"
 
 
-def _is_service_pool(environment: Environment, engine: str) -> bool:
-    """Whether Batch itself owns the nodes, and not the subscription."""
-    own = environment.batch is not None and environment.batch.mode == "UserSubscription"
-    return engine == "batch" and not own
+def _has_own_pools(environment: Environment) -> bool:
+    """Whether the subscription owns the nodes of pools, and not Batch itself."""
+    return environment.batch is not None and environment.batch.mode == "UserSubscription"

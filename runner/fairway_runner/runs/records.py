@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import FINAL_STATES
 from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import HERE
 from fairway_runner.runs.shapes import RECORD, STATUS, Unfit, check
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class RunRecord:
     job_file: str
     fairway: str
     metrics: dict[str, str] = field(default_factory=dict)
-    engine: str = "local"
+    engine: str = HERE
     tags: list[str] = field(default_factory=list)
     note: str = ""
 

@@ -24,6 +24,7 @@ WHEELS = Path("wheels")
 # With a Node.js for cdktf.
 _NAME = f"{DISTRIBUTION}[node]"
 # In a clone; in a wheel there is no such file.
+_OVER_SSH = ("ssh", "git")  # schemes of a remote
 _CLONE = Path(__file__).resolve().parents[3]
 
 
@@ -117,7 +118,7 @@ def _url(remote: str) -> str:
     parts = urlsplit(remote)
     if parts.scheme in ("http", "https"):
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    if parts.scheme in ("ssh", "git"):
+    if parts.scheme in _OVER_SSH:
         return remote
     host, colon, path = remote.partition(":")
     return f"ssh://{host}/{path.lstrip('/')}" if colon and "/" not in host else ""

@@ -6,10 +6,8 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import processes, record
+from fairway_agent import record
 from fairway_core.findings import UserError
-from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.local.engine import CANCEL_GRACE
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.records import FINAL_STATES
 from fairway_runner.runs.results import task_results
@@ -42,8 +40,6 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
         chosen = [task.index for task in tasks if _is_due(task, failed_only=failed_only)]
         if not chosen:
             raise _nothing(run, tasks)
-        if state == "lost" and runs_here(run.record.engine):
-            processes.end(processes.sessions_of(run.id), CANCEL_GRACE)
         record.write_json(run.folder / "retry.json", _retry_plan(run, state, tasks, chosen))
     except BaseException:
         os.close(lock)

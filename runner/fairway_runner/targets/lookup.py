@@ -22,6 +22,7 @@ from fairway_core.spelling import nearest
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import damaged, read_kept
+from fairway_runner.targets import LOCAL, this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,7 @@ def _is_same_cluster(recorded: Target, known: Target) -> bool:
 
 def all_targets() -> dict[str, KnownTarget]:
     """Every target that a job can be sent to from the current folder, by name."""
-    found = {"local": KnownTarget(Target.local(), "")}
+    found = {LOCAL: KnownTarget(Target.local(), "")}
     folder, file = find_project()
     for target in _synced(folder / SYNCED):
         found[target.name] = KnownTarget(target, str(folder / SYNCED))
@@ -92,7 +93,7 @@ def all_targets() -> dict[str, KnownTarget]:
         return found
     for entry in read(file).validate(Project).targets:
         if isinstance(entry, LocalTarget):
-            mounts = found["local"].target.mounts
+            mounts = found[LOCAL].target.mounts
             mounts |= {
                 mount: str(folder / Path(path).expanduser()) for mount, path in entry.mounts.items()
             }
@@ -124,9 +125,7 @@ def processes_per_node(target: Target) -> int:
     """What `processes_per_node: gpus` means on a target: a process a GPU, or on a size without
     GPUs the catalogue's ranks a node."""
     if runs_here(target.engine):
-        from fairway_runner.engines.local import machine
-
-        return machine.processes_per_node()
+        return this_machine.processes_per_node()
     from fairway_core.catalog import vm_size
 
     if not target.vm_size:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fairway_core.findings import Finding
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import cancelling
-from fairway_runner.engines.batch.calls import ServiceError
 
 
 def refused(status: int, code: str) -> ServiceError:

@@ -12,8 +12,8 @@ import pytest
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import login
-from fairway_runner.engines.batch.calls import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import Finding
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import logs
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fairway_core.findings import Finding
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import submission
-from fairway_runner.engines.batch.calls import ServiceError
 
 TASKS = [{"id": "0"}, {"id": "1"}]
 

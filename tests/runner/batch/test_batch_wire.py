@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairway_core.target import Target
-from fairway_runner.engines.batch.storage import Storage
+from fairway_runner.engines.azure.storage import Storage
 from fairway_runner.engines.batch.tasks import Blobs, Wire
 from fairway_runner.jobs.job import Job
 

@@ -14,7 +14,7 @@ from azure.core.exceptions import ServiceResponseError
 from azure.storage.blob import BlobClient, ContainerClient, ContentSettings
 
 from fairway_runner.data.transfer import BLOCK
-from fairway_runner.engines.batch.storage import Storage
+from fairway_runner.engines.azure.storage import Storage
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,19 +11,19 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names, states
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.generations import write_history
-from fairway_runner.engines.batch.storage import OUTPUTS
 from fairway_runner.engines.batch.submission import RECORD, metadata_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.batch.storage import Storage
     from fairway_runner.runs.folder import RunFolders
 
 

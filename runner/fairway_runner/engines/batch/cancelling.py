@@ -10,8 +10,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import states
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.client import CONCURRENCY
 
 if TYPE_CHECKING:

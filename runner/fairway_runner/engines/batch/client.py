@@ -18,13 +18,12 @@ from urllib.parse import quote, urlsplit
 from azure.batch import BatchClient
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.pipeline.policies import RetryPolicy, SansIOHTTPPolicy
-from azure.core.pipeline.transport import RequestsTransport
 from azure.core.rest import HttpRequest
-from requests.adapters import HTTPAdapter
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.batch.calls import Calls
-from fairway_runner.engines.batch.gateway import HOSTS, KEPT, adapter_for
+from fairway_runner.engines.azure.calls import Calls
+from fairway_runner.engines.azure.gateway import adapter_for
+from fairway_runner.engines.azure.sdk import token_credential, transport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +37,6 @@ CONCURRENCY = 32
 
 _VERSION = "2025-06-01"
 _JSON = "application/json; odata=minimalmetadata"
-_BLOCK = 1 << 20  # bytes of a file that are read at a time
-_TIMEOUT = 60  # seconds without a byte of an answer
 
 # It warns, with a traceback, that the error of a file that is not there has no body it can read.
 logging.getLogger("azure.batch._utils.model_base").setLevel(logging.CRITICAL)
@@ -251,31 +248,3 @@ class Account:
         """Closes the connections."""
         if "client" in self.__dict__:
             self.client.close()
-
-
-def token_credential() -> TokenCredential:
-    """Whoever is logged in on this machine, or the machine's own identity."""
-    import logging
-
-    from azure.identity import DefaultAzureCredential
-
-    # It would print each way in that it has tried; what is refused is said in one message.
-    logging.getLogger("azure").addHandler(logging.NullHandler())
-    return DefaultAzureCredential()
-
-
-def transport(adapter: HTTPAdapter | None = None) -> RequestsTransport:
-    """The connections of an adapter, or straight ones."""
-    import requests
-
-    session = requests.Session()
-    adapter = adapter or HTTPAdapter(pool_connections=HOSTS, pool_maxsize=KEPT)
-    session.mount("https://", adapter)
-    session.mount("http://", adapter)
-    return RequestsTransport(
-        session=session,
-        session_owner=True,
-        connection_timeout=15,
-        read_timeout=_TIMEOUT,
-        connection_data_block_size=_BLOCK,
-    )

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent.record import read_json, write_json
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure.storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import names, refusals
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.cancelling import end_early
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.generations import require_latest
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.node_actions import NodeActions
-from fairway_runner.engines.batch.storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch.submission import State, Submission
-from fairway_runner.engines.batch.watching import Watcher
+from fairway_runner.engines.batch.watching import Watcher, cut_off
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import nobody
 from fairway_runner.runs.records import FINAL_STATES
@@ -117,10 +117,7 @@ class BatchEngine:
             self._watcher.refresh([run], logs=False)
             if run.state in FINAL_STATES:
                 return
-            if State.read(run) is None or str(run.status.get("reason")).startswith(
-                "submission was"
-            ):
-                reason = str(run.status.get("reason"))
+            if reason := cut_off(run):
                 raise UserError.of("cut-off-submission", f"{run.id} was not submitted: {reason}")
             time.sleep(self.pause)
 

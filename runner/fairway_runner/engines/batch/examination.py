@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import pools
-from fairway_runner.engines.batch.calls import ServiceError
-from fairway_runner.engines.batch.storage import CODE, OUTPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.batch.storage import Storage
 
 
 def examine(account: Account, storage: Storage) -> list[Finding]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import write_json
 from fairway_core.findings import UserError
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, states
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.submission import State, metadata_of
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import keys, pools
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.remote import ways
 
 if TYPE_CHECKING:

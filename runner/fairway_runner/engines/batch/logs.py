@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import alone, read_json, write_json
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.client import CONCURRENCY
-from fairway_runner.engines.batch.storage import OUTPUTS
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.batch.storage import Storage
     from fairway_runner.runs.folder import RunFolder
 
 _CHUNK = 8 << 20

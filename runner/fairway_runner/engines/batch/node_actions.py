@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, pools
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.engine import Node
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.record import read_json, write_json
+from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
-from fairway_runner.engines.batch.storage import OUTPUTS
 from fairway_runner.engines.engine import nobody
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.engine import Arrived
     from fairway_runner.runs.folder import RunFolder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner.engines.batch.calls import ServiceError
+from fairway_runner.engines.azure.calls import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,29 +7,14 @@ Times are UTC, as Batch's are.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.schedules import Recurrence
 
 _MINUTE, _HOUR, _DAY, _WEEK = 60, 3_600, 86_400, 604_800
 _ALIASES = {"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0"}
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-
-
-@dataclass(frozen=True)
-class Recurrence:
-    """Each `interval` seconds; the first time not before `first`, where that is given."""
-
-    interval: int
-    first: datetime | None = None
-
-    def wire(self) -> dict[str, str]:
-        """As Batch has it."""
-        times = {"recurrenceInterval": f"PT{self.interval // _MINUTE}M"}
-        if self.first is not None:
-            times["doNotRunUntil"] = self.first.strftime("%Y-%m-%dT%H:%M:%SZ")
-        return times
 
 
 def every(seconds: float) -> Recurrence:

@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, UserError
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import pools
-from fairway_runner.engines.batch.calls import ServiceError
-from fairway_runner.engines.batch.storage import CODE, OUTPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,24 +7,25 @@ it starts the next job when the one before has ended.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.batch import names
-from fairway_runner.engines.batch.calls import ServiceError
-from fairway_runner.engines.batch.storage import CODE, OUTPUTS
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure.storage import CODE, OUTPUTS
+from fairway_runner.engines.batch import names, recurrence
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
 from fairway_runner.engines.batch.tasks import with_hidden
+from fairway_runner.engines.schedules import Schedule
 from fairway_runner.runs.folder import RunFolders
 from fairway_runner.submit import snapshot as code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from fairway_runner.engines.batch.engine import BatchEngine
-    from fairway_runner.engines.batch.recurrence import Recurrence
+    from fairway_runner.engines.schedules import Recurrence
     from fairway_runner.submit.submission import Prepared
 
 # What a job's manager task may have of an ordinary task's properties.
@@ -38,23 +39,37 @@ _OF_A_JOB = (
 )
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """One schedule: its id, `active`, `disabled` or `completed`, when it runs next, and the id
-    of its last run."""
+class BatchSchedules:
+    """The job schedules of a target's pool; see `engines.schedules.Schedules`."""
 
-    name: str
-    state: str
-    interval: str
-    next_run: str
-    last_run: str
+    def __init__(self, engine: BatchEngine) -> None:
+        self._engine = engine
+
+    def every(self, seconds: float) -> Recurrence:
+        """Whole minutes."""
+        return recurrence.every(seconds)
+
+    def cron(self, line: str, now: datetime) -> Recurrence:
+        """A line that means a fixed interval."""
+        return recurrence.cron(line, now)
+
+    def create(self, prepared: Prepared, recurrence: Recurrence) -> str:
+        """Sends code and key of the run, and makes a job schedule."""
+        return _create(self._engine, prepared, recurrence)
+
+    def all(self) -> list[Schedule]:
+        """Those whose jobs are for the target's pool."""
+        return _all(self._engine)
+
+    def act(self, action: str, name: str) -> None:
+        """`delete` removes the key and the record too, but no outputs of its runs."""
+        _act(self._engine, action, name)
 
 
-def create(engine: BatchEngine, prepared: Prepared, recurrence: Recurrence) -> str:
-    """Makes the schedule, named as the run that was prepared; returns that name.
+SCHEDULES = BatchSchedules
 
-    UserError where Batch cannot start such a job by itself, or has such a schedule.
-    """
+
+def _create(engine: BatchEngine, prepared: Prepared, recurrence: Recurrence) -> str:
     _require_one_task(prepared)
     with tempfile.TemporaryDirectory() as folder:
         store = RunFolders(Path(folder))
@@ -122,8 +137,7 @@ def _spec(
     }
 
 
-def all_schedules(engine: BatchEngine) -> list[Schedule]:
-    """Those of the target's pool, in the order of their names."""
+def _all(engine: BatchEngine) -> list[Schedule]:
     account = engine.account
     found = []
     for each in account.calls.pages("schedules", account.client.list_job_schedules()):
@@ -144,9 +158,7 @@ def all_schedules(engine: BatchEngine) -> list[Schedule]:
     return sorted(found, key=lambda schedule: schedule.name)
 
 
-def act(engine: BatchEngine, action: str, name: str) -> None:
-    """`disable`, `enable` or `delete`, which removes its key and record too, but no outputs of
-    its runs. UserError where there is no such schedule."""
+def _act(engine: BatchEngine, action: str, name: str) -> None:
     account = engine.account
     try:
         if action == "delete":

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import read_json, write_json
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import states
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.record import read_json, write_json
 from fairway_core import archives
 from fairway_core.findings import Finding, UserError
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import keys, names
-from fairway_runner.engines.batch.calls import ServiceError
-from fairway_runner.engines.batch.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch.tasks import Blobs, Wire, lines
 from fairway_runner.jobs.job import Job
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.batch.storage import Storage
     from fairway_runner.runs.folder import RunFolder
 
 _THREADS = 16

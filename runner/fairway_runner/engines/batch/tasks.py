@@ -12,16 +12,16 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.containers import container_settings
-from fairway_runner.engines.batch.storage import CODE, OUTPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_core.target import Target
-    from fairway_runner.engines.batch.storage import Storage
+    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.jobs.job import Job
 
 _RETENTION = "P7D"  # of a task's folder on its node; its logs and outputs are in storage

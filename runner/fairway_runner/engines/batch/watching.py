@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import read_json, write_json
 from fairway_core.findings import UserError
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, pools, states
-from fairway_runner.engines.batch.calls import ServiceError
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.setup import unprepared, watch_setup
@@ -22,8 +22,8 @@ from fairway_runner.runs.records import FINAL_STATES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.batch.storage import Storage
     from fairway_runner.runs.folder import RunFolder
 
 # From so many runs on one list of all jobs is quicker than asking for each.
@@ -218,14 +218,20 @@ def _write_state(run: RunFolder, facts: dict[str, Any]) -> None:
         write_json(run.folder / "state.json", facts)
 
 
-def _say_cut_off(run: RunFolder) -> None:
-    """Says that a submission is not complete, where nobody is about to complete it."""
+def cut_off(run: RunFolder) -> str:
+    """Why the submission of a run is not complete; "" where it is, or goes on right now."""
+    state = State.read(run)
+    if state is not None and state.complete:
+        return ""
     try:
         os.close(run.take_lock())
     except UserError:
-        return
-    before = read_json(run.folder / "state.json")
-    if before["state"] in FINAL_STATES:
-        return
-    reason = f"submission was cut off; go on with: fairway submit --resume {run.id}"
-    _write_state(run, {**before, "state": "queued", "reason": reason})
+        return ""  # somebody is submitting it
+    return f"submission was cut off; go on with: fairway submit --resume {run.id}"
+
+
+def _say_cut_off(run: RunFolder) -> None:
+    """Says that a submission is not complete, where nobody is about to complete it."""
+    reason, before = cut_off(run), read_json(run.folder / "state.json")
+    if reason and before["state"] not in FINAL_STATES:
+        _write_state(run, {**before, "state": "queued", "reason": reason})

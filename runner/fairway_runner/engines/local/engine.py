@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder, RunFolders
 
 _SUPERVISOR = "fairway_agent.supervisor"
-CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+_CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 _MOST_RANKS = 1024
 _HERE = "it is the machine that you are on"
 _PAUSE = 0.01  # seconds between two looks at a run that is about to start
@@ -92,7 +92,9 @@ class LocalEngine:
         The lock passes to the supervisor, as do the secrets: by a pipe, and nowhere else.
         UserError where nothing can be written, which leaves nothing behind.
         """
-        if not retry:
+        if retry and run.state_at_end == "lost":
+            _end_all(run)
+        elif not retry:
             try:
                 # A copy of its own, in which the setup may build and tasks may write.
                 shutil.copytree(snapshot, run.folder / "code")
@@ -119,8 +121,6 @@ class LocalEngine:
 
     def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end; what a lost run left behind is ended too."""
-        from fairway_agent import processes
-
         status = run.status
         while status["state"] == "queued" and "supervisor" not in status:
             time.sleep(_PAUSE)  # it is about to say who it is
@@ -131,7 +131,7 @@ class LocalEngine:
                 os.kill(status["supervisor"], signal.SIGTERM)
             self.wait(run)
         elif status["state"] == "lost":
-            processes.end(processes.sessions_of(run.id), CANCEL_GRACE)
+            _end_all(run)
 
     def remove(self, run: RunFolder) -> None:
         """Nothing lies elsewhere."""
@@ -188,6 +188,12 @@ def _require_runtime() -> None:
 
     if container.find_runtime() is None:
         raise UserError.of("no-containers", *container.missing("this machine"), exit_code=4)
+
+
+def _end_all(run: RunFolder) -> None:
+    from fairway_agent import processes
+
+    processes.end(processes.sessions_of(run.id), _CANCEL_GRACE)
 
 
 def _supervise(run: RunFolder, lock: int, secrets: Mapping[str, str], *, retry: bool) -> None:

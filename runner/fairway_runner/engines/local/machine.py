@@ -57,12 +57,6 @@ def task_environment(ranks: int) -> dict[str, str]:
     return {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
-def processes_per_node() -> int:
-    """One for each NVIDIA GPU of this machine, or for each core where it has none."""
-    gpus = [each for each in Path("/dev").glob("nvidia[0-9]*") if each.name[6:].isdecimal()]
-    return len(gpus) or len(os.sched_getaffinity(0))
-
-
 def _home() -> str:
     try:
         return str(Path.home())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import socket
 import threading
 from logging.handlers import QueueHandler
 from types import SimpleNamespace
@@ -16,10 +17,12 @@ from azure.core.exceptions import (
     ServiceRequestError,
     ServiceResponseError,
 )
+from azure.core.rest import HttpRequest
 from azure.storage.blob import StorageErrorCode
 
 from fairway_runner.engines import deadline
-from fairway_runner.engines.batch.calls import Calls, ServiceError
+from fairway_runner.engines.azure.calls import Calls, ServiceError
+from fairway_runner.engines.azure.sdk import transport
 
 
 class Clock(threading.Event):
@@ -130,9 +133,14 @@ def test_it_takes_as_long_as_the_command_line_says(monkeypatch: pytest.MonkeyPat
 
 
 def test_nobody_waits_for_a_port_of_this_machine_at_which_nothing_listens() -> None:
-    made = calls(address="http://127.0.0.1:10100")
-    error = ServiceRequestError("[Errno 111] Connection refused")
-    with pytest.raises(ServiceError, match=r"nothing listens at http://127.0.0.1:10100") as caught:
+    with socket.socket() as bound:  # to a port, without listening at it
+        bound.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        made = calls(address=address)
+        with transport() as connections, pytest.raises(ServiceRequestError) as refused:
+            connections.send(HttpRequest("GET", address))
+    error = refused.value
+    with pytest.raises(ServiceError, match=f"nothing listens at {address}") as caught:
         made.call("a job", failing(error))
     assert (caught.value.exit_code, made.tries) == (5, 1)
     assert "bin/batch-simulator --background" in caught.value.findings[0].hint
@@ -220,7 +228,15 @@ def test_a_clock_that_is_off_is_named_where_it_cannot_be_made_up_for() -> None:
 def test_a_name_that_nobody_knows_is_not_looked_up_for_ten_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fairway_runner.engines.batch.calls._UNKNOWN_NAME", 0.0)
-    error = ServiceRequestError("Failed to resolve 'nobody.batch.azure.com'")
-    with pytest.raises(ServiceError, match="Failed to resolve"):
-        calls(600).call("a job", failing(error, error))
+    monkeypatch.setattr("fairway_runner.engines.azure.calls._UNKNOWN_NAME", 0.0)
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    request = HttpRequest("GET", "https://nobody.batch.azure.com")
+    with transport() as connections:
+        made = calls(600)
+        with pytest.raises(ServiceError, match="Failed to resolve"):
+            made.call("a job", lambda: connections.send(request))
+    assert made.tries == 2

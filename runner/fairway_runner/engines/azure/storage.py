@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.batch.calls import Calls, ServiceError
+from fairway_runner.engines.azure.calls import Calls, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ class Storage:
         """The SDK's client; UserError where neither target nor environment names an account."""
         from azure.storage.blob import BlobServiceClient
 
-        from fairway_runner.engines.batch.client import token_credential
+        from fairway_runner.engines.azure.sdk import token_credential
 
         url = self.target.storage.account_url if self.target.storage else ""
         given = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
@@ -56,8 +56,8 @@ class Storage:
         return BlobServiceClient(url, token_credential(), **self._options(url))
 
     def _options(self, url: str) -> dict[str, Any]:
-        from fairway_runner.engines.batch.client import transport
-        from fairway_runner.engines.batch.gateway import adapter_for
+        from fairway_runner.engines.azure.gateway import adapter_for
+        from fairway_runner.engines.azure.sdk import transport
 
         adapter = adapter_for(self.target, url, self.calls.deadline)
         return {"transport": transport(adapter), "retry_total": 0}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import random
+import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -233,11 +234,27 @@ def _is_transient(error: AzureError) -> bool:
 
 
 def _unknown_name(error: AzureError) -> bool:
-    return isinstance(error, ServiceRequestError) and "resolve" in str(error).lower()
+    return isinstance(error, ServiceRequestError) and _wraps(error, socket.gaierror)
 
 
 def _nobody_listens(error: AzureError) -> bool:
-    return isinstance(error, ServiceRequestError) and "refused" in str(error).lower()
+    return isinstance(error, ServiceRequestError) and _wraps(error, ConnectionRefusedError)
+
+
+def _wraps(error: BaseException, kind: type[OSError]) -> bool:
+    """Whether such an error of a socket is behind one of the SDK's: requests and urllib3 each wrap
+    it once more, as `args`, `reason` or the cause."""
+    seen: list[BaseException] = []
+    waiting: list[object] = [error]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, kind):
+            return True
+        if isinstance(each, BaseException) and each not in seen:
+            seen.append(each)
+            inner = (getattr(each, name, None) for name in ("inner_exception", "reason"))
+            waiting += [*each.args, each.__cause__, each.__context__, *inner]
+    return False
 
 
 def _asked_pause(error: AzureError) -> float | None:

@@ -1,0 +1,1 @@
+"""The clients of Azure's services that engines and `fairway data` share."""
