@@ -52,7 +52,7 @@ class Commands(LazyGroup):
         "compare": "Compare runs side by side: their settings and their results.",
         "tag": "Add tags to a run, take some off, or print those it has.",
         "note": "Write a note about a run, or print the one it has.",
-        "report": "Write a page about a run: its tasks, metrics, sweep and scaling.",
+        "report": "Write a page about a run: its tasks, metrics, sweep, scaling and nodes.",
         "fetch": "Copy the outputs and logs of a run to FOLDER/TASK/.",
         "targets": "List where jobs can run, or read it from a deployment.",
         "nodes": "List, stop, start, drain, resume, reboot, reimage or report a target's nodes.",

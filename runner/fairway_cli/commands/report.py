@@ -28,7 +28,7 @@ def command(
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
-    """Write a page about a run: its tasks, metrics, sweep and scaling.
+    """Write a page about a run: its tasks, metrics, sweep, scaling and nodes.
 
     The page is one file without scripts or external resources. An existing file is replaced.
     """
@@ -38,4 +38,5 @@ def command(
 
     found = RunStore.here().find(run)
     found.refresh(logs=True)
+    found.engine.bring_figures(found)
     print(write_output(output or Path(f"report-{found.id}.html"), page(found, throughput)))

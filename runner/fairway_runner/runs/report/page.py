@@ -9,8 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fairway_runner.quantities import duration, number
 from fairway_runner.runs.facts import iso, run_facts
+from fairway_runner.runs.figures import figures, in_words
 from fairway_runner.runs.report.curves import curves
 from fairway_runner.runs.report.data import MOST_CURVES, SHADES, Report, read
+from fairway_runner.runs.report.nodes import legend, node_charts
 from fairway_runner.runs.report.parallel import parallel
 from fairway_runner.runs.report.scaling import points, scaling, throughput_metric
 from fairway_runner.runs.varying import shown
@@ -38,7 +40,7 @@ def page(run: Run, throughput: str | None = None) -> str:
     environment.filters |= {"number": number, "shown": shown, "duration": duration, "iso": iso}
     rate = throughput_metric(report, throughput)
     found = points(report, rate) if rate else []
-    facts = run_facts(run)
+    facts, sampled = run_facts(run), figures(run)
     template = environment.get_template("page.html.j2")
     return template.render(
         report=report,
@@ -58,6 +60,9 @@ def page(run: Run, throughput: str | None = None) -> str:
         rate=rate,
         points=found,
         scaling=scaling(found, rate) if rate and found else None,
+        nodes=node_charts(sampled),
+        node_legend=legend(sampled),
+        use=in_words([sample for samples in sampled.values() for sample in samples]),
         drawn_at=iso(time.time()),
     )
 
