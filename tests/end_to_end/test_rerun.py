@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_runner.engines.local import machine
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -109,3 +111,23 @@ def test_from_python(fairway: Fairway) -> None:
         check=False,
     )
     assert done.stdout == "2 ('second',)\n", done.stderr
+
+
+def test_what_its_launcher_needs_is_looked_for_again(
+    fairway: Fairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is gone since, nothing starts: neither a rerun nor a retry."""
+    run = fairway.submit(fairway.job("false"))
+    assert fairway("wait", run).returncode == 1
+    monkeypatch.setattr(machine, "search_path", lambda: "")
+    for command in ("rerun", "retry"):
+        refused = fairway.within(command, run)
+        assert refused.returncode == 4
+        assert "`mpirun` is not on this machine's PATH" in refused.stderr
+    assert [each["run_id"] for each in _listed(fairway)] == [run]
+    assert fairway.show(run)["task_list"][0]["attempts"] == 1
+
+
+def _listed(fairway: Fairway) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(fairway.within("list", "--json").stdout)
+    return found

@@ -29,7 +29,8 @@ class Plan:
     """The plan of one run, put together task by task.
 
     `directory` is where the tasks run, `inputs` the variables that name their inputs,
-    `staged` what is copied before them, `after` the runs to wait for, as the engine names them.
+    `staged` what is copied before them, `after` the runs to wait for, as the engine names them,
+    `needs` the programs that the main host must have.
     """
 
     run: str
@@ -38,6 +39,7 @@ class Plan:
     inputs: Mapping[str, str]
     staged: Sequence[Mapping[str, str]] = ()
     after: Sequence[str] = ()
+    needs: Sequence[str] = ()
     tasks: list[str] = field(default_factory=list)
     setup: str | None = None
     last: str | None = None
@@ -64,6 +66,7 @@ class Plan:
             "max_parallel": job.sweep.max_parallel if job.sweep else None,
             "directory": str(self.directory),
             "after": list(self.after),
+            "needs": list(self.needs),
             "retries": job.retries,
             "timeout": job.timeout,
             "max_duration": job.max_duration,

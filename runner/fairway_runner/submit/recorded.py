@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from fairway_core.findings import UserError
+from fairway_runner.engines import capabilities
+from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import read_json
 from fairway_runner.submit import snapshot as code
 
@@ -48,6 +52,20 @@ def snapshots(run: Run) -> Path:
 def snapshot(run: Run) -> Path:
     """That of its own code, which may be gone."""
     return code.stored(facts(run, "provenance.json")["code"], snapshots(run))
+
+
+def require(run: Run) -> None:
+    """UserError where its target cannot run its job, or no longer can: what a submission is
+    refused for."""
+    given = {**facts(run, "job.json"), "sweep": None}
+    try:
+        job = Job.model_validate(given)
+    except ValidationError:
+        raise _unusable(run, "job.json") from None
+    engine = run.engine
+    capabilities.require(job, engine.target)
+    needs = facts(run, "plan.json").get("needs")
+    engine.require(job, [str(each) for each in needs] if isinstance(needs, list) else [])
 
 
 def _unusable(run: Run, name: str) -> UserError:

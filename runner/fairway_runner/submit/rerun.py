@@ -71,6 +71,7 @@ def rerun(
 
 def _same(run: Run, tags: Sequence[str], note: str | None) -> Run:
     """From the run's own record: nothing is read or rendered anew."""
+    recorded.require(run)
     store = RunStore(run.folder.parent.parent)
     secrets = secret_values(recorded.facts(run, "job.json").get("secrets", {}), os.environ)
     run_id = store.new_id(run.record.name)

@@ -27,7 +27,7 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
     With `failed_only` those that were cancelled or lost stay as they are. Each goes on from
     its checkpoints, its log is continued and its attempts count on; it has as many retries
     as before. A setup that succeeded is not repeated; `finally:` is. UserError where the run
-    has not ended or has nothing to retry.
+    has not ended or has nothing to retry, or its target no longer runs such a job.
     """
     secrets = secret_values(recorded.facts(run, "job.json").get("secrets", {}), os.environ)
     run.refresh()
@@ -40,6 +40,7 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
         chosen = [task.index for task in tasks if _is_due(task, failed_only=failed_only)]
         if not chosen:
             raise _nothing(run, tasks)
+        recorded.require(run)
         record.write_json(run.folder / "retry.json", _retry_plan(run, state, tasks, chosen))
     except BaseException:
         os.close(lock)

@@ -139,7 +139,8 @@ def prepare(
         last = _last_task(job, job.finally_.command)
         plan.end_with(last, launchers.render(first, last, target))
     require(job, target)
-    engine.require(job, launchers.needs())
+    plan.needs = launchers.needs()
+    engine.require(job, plan.needs)
     secrets = secret_values(job.secrets, os.environ, place)
     collected = code.collect(folder, job.code.exclude)
     files = {
