@@ -286,7 +286,16 @@ class TestElsewhere:
         done = batch.fairway.within("retry", run)
         assert done.returncode == 2
         assert f"every task of {run} succeeded" in done.stderr
-        # Where it began, the retry from elsewhere is seen before it is repeated.
+        # Where it began, the list of the target tells of the retry from elsewhere.
+        shutil.rmtree(folder / ".fairway")
+        shutil.copytree(folder / "origin", folder / ".fairway")
+        assert json.loads(batch.ok("show", run, "--json"))["state"] == "failed"
+        [listed] = json.loads(batch.ok("list", "--target", "batch-sim", "--json"))
+        assert listed["state"] == "succeeded"
+        shown = json.loads(batch.ok("show", run, "--json"))
+        assert found == [(task["state"], task["attempts"]) for task in shown["task_list"]]
+        assert batch.ok("logs", run).count("[finally] all done") == 2
+        # And it is seen before it is repeated.
         shutil.rmtree(folder / ".fairway")
         (folder / "origin").rename(folder / ".fairway")
         done = batch.fairway.within("retry", run)

@@ -15,7 +15,7 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names, states
 from fairway_runner.engines.batch.client import CONCURRENCY
-from fairway_runner.engines.batch.generations import write_history
+from fairway_runner.engines.batch.generations import note_later, write_history
 from fairway_runner.engines.batch.submission import RECORD, metadata_of
 
 if TYPE_CHECKING:
@@ -28,20 +28,24 @@ if TYPE_CHECKING:
 
 
 def adopt(store: RunFolders, account: Account, storage: Storage) -> None:
-    """Makes a folder for each run of the account's pool that the store does not know."""
-    known = {run.id for run in store.unsorted()}
+    """Makes a folder for each run of the account's pool that the store does not know, and notes
+    where one that it knows was retried from elsewhere."""
+    known = {run.id: run for run in store.unsorted()}
     found: dict[str, list[Mapping[str, Any]]] = {}
     for job in account.jobs():
         facts = metadata_of(job)
         run = (
             names.scheduled_run(str(job["id"])) if names.SCHEDULE in facts else facts.get(names.RUN)
         )
-        if not run or run in known or states.is_going(job):
+        if not run or states.is_going(job):
             continue
         found.setdefault(run, []).append(job)
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         each = [
-            pool.submit(_adopt, run, jobs, store, storage, account) for run, jobs in found.items()
+            pool.submit(note_later, known[run], account, jobs)
+            if run in known
+            else pool.submit(_adopt, run, jobs, store, storage, account)
+            for run, jobs in found.items()
         ]
         for done in each:
             done.result()

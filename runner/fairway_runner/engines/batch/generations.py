@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import write_json
@@ -72,11 +73,30 @@ def require_latest(run: RunFolder, state: State, account: Account) -> None:
     if not jobs:
         return
     before = [_job(account, names.job_id(run.id, i)) for i in range(state.generation + 1)]
-    write_history(run.folder, account, [*(job for job in before if job is not None), *jobs])
-    write_json(run.folder / "state.json", {"state": "queued", "reason": None})
-    Logs.reopen(run)
+    _take_over(run, account, [*(job for job in before if job is not None), *jobs])
     hint = f"see what became of it: fairway show {run.id}"
     raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
+
+
+def note_later(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Goes on to the last of a run's jobs, where that is one that was submitted elsewhere."""
+    try:
+        state = State.read(run) if run.record.engine == account.target.engine else None
+        if state is None or max(map(generation, jobs)) <= state.generation:
+            return
+        lock = run.take_lock()
+    except (UserError, OSError):
+        return  # it is damaged, is being removed, or is about to be retried here too
+    try:
+        _take_over(run, account, jobs)
+    finally:
+        os.close(lock)
+
+
+def _take_over(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
+    write_history(run.folder, account, jobs)
+    write_json(run.folder / "state.json", {"state": "queued", "reason": None})
+    Logs.reopen(run)
 
 
 def _job(account: Account, job_id: str) -> Mapping[str, Any] | None:
