@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -112,6 +113,26 @@ def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
     assert caught.value.findings[0].message.startswith(f"port {port} on this machine")
     assert "--local-port" in caught.value.findings[0].hint
     tunnel._require_free(port)
+
+
+def test_a_tunnel_is_said_to_be_open_once_something_listens(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended = threading.Event()
+    with socket.socket() as ssh:
+        ssh.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        ssh.bind(("127.0.0.1", 0))
+        port = ssh.getsockname()[1]
+        telling = threading.Thread(target=tunnel._say_once_open, args=(port, "open", ended))
+        telling.start()
+        telling.join(5 * tunnel._PAUSE)
+        assert capsys.readouterr().out == ""
+        ssh.listen()
+        telling.join()
+    assert capsys.readouterr().out == "open\n"
+    ended.set()
+    tunnel._say_once_open(port, "ended before", ended)
+    assert capsys.readouterr().out == ""
 
 
 def test_a_target_without_an_address_is_taken_and_said_not_to_be_ready(

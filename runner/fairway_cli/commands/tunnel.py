@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated
 
 import typer
 
 from fairway_cli.commands.arguments import DeadlineOption, RunArgument
+
+_PAUSE = 0.1  # seconds between two looks whether ssh listens
 
 
 def command(
@@ -36,21 +39,38 @@ def command(
     here = local_port or port
     _require_free(here)
     node = found.engine.main_host(found)
-    print(
-        f"http://localhost:{here} is port {port} of {printable(node)}; it ends with Ctrl-C",
-        flush=True,
-    )
+    line = f"http://localhost:{here} is port {port} of {printable(node)}; it ends with Ctrl-C"
+    ended = threading.Event()
+    threading.Thread(target=_say_once_open, args=(here, line, ended), daemon=True).start()
     try:
         raise typer.Exit(found.engine.shell(node, forward=f"{here}:localhost:{port}"))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    finally:
+        ended.set()
+
+
+def _say_once_open(port: int, line: str, ended: threading.Event) -> None:
+    """Prints the line when the tunnel listens at the port, and not at all where it ends first."""
+    while not ended.wait(_PAUSE):
+        if _taken(port):
+            print(line, flush=True)
+            return
 
 
 def _require_free(port: int) -> None:
     """UserError where something on this machine has the port already."""
-    import socket
-
     from fairway_core.findings import UserError
+
+    if error := _taken(port):
+        message = f"port {port} on this machine cannot be used: {error.strerror}"
+        hint = "take another: --local-port PORT"
+        raise UserError.of("port-in-use", message, hint)
+
+
+def _taken(port: int) -> OSError | None:
+    """Why nobody can listen at the port of this machine; None where somebody can."""
+    import socket
 
     with socket.socket() as probe:
         # As ssh does: what is left of connections that have ended is in nobody's way.
@@ -58,6 +78,5 @@ def _require_free(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            message = f"port {port} on this machine cannot be used: {error.strerror}"
-            hint = "take another: --local-port PORT"
-            raise UserError.of("port-in-use", message, hint) from None
+            return error
+    return None
