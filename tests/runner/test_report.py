@@ -169,6 +169,8 @@ def test_the_file_is_written_whole(sweep: Run, store: RunStore, fairway: RunFair
     assert (code, out) == (0, "page.html\n")
     assert (folder / "page.html").read_text().endswith("</html>")
     assert fairway(folder, "report", "sweep-a")[1] == "report-sweep-a.html\n"
+    facts = {"run_id": "sweep-a", "file": "report-sweep-a.html"}
+    assert json.loads(fairway(folder, "report", "sweep-a", "--json")[1]) == facts
     code, _, err = fairway(folder, "report", "sweep-a", "-o", "none/page.html")
     assert code == 2
     assert "cannot be written: No such file or directory" in err

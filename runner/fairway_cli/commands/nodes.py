@@ -76,40 +76,50 @@ def start(target: _TargetArgument, _deadline: DeadlineOption = None) -> None:
 def drain(
     target: _TargetArgument,
     nodes: _NodesArgument,
+    json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Give nodes no new work; what runs there finishes."""
-    _act("drain", target, nodes, "drains: it gets no new work, and finishes what it runs")
+    _act(
+        "drain",
+        target,
+        nodes,
+        "drains: it gets no new work, and finishes what it runs",
+        json_=json_,
+    )
 
 
 @app.command()
 def resume(
     target: _TargetArgument,
     nodes: _NodesArgument,
+    json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Give drained nodes work again."""
-    _act("resume", target, nodes, "gets work again")
+    _act("resume", target, nodes, "gets work again", json_=json_)
 
 
 @app.command()
 def reboot(
     target: _TargetArgument,
     nodes: _NodesArgument,
+    json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Restart nodes."""
-    _act("reboot", target, nodes, "restarts")
+    _act("reboot", target, nodes, "restarts", json_=json_)
 
 
 @app.command()
 def reimage(
     target: _TargetArgument,
     nodes: _NodesArgument,
+    json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Reinstall nodes from their image; what is on their disks is lost."""
-    _act("reimage", target, nodes, "is reinstalled from its image")
+    _act("reimage", target, nodes, "is reinstalled from its image", json_=json_)
 
 
 def _categories() -> list[str]:
@@ -185,11 +195,14 @@ def _require_removed(name: str, said: str | None, timeout: str) -> None:
     raise UserError.of("no-answer", message, hint, exit_code=5)
 
 
-def _act(action: str, target: str, nodes: list[str], done: str) -> None:
+def _act(action: str, target: str, nodes: list[str], done: str, *, json_: bool) -> None:
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target
 
     engine = engine_for(find_target(target))
     for node in nodes:
         engine.act_on_node(action, node)
-        print(f"{node} {done}", flush=True)
+        if not json_:
+            print(f"{node} {done}", flush=True)
+    if json_:
+        print(json.dumps([{"node": node, "action": action} for node in nodes], indent=1))

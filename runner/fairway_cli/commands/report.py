@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
 
 def command(
@@ -26,6 +27,7 @@ def command(
             autocompletion=completion.metrics,
         ),
     ] = None,
+    json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Write a page about a run: its tasks, metrics, sweep, scaling and nodes.
@@ -39,4 +41,5 @@ def command(
     found = RunStore.here().find(run)
     found.refresh(logs=True)
     found.engine.bring_figures(found)
-    print(write_output(output or Path(f"report-{found.id}.html"), page(found, throughput)))
+    file = write_output(output or Path(f"report-{found.id}.html"), page(found, throughput))
+    print(json.dumps({"run_id": found.id, "file": str(file)}) if json_ else file)

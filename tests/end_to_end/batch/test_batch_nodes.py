@@ -6,7 +6,6 @@ import contextlib
 import json
 import socket
 import sys
-import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
@@ -220,7 +219,8 @@ class TestNodes:
             if node["name"] == name
         ]
         assert "drained" in drained["reason"]
-        batch.ok("nodes", "drain", "batch-sim", name)
+        again = json.loads(batch.ok("nodes", "drain", "batch-sim", name, "--json"))
+        assert again == [{"node": name, "action": "drain"}]
         batch.ok("nodes", "resume", "batch-sim", name)
         batch.ok("nodes", "reimage", "batch-sim", name)
         batch.service.wait_for_node(name, "idle")
@@ -251,14 +251,11 @@ class TestNodes:
         with socket.create_server(("localhost", 0)) as probe:
             here = probe.getsockname()[1]
         tunnel = batch.fairway.start("tunnel", run.id, port, "--local-port", str(here))
-        end = time.monotonic() + 300
-        text = b""
-        while not text and time.monotonic() < end:
-            try:
-                with urllib.request.urlopen(f"http://localhost:{here}/page.txt") as answer:
-                    text = answer.read()
-            except OSError:
-                time.sleep(0.1)
+        assert tunnel.stdout is not None
+        assert f"localhost:{here}" in tunnel.stdout.readline()
+        # It listens once this is said.
+        with urllib.request.urlopen(f"http://localhost:{here}/page.txt") as answer:
+            text = answer.read()
         node = batch.service._node(str(run.task_status(0)["node"]), "sim")
         assert node.users
         tunnel.terminate()
