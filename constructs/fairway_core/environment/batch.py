@@ -181,8 +181,9 @@ class BatchCluster(Model, defer_build=True):
         if not self.mpi:
             raise FieldError("with `mpi: false` each job takes one node", "leave it out", path)
         if count > self.node_range.max:
+            most = self.node_range.max
             raise FieldError(
-                f"no job takes {count} nodes of a pool of {self.node_range.max}", path=path
+                f"no job takes {count} nodes of a pool of {most}", f"write {most} or less", path
             )
 
     @property
@@ -257,16 +258,6 @@ def check_pool_image(size: VmSize, chosen: Image) -> None:
     hint = f"take `{pool_image(size).alias}`, or leave `image:` out"
     if not chosen.fits(size):
         raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
-    if chosen.hpc:
-        return
-    if size.rdma:
-        raise FieldError(
-            f"image `{chosen.alias}` has no InfiniBand driver for {size.name}", hint, ("image",)
-        )
-    if size.gpu is not None:
-        raise FieldError(
-            f"image `{chosen.alias}` has no driver for the GPU of {size.name}", hint, ("image",)
-        )
 
 
 def check_batch(
