@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cloud_init import Mount, NodeHealth, node_cloud_init
+from fairway_core.catalog import default_image
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.findings import UserError
 
@@ -105,6 +106,7 @@ def os_disk_gib(name: str, spec: NodeSpec) -> int:
         raise UserError.of(
             "small-os-disk",
             f"cluster `{name}`: image {image.alias} needs {image.os_disk_gib} GiB, not {wanted}",
+            "leave `os_gib` out for what the image needs",
         )
     return wanted or image.os_disk_gib
 
@@ -115,6 +117,7 @@ def check_image(name: str, spec: NodeSpec) -> None:
         raise UserError.of(
             "image-does-not-fit",
             f"cluster `{name}`: image {spec.image.alias} does not fit {spec.size.name}",
+            f"take {default_image(spec.size).alias}",
         )
 
 
@@ -124,10 +127,13 @@ def check_local_disk(name: str, spec: NodeSpec, gib: int) -> None:
         raise UserError.of(
             "no-local-disk",
             f"cluster `{name}`: no room for {gib} GiB on the disk of {spec.size.name}",
+            "keep the system disk in storage: `local_os_disk=False`",
         )
     if spec.spot is not None and spec.spot.eviction == "deallocate":
         raise UserError.of(
-            "lost-os-disk", f"cluster `{name}`: a local system disk does not outlive a stop"
+            "lost-os-disk",
+            f"cluster `{name}`: a local system disk does not outlive a stop",
+            "take the eviction `delete`, or keep the system disk in storage",
         )
 
 

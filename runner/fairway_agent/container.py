@@ -269,7 +269,8 @@ def _import(runtime: Runtime, image: str) -> str:
             draft.unlink(missing_ok=True)
             address = f"docker://{for_enroot(image)}"
             if code := subprocess.call([runtime.program, "import", "--output", draft, address]):
-                raise Fault("no-image", f"enroot cannot import {image}", "", code)
+                hint = f"see why on the node: enroot import {address}"
+                raise Fault("no-image", f"enroot cannot import {image}", hint, code)
             draft.replace(file)
     return str(file)
 

@@ -125,7 +125,8 @@ def _copy(entry: Mapping[str, Any], blob: Blob, folder: Path) -> None:
             part.replace(target)
             return
     part.unlink(missing_ok=True)
-    raise Fault("no-input", f"the blob {blob.name} cannot be copied: {why}")
+    hint = "once that is fixed: fairway retry RUN"
+    raise Fault("no-input", f"the blob {blob.name} cannot be copied: {why}", hint)
 
 
 def _go_on(url: str, blob: Blob, part: Path) -> str:

@@ -16,6 +16,7 @@ import pytest
 import fairway_agent
 from fairway_agent import container, processes
 from fairway_agent.azure import registry
+from fairway_agent.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,6 +244,27 @@ def test_an_image_of_an_azure_registry_is_pulled_by_the_nodes_identity(
     own = registry.log_in("apptainer", "", "lab.azurecr.io/train:1", "")
     assert own["APPTAINER_DOCKER_PASSWORD"] == "token-of-lab.azurecr.io"
     assert registry.log_in("docker", program, "ubuntu:24.04", "") == {}
+
+
+def test_a_registry_that_refuses_and_an_image_that_cannot_be_had_are_named(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = host.bin / "refusing"
+    program.write_text("#!/bin/sh\necho 'unauthorized: no AcrPull' >&2; exit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(registry, "_token", lambda server: f"token-of-{server}")
+    with pytest.raises(Fault) as refused:
+        registry.log_in("docker", str(program), "lab.azurecr.io/train:1", str(host.folder))
+    said = "lab.azurecr.io does not let this node in: unauthorized: no AcrPull"
+    assert refused.value.record["message"] == said
+    assert "AcrPull" in refused.value.record["hint"]
+    monkeypatch.setenv("TMPDIR", str(host.folder))
+    runtime = container.Runtime("enroot", str(program))
+    with pytest.raises(Fault) as missing:
+        container._import(runtime, f"{host.folder.name}/train:1")
+    assert missing.value.record["message"] == f"enroot cannot import {host.folder.name}/train:1"
+    assert missing.value.record["hint"].startswith("see why on the node: enroot import docker://")
+    assert missing.value.record["exit_code"] == 3
 
 
 def test_a_job_without_a_container_is_put_into_none(tmp_path: Path) -> None:

@@ -77,8 +77,9 @@ def test_a_copy_that_breaks_goes_on_where_it_was(cloud: Services, tmp_path: Path
 
 def test_a_copy_that_is_not_right_is_none(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs, cloud.wrong_md5 = {"d/a": b"a"}, True
-    with pytest.raises(Fault, match="MD5"):
+    with pytest.raises(Fault, match=r"the blob d/a cannot be copied: .*MD5") as caught:
         staging.stage(entry(cloud, "d"), tmp_path / "in")
+    assert caught.value.record["hint"] == "once that is fixed: fairway retry RUN"
     assert files(tmp_path / "in") == {}
 
 

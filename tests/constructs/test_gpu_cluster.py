@@ -13,6 +13,7 @@ from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.network import PlacedSubnet
 from fairway_constructs.nodes import NodeSpec
 from fairway_core.catalog import default_image, image, vm_size, vm_sizes
+from fairway_core.environment import Spot
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -87,8 +88,37 @@ def test_a_cluster_fits_one_placement_group(
 
 
 def test_an_image_that_does_not_fit_is_refused(synthesize: Synthesize, place: Placement) -> None:
-    with pytest.raises(UserError, match="ubuntu-hpc-2404-rocm does not fit"):
+    with pytest.raises(UserError, match="ubuntu-hpc-2404-rocm does not fit") as caught:
         _cluster(synthesize, place, image=image("ubuntu-hpc-2404-rocm"))
+    assert caught.value.findings[0].hint == "take ubuntu-hpc-2404"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (
+            {"os_gib": 20},
+            "cluster `pair`: image ubuntu-hpc-2404 needs [0-9]+ GiB, not 20",
+            "leave `os_gib` out",
+        ),
+        (
+            {"os_gib": 4000, "local_os_disk": True},
+            f"cluster `pair`: no room for 4000 GiB on the disk of {H100}",
+            "local_os_disk=False",
+        ),
+        (
+            {"local_os_disk": True, "spot": Spot(eviction="deallocate")},
+            "cluster `pair`: a local system disk does not outlive a stop",
+            "take the eviction `delete`",
+        ),
+    ],
+)
+def test_a_system_disk_that_cannot_be_is_refused(
+    synthesize: Synthesize, place: Placement, arguments: dict[str, Any], said: str, hint: str
+) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        _cluster(synthesize, place, **arguments)
+    assert hint in caught.value.findings[0].hint
 
 
 def test_nodes_have_no_public_address_and_let_only_keys_in(

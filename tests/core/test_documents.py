@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -176,6 +177,10 @@ def test_missing_files_directories_and_near_names(tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(UserError, match="Not a directory"):
         read(tmp_path / "demo.yaml" / "x")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe: is a pipe") as caught:
+        read(tmp_path / "pipe")
+    assert caught.value.findings[0].hint == "name a YAML file"
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

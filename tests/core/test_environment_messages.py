@@ -12,11 +12,20 @@ from fairway_core.findings import UserError
 if TYPE_CHECKING:
     from pathlib import Path
 
-HEAD = "name: lab\nlocation: southcentralus\nzone: 1\n"
+HEAD = "name: lab\nlocation: southcentralus\n"
 VM = "clusters: {gpu: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1%s}}\n"
 NFS = VM % "" + "filesystems: {data: {kind: nfs_server, path: /data%s}}\n"
 NETAPP = VM % "" + "filesystems: {data: {kind: netapp, path: /data%s}}\n"
+DESCRIBED = "clusters: {gpu: {engine: ssh, nodes: 1, size: {name: %s}}}\n"
 POOL = "clusters: {pool: {engine: batch, size: Standard_ND96asr_v4%s}}\n"
+
+LUSTRE = VM % "" + "filesystems: {fast: {kind: lustre, path: /fast, tib: %s}}\n"
+SCALED = POOL % ", nodes: {min: 0, max: 4}, %s"
+SLURM = (
+    "clusters: {%s: {engine: slurm, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}}\n"
+)
+SLURM += "filesystems: {data: {kind: nfs_server, path: /data}}\n"
+HOME = "filesystems: {home: {kind: nfs_server, path: /home}}\n"
 
 MISTAKES = [
     # disks and file servers
@@ -34,11 +43,56 @@ MISTAKES = [
         VM % "" + "filesystems: {fast: {kind: lustre, path: /fast, tib: 7}}\n",
         "with 250 MB/s a TiB there are",
     ),
+    (
+        "zone: none\n" + LUSTRE % 16,
+        "Managed Lustre stands in a zone, and `zone: none` names none",
+    ),
+    (
+        LUSTRE % 16 + "network: {egress: none}\n",
+        "Managed Lustre works only where it reaches Azure's own services",
+    ),
+    (
+        LUSTRE % "768, mbps_per_tib: 40" + "network: {address_space: 10.40.0.0/20}\n",
+        "Lustre needs a subnet of 1024 addresses, and 10.40.",
+    ),
     # clusters
     (VM % ", repair: {}", "Azure repairs no single VM"),
-    (VM % ", repair: {grace: 5m}", "Azure takes 10m to"),
+    (VM % ", repair: {grace: 5m}", "Azure takes 10m to 90m here, in whole minutes"),
     (VM % ", image: ubuntu-hpc-1604", "unknown image `ubuntu-hpc-1604`"),
     (VM % ", mounts: [home]", "no `home` under `filesystems:`"),
+    (VM % ", mounts: [home, home]" + HOME, "`home` is mounted twice"),
+    (VM % ", image: ubuntu-hpc-2404-rocm", "image `ubuntu-hpc-2404-rocm` does not fit"),
+    (
+        VM.replace("NC24ads_A100_v4", "ND96isr_H100_v5")
+        % ", spot: {eviction: deallocate}, os_disk: local",
+        "a local system disk is lost when Azure stops the node",
+    ),
+    (
+        VM % "" + "slurm: {scheduler_size: Standard_ND128isr_GB300_v6}\n",
+        "`Standard_ND128isr_GB300_v6` is an Arm size",
+    ),
+    (
+        VM % "" + "access: {gateway: {size: Standard_ND128isr_GB300_v6}}\n",
+        "`Standard_ND128isr_GB300_v6` is an Arm size",
+    ),
+    (
+        "clusters: {gpu: {engine: ssh, size: Standard_ND6s, nodes: 1}}\n",
+        "`Standard_ND6s` was retired on 20",
+    ),
+    (
+        DESCRIBED % "Standard_NC24ads_A100_v4, like: Standard_D4s_v6",
+        "`Standard_NC24ads_A100_v4` is listed",
+    ),
+    (
+        DESCRIBED % "Standard_NC2_New_v9, like: Standard_D4s_v6, gpus: 2",
+        "`Standard_D4s_v6` has no GPUs",
+    ),
+    # Slurm
+    (SLURM % "slurm-scheduler", "`slurm-scheduler` is what the scheduler is called"),
+    (
+        SLURM % "nd" + "slurm: {accounting: false, accounts: {vision: 1}}\n",
+        "Slurm keeps accounts and qualities of service in its database",
+    ),
     # services
     (VM % "" + "registry: {sku: Premium, retention: 900d}\n", "tag for at most 365d"),
     (VM % "" + "registry: {sku: Basic, retention: 9d}\n", "a Basic registry keeps manifests"),
@@ -66,7 +120,10 @@ MISTAKES = [
     ),
     (VM % "" + "network: {address_space: 10.0.0.0/30}\n", "cannot be cut into subnets"),
     (VM % "" + "tags: {owner: '%s'}\n" % ("x" * 300), "the value of `owner` has 300 characters"),
-    (VM % "" + "tags: {owner: '${env:FAIRWAY_NO_SUCH_NAME}'}\n", "FAIRWAY_NO_SUCH_NAME is not set"),
+    (
+        VM % "" + "tags: {owner: '${env:FAIRWAY_NO_SUCH_NAME}'}\n",
+        "the variable FAIRWAY_NO_SUCH_NAME is not set",
+    ),
     (
         VM % "" + "defaults: {cluster: {colour: red}}\n",
         "no cluster has a key `colour`",
@@ -78,13 +135,53 @@ MISTAKES = [
         POOL % ", nodes: {min: 0, max: 4}, autoscale: {formula: 'x = 1;'}",
         "the formula sets no number of",
     ),
+    (
+        SCALED
+        % "autoscale: {formula: '$TargetDedicatedNodes = 1; x = $ActiveTasks.GetSample(9);'}",
+        "the formula takes samples without seeing whether they are there",
+    ),
+    (
+        SCALED % "autoscale: {formula: '$TargetDedicatedNodes = 1; %s'}" % ("x = 1;" * 100),
+        "the formula has 101 statements, and Batch takes 100",
+    ),
+    (
+        SCALED
+        % "autoscale: {formula: '$TargetDedicatedNodes = 1; %s'}"
+        % ("/*%s*/" % ("x" * 9000)),
+        " bytes, and Batch takes 8192",
+    ),
+    (
+        SCALED % "autoscale: {scenario: workday, hours: {start: 18, end: 8}}",
+        "the day starts at 18 and ends at 8",
+    ),
+    (
+        SCALED % "autoscale: {scenario: workday, every: 1m}",
+        "Batch evaluates a formula every 5 minutes to every 168 hours",
+    ),
+    (
+        SCALED % "autoscale: {scenario: pending_tasks, lookback: 1m}",
+        "samples of the last minute are not there yet",
+    ),
+    (
+        SCALED % "spot: true, autoscale: workday_with_offpeak_max_spot",
+        "mixes dedicated and Spot nodes, and a pool for MPI holds one kind only",
+    ),
+    (
+        SCALED % "autoscale: {scenario: pending_tasks, nodes_per_job: 5}",
+        "no job takes 5 nodes of a pool of 4",
+    ),
+    (POOL % ", nodes: 2, mounts: [home]" + HOME, "a mount on /home would hide the users"),
+    (
+        POOL % ", nodes: 2, image: ubuntu-hpc-2404-rocm",
+        "image `ubuntu-hpc-2404-rocm` does not fit Standard_ND96asr_v4",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "said"), MISTAKES, ids=[said for _, said in MISTAKES])
 def test_a_value_that_cannot_be_is_named_at_its_line(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "lab.yaml"
-    file.write_text(HEAD + text)
+    file.write_text(HEAD + ("" if text.startswith("zone:") else "zone: 1\n") + text)
     with pytest.raises(UserError) as caught:
         load_environment(file)
     found = [each for each in caught.value.findings if said in each.message]

@@ -1,8 +1,7 @@
-"""Each error that the program can print is read by a test, or is in the list of those that are not.
+"""Each error that the program can print is read by a test.
 
 The errors are found in the code: what is said where a `UserError`, a `Finding` or one of their kin
 is made. A test reads one if a string in it has a part of what is said, `_WINDOW` letters long.
-`unread_messages.txt` may only get shorter; started as a program, this writes it anew.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-LIST = Path(__file__).with_name("unread_messages.txt")
 
 _FOLDERS = ("constructs", "stacks", "runner")
 # What makes an error, and which of its arguments is the message.
@@ -124,16 +122,6 @@ def unread() -> set[str]:
     return set(found) - read
 
 
-def listed() -> list[str]:
-    """The errors that are known to be read by no test."""
-    return LIST.read_text("utf-8").splitlines()
-
-
 def test_errors_are_read_by_tests() -> None:
     assert len(errors()) > 400
-    new = sorted(unread() - set(listed()))
-    assert new == [], "let tests read what these say"
-
-
-if __name__ == "__main__":
-    LIST.write_text("".join(f"{line}\n" for line in sorted(unread())), "utf-8")
+    assert sorted(unread()) == [], "let tests read what these say"

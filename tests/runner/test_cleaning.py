@@ -62,6 +62,22 @@ def test_a_damaged_run_can_be_removed(make_run: MakeRun, store: RunStore) -> Non
     assert remove(store, removable(store)).runs == ("job-a",)
 
 
+def test_a_folder_that_cannot_be_removed_is_named(
+    make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run("job-a")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.rename", refuse)
+    with pytest.raises(UserError) as raised:
+        remove(store, [run])
+    (finding,) = raised.value.findings
+    assert finding.message == f"{run.folder} cannot be removed: Permission denied"
+    assert finding.hint == f"see whose it is: ls -ld {run.folder}"
+
+
 def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunStore) -> None:
     for name, digest in (("one-a", "a" * 64), ("one-b", "a" * 64), ("two-a", "b" * 64)):
         run = make_run(name)

@@ -173,8 +173,12 @@ def test_a_sign_in_that_fails(
 
 
 @pytest.mark.parametrize(
-    ("status", "body"),
-    [(404, {}), (403, {}), (200, {"displayName": "old", "state": "Disabled"})],
+    ("status", "body", "said"),
+    [
+        (404, {}, f"subscription {NOBODY} is not there, or not for you"),
+        (403, {}, f"subscription {NOBODY} is not there, or not for you"),
+        (200, {"displayName": "old", "state": "Disabled"}, "subscription `old` is Disabled"),
+    ],
 )
 def test_a_subscription_that_cannot_be_used(
     plane: ControlPlane,
@@ -182,12 +186,15 @@ def test_a_subscription_that_cannot_be_used(
     capsys: pytest.CaptureFixture[str],
     status: int,
     body: dict[str, str],
+    said: str,
 ) -> None:
     install(**VERSIONS)
     plane.give(f"/subscriptions/{NOBODY}", body, status=status)
     code, found = _examine(capsys)
     assert code == 4
-    assert "az account list" in found["subscription"]["findings"][0]["hint"]
+    (finding,) = found["subscription"]["findings"]
+    assert finding["message"] == said
+    assert "az account list" in finding["hint"]
 
 
 def test_a_provider_to_register_is_printed_with_its_command(

@@ -191,7 +191,11 @@ def test_an_option_that_the_template_does_not_declare_is_unknown_to_it(tmp_path:
 @pytest.mark.parametrize(
     ("declared", "path", "says"),
     [
-        ("{type: int, default: x, help: h}", "default", "must be a whole number"),
+        (
+            "{type: int, default: x, help: h}",
+            "default",
+            "the default must be a whole number, found ",
+        ),
         ("{type: choice, default: a, help: h}", "type", "the type and the choices do not fit"),
         ("{type: text, choices: [a], help: h}", "type", "the type and the choices do not fit"),
         ("{type: choice, choices: [a], default: b, help: h}", "default", "must be one of `a`"),

@@ -126,6 +126,7 @@ def test_what_whoever_deploys_may_not_do_is_a_warning(
     rights = [each for each in found if each.id == "missing-right"]
     assert [each.severity for each in rights] == [Severity.WARNING] * bool(missing)
     assert all(missing in each.message and "Contributor" in each.hint for each in rights)
+    assert all(", which you are not allowed" in each.message for each in rights)
 
 
 def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:
@@ -260,19 +261,29 @@ def test_an_image_version_that_is_gone(
     plane.give(versions, [{"name": "22.04.1"}, {"name": "22.04.2"}])
     found = check_live(lab, azure)
     assert ("no-image-version", "clusters.pair") in _ids(found)
-    assert "the newest is 22.04.2" in found[0].message
+    said = f"image `{image.urn}` is not in westeurope: the newest is 22.04.2"
+    assert found[0].message == said
 
 
 @pytest.mark.parametrize(
-    ("sku", "id_"),
+    ("sku", "id_", "said"),
     [
-        (None, "size-not-offered"),
-        ({"locationInfo": [{"zones": ["1", "3"]}]}, "size-not-in-zone"),
-        ({"locationInfo": []}, "size-not-in-zone"),
-        ({"restrictions": [{"type": "Location", "reasonCode": "NotAvailable"}]}, "size-restricted"),
+        (None, "size-not-offered", " is not offered in westeurope"),
+        (
+            {"locationInfo": [{"zones": ["1", "3"]}]},
+            "size-not-in-zone",
+            " is not in zone 2 of westeurope: it is in zones 1, 3",
+        ),
+        ({"locationInfo": []}, "size-not-in-zone", ": no zone has it there"),
+        (
+            {"restrictions": [{"type": "Location", "reasonCode": "NotAvailable"}]},
+            "size-restricted",
+            " is not for this subscription in westeurope: NotAvailable",
+        ),
         (
             {"restrictions": [{"type": "Zone", "restrictionInfo": {"zones": ["2"]}}]},
             "size-restricted",
+            " is not for this subscription in zone 2 of westeurope: no reason given",
         ),
         (
             {
@@ -280,13 +291,15 @@ def test_an_image_version_that_is_gone(
                 "restrictions": [{"type": "Zone", "restrictionInfo": {"zones": ["1"]}}],
             },
             "",
+            "",
         ),
     ],
 )
-def test_where_a_size_is_offered(sku: dict[str, Any] | None, id_: str) -> None:
+def test_where_a_size_is_offered(sku: dict[str, Any] | None, id_: str, said: str) -> None:
     skus = [] if sku is None else [{"name": H100.upper(), **sku}]
     found = list(rules.size_offered("clusters.pair", H100, "westeurope", 2, skus))
     assert [each.id for each in found] == ([id_] if id_ else [])
+    assert all(said in each.message for each in found)
     assert {each.id for each in found} <= LIVE.keys()
 
 
@@ -330,7 +343,8 @@ def test_what_may_not_be_seen_is_a_warning_and_the_rest_goes_on(
     registered, hidden = check_live(lab, azure)
     assert registered.id == "provider-not-registered"
     assert (hidden.id, hidden.severity) == ("not-allowed", Severity.WARNING)
-    assert "Microsoft.Compute/locations/westeurope/usages" in hidden.message
+    said = "not looked at: you may not read providers/Microsoft.Compute/locations/westeurope/usages"
+    assert said in hidden.message
     with pytest.raises(NotAllowed):
         azure.get("providers/Microsoft.Compute/locations/westeurope/usages", "2024-07-01")
 

@@ -97,20 +97,26 @@ def test_who_may_not_report_is_told_the_role(plane: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "id_"),
+    ("said", "id_", "words"),
     [
-        (["TooManyRequests"], "report-refused"),
-        (["AcknowledgedUnhealthy"], "no-answer"),
-        ([], "no-answer"),
+        (["TooManyRequests"], "report-refused", " (TooManyRequests): report "),
+        (["AcknowledgedUnhealthy"], "no-answer", "Azure has not decided on the report "),
+        ([], "no-answer", " after 0.1s: no answer"),
     ],
 )
 def test_any_other_answer_is_a_failure(
-    plane: ControlPlane, capsys: pytest.CaptureFixture[str], said: list[str], id_: str
+    plane: ControlPlane,
+    capsys: pytest.CaptureFixture[str],
+    said: list[str],
+    id_: str,
+    words: str,
 ) -> None:
     plane.impacts.says(*said)
     with pytest.raises(UserError) as raised:
         report(timeout="0.1s", json_=True)
     assert (raised.value.findings[0].id, raised.value.exit_code) == (id_, 5)
+    assert words in raised.value.findings[0].message
+    assert raised.value.findings[0].hint
     assert json.loads(capsys.readouterr().out)["answer"] == (said[0] if said else None)
 
 
@@ -128,7 +134,11 @@ def test_nothing_is_sent_of_what_is_not_known(
 ) -> None:
     with pytest.raises(UserError) as raised:
         report(**values)
-    assert raised.value.findings[0].id == id_
+    (finding,) = raised.value.findings
+    assert finding.id == id_
+    if id_ == "no-description":
+        assert finding.message == "nd-2 is not drained, and nothing says what is wrong with it"
+        assert finding.hint == 'say it: --description "GPU 3 is lost"'
     assert plane.requests == []
 
 

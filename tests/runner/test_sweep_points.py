@@ -118,6 +118,11 @@ def test_a_range_does_not_drift(bounds: tuple[float, float, float], expected: li
     assert [type(value) for value in axis.values] == [type(value) for value in expected]
 
 
+def test_bounds_beyond_all_floats_are_refused() -> None:
+    with pytest.raises(ValueError, match="the number is too large"):
+        Range(start=0, stop=10**400, step=1)
+
+
 def test_no_value_of_a_long_range_drifts() -> None:
     axis = Range(start=-3.0, stop=7.0, step=0.001)
     assert axis.values == [round(-3 + index / 1000, 3) for index in range(10_000)]

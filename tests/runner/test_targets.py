@@ -236,6 +236,10 @@ def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.M
     program.write_text(
         "#!/bin/sh\nprintf '╷\\n│ Error: Backend initialization required\\n' >&2; exit 1\n"
     )
-    with pytest.raises(UserError, match="compute: Backend initialization required") as caught:
+    with pytest.raises(UserError) as caught:
         read_targets(tmp_path / "out")
     assert caught.value.exit_code == 5
+    stack = tmp_path / "out/stacks/lab-compute"
+    said = f"terraform knows no outputs of {stack}: Backend initialization required"
+    assert caught.value.findings[0].message == said
+    assert caught.value.findings[0].hint == f"terraform -chdir={stack} init"

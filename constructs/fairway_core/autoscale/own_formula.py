@@ -12,6 +12,7 @@ _TARGET = re.compile(r"\$Target(Dedicated|LowPriority)(?:Nodes)?\s*=(?!=)\s*([^;
 _SAMPLES = re.compile(r"\.GetSample\s*\(")
 _GUARD = re.compile(r"\.GetSamplePercent\s*\(")
 _KINDS = {"Dedicated": "dedicated", "LowPriority": "Spot"}
+_SHORTER = "shorten it, or name a `scenario:` in its place"
 
 
 def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
@@ -59,8 +60,9 @@ def _has_second(arguments: str) -> bool:
 def _check_size(formula: str) -> None:
     size, most = len(formula.encode()), limit("batch_autoscale_formula_bytes")
     if size > most:
-        raise FieldError(f"the formula has {size} bytes, and Batch takes {most}")
+        raise FieldError(f"the formula has {size} bytes, and Batch takes {most}", _SHORTER)
     statements = [part for part in _COMMENT.sub(" ", formula).split(";") if part.strip()]
     most = limit("batch_autoscale_formula_statements")
     if len(statements) > most:
-        raise FieldError(f"the formula has {len(statements)} statements, and Batch takes {most}")
+        message = f"the formula has {len(statements)} statements, and Batch takes {most}"
+        raise FieldError(message, _SHORTER)

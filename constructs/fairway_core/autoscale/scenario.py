@@ -49,7 +49,8 @@ class Hours(Model, defer_build=True):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.start >= self.end:
-            raise FieldError(f"the day starts at {self.start} and ends at {self.end}")
+            message = f"the day starts at {self.start} and ends at {self.end}"
+            raise FieldError(message, "write the earlier hour first: `{start: 8, end: 18}`")
         return self
 
 

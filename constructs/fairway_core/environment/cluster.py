@@ -27,7 +27,8 @@ _LARGEST_OS_DISK = 4095
 def _between(least: int, most: int) -> AfterValidator:
     def check(seconds: float) -> float:
         if not least * 60 <= seconds <= most * 60 or seconds % 60:
-            raise FieldError(f"Azure takes {least}m to {most}m here, in whole minutes")
+            message = f"Azure takes {least}m to {most}m here, in whole minutes"
+            raise FieldError(message, f"for example {least}m")
         return seconds
 
     return AfterValidator(check)
@@ -127,7 +128,8 @@ class Nodes(Model, defer_build=True):
         if self.os_disk_gib is not None and self.os_disk_gib < least:
             raise FieldError(
                 f"image `{self.chosen_image.alias}` needs {least} GiB, not {self.os_disk_gib}",
-                path=("os_disk_gib",),
+                "leave `os_disk_gib:` out for what the image needs",
+                ("os_disk_gib",),
             )
         if self.os_disk != "local":
             return self

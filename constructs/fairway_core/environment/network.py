@@ -180,7 +180,9 @@ class ExistingSubnets(Model, defer_build=True):
             for other, second in self.by_role.items():
                 if other < role and subnet.range.overlaps(second.range):
                     raise FieldError(
-                        f"`{role}` and `{other}` have addresses in common", path=(role, "range")
+                        f"`{role}` and `{other}` have addresses in common",
+                        "write the range that each subnet has: az network vnet subnet list",
+                        (role, "range"),
                     )
         return self
 

@@ -19,6 +19,7 @@ _MANAGEMENT = "https://management.azure.com/"
 # The user name that goes with a token of a registry.
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 _TIMEOUT = 60.0
+_ROLE = "check that the nodes' identity has the role AcrPull there"
 
 
 def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str]:
@@ -46,7 +47,7 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
     )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise Fault("no-access", f"{server} does not let this node in: {said[-1]}")
+        raise Fault("no-access", f"{server} does not let this node in: {said[-1]}", _ROLE)
     return found
 
 
@@ -63,5 +64,4 @@ def _token(server: str) -> str:
         with urllib.request.urlopen(url, data=data, timeout=_TIMEOUT) as answer:
             return str(json.load(answer)["refresh_token"])
     except (OSError, ValueError, KeyError) as error:
-        hint = "check that the nodes' identity has the role AcrPull there"
-        raise Fault("no-access", f"{server} does not let this node in: {error}", hint) from None
+        raise Fault("no-access", f"{server} does not let this node in: {error}", _ROLE) from None

@@ -81,7 +81,8 @@ def adopt_code(shared: Path, code: str, run: str) -> Path:
             draft.rename(target)
         except OSError:
             if not target.is_dir():  # else another submission of the same code was faster
-                raise Fault("host-failed", f"the code is not at {target}") from None
+                hint = "submit it again: its copy has not arrived whole, or was removed"
+                raise Fault("host-failed", f"the code is not at {target}", hint) from None
     shutil.rmtree(draft, ignore_errors=True)
     return target
 

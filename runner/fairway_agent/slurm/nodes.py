@@ -87,7 +87,7 @@ def _act(action: str, node: str) -> None:
         said = re.sub(r"^\S+: error: ", "", str(refused).strip().splitlines()[-1])
         hint = "it is for Slurm's operators: try it with sudo on the scheduler"
         if "permission" not in said.lower() and "denied" not in said.lower():
-            hint = ""
+            hint = f"see what it is doing: scontrol show node {node}"
         raise Fault("refused-action", f"Slurm does not {action} {node}: {said}", hint, 5) from None
 
 

@@ -125,7 +125,7 @@ class JobFile:
         block = start.text[start.column - 1 :].startswith(("|", ">"))
         line = self._line(start, start.line + fault.line - (0 if block else 1))
         place = templating.expression_of(fault, line)
-        hint = _variable_hint(place)
+        hint = fault.hint or _variable_hint(place)
         return UserError(
             [Finding("bad-template", str(fault), hint, ".".join(map(str, path)), location=place)]
         )

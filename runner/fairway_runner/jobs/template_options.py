@@ -48,7 +48,7 @@ class Option(Model):
             raise FieldError("the type and the choices do not fit", hint, ("type",))
         if self.default is not None and self.accept(self.default) is None:
             message = f"the default must be {self.expected}, found {describe(self.default)}"
-            raise FieldError(message, path=("default",))
+            raise FieldError(message, "change the default, or the type", ("default",))
         return self
 
     @property

@@ -32,16 +32,19 @@ _LARGEST_POWER = 1_000
 
 
 class TemplateFault(Exception):
-    """What is wrong in a template, in words, and the template's line (from 1).
+    """What is wrong in a template, in words, the template's line (from 1), and what to do.
 
     `name` is the unknown name where that is what is wrong.
     """
 
-    def __init__(self, message: str, line: int, file: str | None = None, name: str = "") -> None:
+    def __init__(
+        self, message: str, line: int, file: str | None = None, name: str = "", hint: str = ""
+    ) -> None:
         super().__init__(message)
         self.line = line
         self.file = file
         self.name = name
+        self.hint = hint
 
 
 def expression_of(fault: TemplateFault, line: Location) -> Location:
@@ -177,7 +180,8 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
         ) from None
     except (SyntaxError, RecursionError) as error:
         # Jinja writes Python, which has limits of its own on nesting.
-        raise TemplateFault(f"this template is too involved: {error}", 1) from None
+        hint = "split it into shorter expressions"
+        raise TemplateFault(f"this template is too involved: {error}", 1, hint=hint) from None
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:

@@ -93,7 +93,8 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
             shutil.rmtree(gone, ignore_errors=True)
         except OSError as error:
             message = f"{run.folder} cannot be removed: {error.strerror}"
-            raise UserError.of("not-removed", message) from None
+            hint = f"see whose it is: ls -ld {run.folder}"
+            raise UserError.of("not-removed", message, hint) from None
         finally:
             if lock is not None:
                 os.close(lock)

@@ -155,7 +155,7 @@ def _refuse(folder: Path, files: Sequence[CodeFile]) -> None:
     sizes: dict[str, int] = {}
     for file in files:
         top = file.path.split("/", 1)[0]
-        sizes[top] = sizes.get(top, 0) + file.size
+        sizes[top] = sizes.get(top, 0) + (1 if len(files) > _MOST_FILES else file.size)
     largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
     message = (
         f"{folder}: this is more than code ({_MOST_FILES:,} files or "

@@ -103,8 +103,11 @@ def _of_folder(folder: Path) -> Iterator[Any]:
             check=False,
         )
         if done.returncode:
-            message = f"terraform knows no outputs of {stack}: {_first_error(done.stderr)}"
-            raise UserError.of("no-outputs", message, _DEPLOY, exit_code=5)
+            why = _first_error(done.stderr)
+            # As a fresh clone has it: "Backend initialization required, please run …".
+            hint = f"terraform -chdir={stack} init" if "initialization required" in why else _DEPLOY
+            message = f"terraform knows no outputs of {stack}: {why}"
+            raise UserError.of("no-outputs", message, hint, exit_code=5)
         yield from _in_outputs(json.loads(done.stdout))
 
 

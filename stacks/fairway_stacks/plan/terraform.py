@@ -174,7 +174,8 @@ class Terraform:
         if not findings:
             last = said.strip().splitlines()[-1:] or ["it said nothing"]
             message = f"{self.stack}: terraform {command} failed: {last[0]}"
-            findings = [Finding(f"terraform-{command}", message)]
+            hint = f"see all that it says: terraform -chdir={self.folder} {command}"
+            findings = [Finding(f"terraform-{command}", message, hint)]
         return UserError(findings, exit_code=exit_code)
 
 

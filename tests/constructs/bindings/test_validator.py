@@ -57,6 +57,15 @@ def test_a_good_document_passes(facts: Facts) -> None:
 
 
 _ONE = "resource.azurerm_probe.one"
+# What each kind of fault is called, whatever the name.
+SAID = {
+    "unknown-type": "there are no bindings of `",
+    "unknown-attribute": "there is no argument `",
+    "missing-attribute": "` is required",
+    "computed-attribute": "` is set by Azure alone",
+    "wrong-type": ", where Terraform wants ",
+    "block-count": " of this block, where ",
+}
 _MISSING = object()
 
 
@@ -142,7 +151,8 @@ def test_a_fault_is_found_and_nothing_else(
     # In a path that goes through a list, this test writes `.0.` where a finding says `[0].`.
     wanted = at or path.replace(".0.", "[0].")
     assert findings[0].path == wanted
-    assert findings[0].message
+    assert SAID[id_] in findings[0].message
+    assert findings[0].hint or id_ == "unknown-attribute"
 
 
 def test_a_finding_says_what_to_write_instead(facts: Facts) -> None:

@@ -154,8 +154,10 @@ def test_a_denial_that_goes_opens() -> None:
     group = "azurerm_network_security_group"
     found = _found(group, {"security_rule": [RULE, deny]}, {"security_rule": [RULE]})
     assert "rule `deny`" in found["network-opened"]
+    assert "which denies, would go" in found["network-opened"]
     association = "azurerm_subnet_network_security_group_association"
-    assert "network-opened" in _found(association, {"id": "x"}, None, "delete")
+    found = _found(association, {"id": "x"}, None, "delete")
+    assert "would go: its rules would hold no longer" in found["network-opened"]
     assert _found(association, None, {"id": "x"}, "create") == {}
 
 
@@ -183,7 +185,11 @@ def test_a_denial_that_goes_opens() -> None:
     ],
 )
 def test_a_service_opens(before: Any, after: Any, opened: bool) -> None:
-    assert ("network-opened" in _found("azurerm_storage_account", before, after)) is opened
+    found = _found("azurerm_storage_account", before, after)
+    assert ("network-opened" in found) is opened
+    if after.get("public_network_access_enabled") and opened:
+        said = "`azurerm_storage_account.x` would open: public_network_access_enabled = true"
+        assert found["network-opened"] == said
 
 
 GRANT = {
@@ -222,7 +228,8 @@ def test_a_role_that_allows_more() -> None:
     kind = "azurerm_role_definition"
     before = {"permissions": [{"actions": ["a/read"]}]}
     after = {"permissions": [{"actions": ["a/read", "a/write"], "data_actions": ["b"]}]}
-    assert "a/write, b" in _found(kind, before, after)["wider-grant"]
+    said = f"role `{kind}.x` would allow a/write, b"
+    assert _found(kind, before, after)["wider-grant"] == said
     assert _found(kind, after, before) == {}
 
 
@@ -421,12 +428,16 @@ def test_a_new_container_and_a_new_account_hold_nothing_to_lose() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ({"disk_size_gb": 1024}, {"disk_size_gb": 512}, "shrink from 1024 to 512"),
+        (
+            {"disk_size_gb": 1024},
+            {"disk_size_gb": 512},
+            "would shrink from 1024 to 512 GiB, and Azure shrinks no disk",
+        ),
         ({"disk_size_gb": 512}, {"disk_size_gb": 1024}, ""),
         (
             {"storage_account_type": "PremiumV2_LRS"},
             {"storage_account_type": "Premium_LRS"},
-            "from PremiumV2_LRS into Premium_LRS",
+            "would turn from PremiumV2_LRS into Premium_LRS, which Azure does with no disk",
         ),
         (
             {"storage_account_type": "StandardSSD_LRS"},

@@ -242,6 +242,41 @@ def test_what_breaks_a_fabric(argument: str, value: Any) -> None:
     assert check_stack({"resource": {kind: {"nd": without}}}, Asked()) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "arguments", "said"),
+    [
+        (
+            "azurerm_batch_pool",
+            {"fixed_scale": {"target_dedicated_nodes": 1, "target_low_priority_nodes": 1}},
+            "the nodes of a job must not be mixed",
+        ),
+        (
+            "azurerm_batch_pool",
+            {"fixed_scale": {"target_dedicated_nodes": 101}},
+            "such a pool holds 100 nodes",
+        ),
+        (
+            "azurerm_key_vault",
+            {"public_network_access_enabled": False},
+            "nobody can reach this",
+        ),
+        (
+            "azurerm_role_assignment",
+            {"role_definition_name": "Reader"},
+            "this role has no description",
+        ),
+    ],
+)
+def test_what_terraform_would_make_is_told_in_words(
+    kind: str, arguments: dict[str, Any], said: str
+) -> None:
+    tagged = {**arguments, "tags": {"environment": "demo", "managed-by": "fairway"}}
+    (finding,) = check_stack({"resource": {kind: {"x": tagged}}}, Asked(protect=False))
+    assert finding.message == said
+    assert finding.path.startswith(f"{kind}.x")
+    assert finding.hint
+
+
 def _plan(actions: list[str], type_: str = "azurerm_managed_disk") -> dict[str, Any]:
     change = {"actions": actions, "replace_paths": [["zone"]]}
     return {"resource_changes": [{"address": f"{type_}.x[0]", "type": type_, "change": change}]}

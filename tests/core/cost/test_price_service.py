@@ -109,7 +109,8 @@ def test_it_is_asked_again_after_a_refusal(
 
 def test_it_gives_up(price_server: Any, service: PriceService, waits: list[float]) -> None:
     price_server.refusals = [429] * 100
-    with pytest.raises(UserError, match="HTTP 429, 6 times") as caught:
+    said = "Azure's price service: HTTP 429, 6 times"
+    with pytest.raises(UserError, match=said) as caught:
         service.hourly(VM, "eastus")
     assert caught.value.exit_code == 5
     assert len(price_server.queries) == 6

@@ -115,7 +115,7 @@ def test_other_data_is_not_replaced_unless_asked(
     (source / "empty").write_text("no more")
     code, _, err = fairway(folder, "data", "put", "src", place)
     assert code == 3
-    assert f"{prefix}/empty" in err
+    assert f"{place} holds other data already: {prefix}/empty" in err
     (folder / "back").mkdir()
     (folder / "back" / "empty").write_text("mine")
     code, _, err = fairway(folder, "data", "get", place, "back")
@@ -197,7 +197,7 @@ def test_what_arrives_damaged_is_not_kept(
         blob.set_http_headers(ContentSettings(content_md5=bytearray(16)))
     code, _, err = fairway(folder, "data", "get", f"sim:datasets/{prefix}/a", "back")
     assert code == 5
-    assert "[bad-digest]" in err
+    assert f"what arrived of {prefix}/a is not what its digest says [bad-digest]" in err
     assert tree(folder / "back") == {}
 
 

@@ -129,6 +129,8 @@ def test_what_is_no_run_is_named_and_left(
     store.folder.mkdir(parents=True)
     (finding,) = mirror_of(listing({**FILES, **change}, run_id)).adopt(store, TARGET)
     assert finding.id == "damaged-run"
+    assert finding.message.startswith(f"`{run_id[:70]}` on `lab` is not a run that can be read: ")
+    assert finding.hint == "it is in the folder runs of /data/fairway there"
     assert everything_in(tmp_path) == set()
 
 
@@ -174,6 +176,37 @@ def test_what_is_no_state_is_not_written(
 def test_an_answer_that_cannot_be_read_is_said_to_be_one(tmp_path: Path, said: str) -> None:
     with pytest.raises(UserError, match="lab-main"):
         mirror_of(said).adopt(RunStore(tmp_path), TARGET)
+
+
+@pytest.mark.parametrize(
+    ("ended", "message", "hint"),
+    [
+        (Ended(1, b"", "no tty\n"), "lab-main gave no answer: no tty", "ssh lab-main python3"),
+        (Ended(9, b"", ""), "lab-main gave no answer: exit code 9", "ssh lab-main python3"),
+        (Ended(127, b"", "sh"), "lab-main has no python3 of at least 3.10", "install it there"),
+    ],
+)
+def test_a_host_that_gives_none_is_said_to_give_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ended: Ended, message: str, hint: str
+) -> None:
+    monkeypatch.setattr(Host, "run", lambda *_, **__: ended)
+    with pytest.raises(UserError) as caught:
+        mirror_of("").adopt(RunStore(tmp_path), TARGET)
+    (finding,) = caught.value.findings
+    assert finding.message == message
+    assert hint in finding.hint
+
+
+def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
+    tmp_path: Path, make_run: MakeRun
+) -> None:
+    run = make_run("job-aaaaaa", engine="ssh", target="lab")
+    said = {"answer": {"has_code": False, "draft": "/d", "folder": "/f"}}
+    with pytest.raises(UserError) as caught:
+        mirror_of(said).publish(run, tmp_path / "gone")
+    (finding,) = caught.value.findings
+    assert finding.message == "the code of job-aaaaaa is neither here nor at /data/fairway"
+    assert finding.hint == "submit the job again from its file"
 
 
 def test_a_piece_of_a_log_is_no_longer_than_hosts_send(make_run: MakeRun) -> None:

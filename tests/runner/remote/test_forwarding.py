@@ -10,6 +10,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.batch import gateway
+from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.forwarding import Forwarding
 
 
@@ -42,6 +43,27 @@ def test_a_host_that_forwards_nothing_is_not_asked_again() -> None:
         found.failure_since(0)
     (finding,) = error.value.findings
     assert finding.id == "no-forwarding"
+    said = "azureuser@10.40.0.4 does not forward connections ("
+    assert finding.message.startswith(said)
+    assert "AllowTcpForwarding" in finding.hint
+
+
+def test_a_port_that_is_not_forwarded_is_named() -> None:
+    class Refusing(_Ssh):
+        socket = None
+
+        def insist(self, *_: object, **__: object) -> Ended:
+            return Ended(255, b"", "mux_client_forward: forwarding request failed\n")
+
+    there = Forwarding(cast("Any", Refusing()), 1.0)
+    with pytest.raises(UserError) as error:
+        there.open("lab.blob.core.windows.net", 443)
+    there.close()
+    (finding,) = error.value.findings
+    assert finding.message == (
+        "azureuser@10.40.0.4 forwards nothing to lab.blob.core.windows.net: "
+        "mux_client_forward: forwarding request failed"
+    )
     assert "AllowTcpForwarding" in finding.hint
 
 

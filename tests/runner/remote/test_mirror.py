@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.faults import Fault
+from fairway_agent.shared.receive import adopt_code
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors
@@ -187,6 +189,13 @@ def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path
         assert not (shared / "runs" / run.id).exists()
         assert code.exists() is left
     assert (shared / "code").is_dir()
+
+
+def test_code_that_did_not_arrive_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(Fault) as caught:
+        adopt_code(tmp_path, "c" * 16, "job-1")
+    assert caught.value.record["message"] == f"the code is not at {tmp_path}/code/{'c' * 16}"
+    assert "submit it again" in caught.value.record["hint"]
 
 
 def test_a_retry_from_elsewhere_is_not_taken_for_ones_own(mirror: Mirror, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairway_agent.faults import Fault
-from fairway_agent.slurm import commands, partition
+from fairway_agent.slurm import commands, nodes, partition
 from fairway_core.target import SlurmAccess
 from fairway_runner.engines.slurm.health import findings_of, is_unfit
 
@@ -37,12 +37,37 @@ def test_a_sound_cluster_has_no_findings() -> None:
         ({"free": 1 << 20}, "/data/fairway has 1 MiB left"),
         ({"time": time.time() - 600}, "the login host's clock is"),
         ({"available": "down"}, "partition `nd` is down"),
-        ({"held": [["7", "digits-abc", "JobHeldAdmin"]]}, "holds the job 7 (digits-abc)"),
+        ({"available": "missing"}, "partition `nd` is missing"),
+        (
+            {"held": [["7", "digits-abc", "JobHeldAdmin"]]},
+            "Slurm holds the job 7 (digits-abc): JobHeldAdmin",
+        ),
     ],
 )
 def test_each_fault_is_named(changes: dict[str, Any], message: str) -> None:
     [found] = said(**changes)
     assert message in found
+
+
+@pytest.mark.parametrize(
+    ("said_by_slurm", "hint"),
+    [
+        ("slurm_update error: Access/permission denied", "try it with sudo on the scheduler"),
+        ("slurm_update error: Invalid node name specified", "scontrol show node nd-9"),
+    ],
+)
+def test_an_action_that_slurm_refuses_is_named(
+    monkeypatch: pytest.MonkeyPatch, said_by_slurm: str, hint: str
+) -> None:
+    def refuse(_: object) -> str:
+        raise commands.Refused(said_by_slurm)
+
+    monkeypatch.setattr(commands, "run", refuse)
+    with pytest.raises(Fault) as caught:
+        nodes._act("drain", "nd-9")
+    assert caught.value.record["message"] == f"Slurm does not drain nd-9: {said_by_slurm}"
+    assert hint in caught.value.record["hint"]
+    assert caught.value.record["exit_code"] == 5
 
 
 def test_nodes_that_take_no_jobs_say_why() -> None:

@@ -70,7 +70,8 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
     name = str(pool["id"])
     if str(pool["state"]).lower() != "active":
         message = f"the pool `{name}` takes no jobs: it is {str(pool['state']).lower()}"
-        yield Finding("pool-disabled", message)
+        hint = f"see when it is active: az batch pool show --pool-id {name} --query state"
+        yield Finding("pool-disabled", message, hint)
     if job.nodes > 1 and not pool.get("enableInterNodeCommunication"):
         message = f"the pool `{name}` has inter-node communication switched off"
         hint = "a pool gets it when it is made: `mpi: true` in the environment, and deploy again"

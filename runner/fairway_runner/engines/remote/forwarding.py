@@ -39,6 +39,9 @@ def through_gateway(target: Target, gateway: Gateway, deadline: float) -> Forwar
     return _forwardings[key]
 
 
+_ALLOW = "its sshd needs `AllowTcpForwarding yes`, the default; or name another gateway"
+
+
 class Forwarding:
     """The ports that one host forwards, opened as they are needed; several threads may ask."""
 
@@ -84,8 +87,7 @@ class Forwarding:
         why = lines[-1].rpartition(_FAILED)[2] if lines else ""
         if _PROHIBITED in "".join(lines):
             message = f"{self.name} does not forward connections ({lines[-1].strip()})"
-            hint = "its sshd needs `AllowTcpForwarding yes`, the default; or name another gateway"
-            raise UserError.of("no-forwarding", message, hint, exit_code=5)
+            raise UserError.of("no-forwarding", message, _ALLOW, exit_code=5)
         return why.removeprefix("connect failed: ")
 
     def close(self) -> None:
@@ -109,7 +111,7 @@ class Forwarding:
         )
         if done.code:
             message = f"{self.name} forwards nothing to {host}: {done.err.strip()}"
-            raise UserError.of("no-connection", message, exit_code=5)
+            raise UserError.of("no-connection", message, _ALLOW, exit_code=5)
         self._sockets[host, port] = path
         return path
 

@@ -105,7 +105,7 @@ class Place:
                 code = int(value["fault"]["exit_code"])
             except (ValueError, TypeError, KeyError, RecursionError):
                 message = f"{host} gave an answer that cannot be read"
-                raise UserError.of("host-failed", message, exit_code=5) from None
+                raise UserError.of("host-failed", message, self._look(), exit_code=5) from None
             raise UserError.of(fault["id"], fault["message"], fault["hint"], exit_code=code)
         if ended.code in (_NO_PYTHON, OLD_PYTHON):
             oldest = ".".join(map(str, OLDEST))
@@ -113,7 +113,11 @@ class Place:
             hint = "install it there, so that a shell without a terminal finds it on PATH"
             raise UserError.of("missing-tool", message, hint, exit_code=4)
         message = f"{host} gave no answer: {_last(ended.err) or f'exit code {ended.code}'}"
-        raise UserError.of("host-failed", message, exit_code=5)
+        raise UserError.of("host-failed", message, self._look(), exit_code=5)
+
+    def _look(self) -> str:
+        """How a person sees what the host says to any command."""
+        return f"look at what it says to: ssh {self.connection.name} python3 --version"
 
 
 def connection_to(host: str, user: str, reach: Reach | None = None) -> Connection:

@@ -40,7 +40,9 @@ def _of_partition(found: Mapping[str, Any], access: SlurmAccess) -> Iterator[Fin
         why = next((n["reason"] for n in found["nodes"] if n["reason"].startswith(_OURS)), "")
         message = f"Slurm's partition `{access.partition}` is {state}{why and f': {why}'}"
         hint = f"on the scheduler: scontrol update partitionname={access.partition} state=up"
-        yield Finding("no-partition", message, "" if state == "missing" else hint)
+        if state == "missing":
+            hint = "name one that there is as `partition:` of the target; they are listed by: sinfo"
+        yield Finding("no-partition", message, hint)
     for job, name, reason in found["held"]:
         message = f"Slurm holds the job {job} ({name}): {reason}"
         hint = f"once that is fixed: scontrol release {job}"

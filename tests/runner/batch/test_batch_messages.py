@@ -1,0 +1,166 @@
+"""What is said of a pool, a target and a run that cannot do what is wanted, and what to type."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import Finding, UserError
+from fairway_core.target import Target
+from fairway_runner.engines.batch import examination, login, refusals
+from fairway_runner.engines.batch.engine import BatchEngine
+from fairway_runner.engines.batch.node_actions import NodeActions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fairway_runner.runs.store import Run
+
+RECORD: dict[str, Any] = {
+    "name": "spot",
+    "engine": "batch",
+    "nodes": {"min": 0, "max": 8},
+    "storage": {"account_url": "https://x.blob.core.windows.net", "containers": []},
+    "batch": {"endpoint": "https://b", "pool": "pool", "identity": "/identities/nodes"},
+}
+POOL = {
+    "id": "pool",
+    "state": "active",
+    "allocationState": "steady",
+    "enableInterNodeCommunication": True,
+    "targetDedicatedNodes": 2,
+    "currentDedicatedNodes": 2,
+}
+
+
+def account(
+    pool: Mapping[str, Any] = POOL, nodes: tuple[dict[str, Any], ...] = (), **target: Any
+) -> Any:
+    """An account that describes its pool and its nodes so."""
+    return SimpleNamespace(
+        target=Target.model_validate({**RECORD, **target}),
+        pool="pool",
+        pool_facts=lambda: pool,
+        nodes=lambda: iter(nodes),
+    )
+
+
+def refused(call: Callable[[], object]) -> Finding:
+    with pytest.raises(UserError) as caught:
+        call()
+    (finding,) = caught.value.findings
+    return finding
+
+
+def job(nodes: int = 1) -> Any:
+    return SimpleNamespace(nodes=nodes, container=None)
+
+
+HELD = {"storage": {**RECORD["storage"], "containers": ["outputs", "code"]}}
+BROKEN = {
+    "id": "tvm-1",
+    "state": "unusable",
+    "errors": [{"code": "DiskFull", "message": "There is not enough disk space on the node"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("there", "nodes", "said", "hint"),
+    [
+        (
+            account(storage={**HELD["storage"], "containers": ["code"]}),
+            1,
+            "the target `spot` has no storage container `outputs`",
+            "add it under the environment's `storage:`",
+        ),
+        (
+            account(**HELD, batch={**RECORD["batch"], "identity": ""}),
+            1,
+            "the target `spot` has no `identity`: its nodes cannot read storage",
+            "write the resource id of the pool's own identity",
+        ),
+        (
+            account(**HELD),
+            9,
+            "the job takes 9 nodes, and `spot` has 8 at most",
+            "-s nodes=8, or a larger pool",
+        ),
+        (
+            account(**HELD, batch={**RECORD["batch"], "mpi": False}),
+            2,
+            "the nodes of `spot` do not talk to each other: its pool is not for MPI",
+            "-s nodes=1, or another target",
+        ),
+        (
+            account(nodes=(BROKEN, {**BROKEN, "id": "tvm-2"}), **HELD),
+            1,
+            "0 of the pool's 2 nodes can work; tvm-1: There is not enough disk space",
+            "look at all: fairway nodes list spot",
+        ),
+        (
+            account({**POOL, "state": "deleting"}, **HELD),
+            1,
+            "the pool `pool` takes no jobs: it is deleting",
+            "az batch pool show --pool-id pool",
+        ),
+    ],
+)
+def test_a_job_that_cannot_run_is_refused_with_what_to_type(
+    there: Any, nodes: int, said: str, hint: str
+) -> None:
+    found = refused(lambda: refusals.require(there, job(nodes)))
+    assert said in found.message
+    assert hint in found.hint
+
+
+def test_a_pool_without_nodes_lets_nobody_in() -> None:
+    found = refused(lambda: login._any_node(account(nodes=(BROKEN,))))
+    assert found.message == "the pool `pool` has no node now"
+    assert found.hint == "let it have one: fairway pool resize spot 1"
+
+
+def test_a_pool_that_scales_by_itself_is_not_resized() -> None:
+    there = account({**POOL, "enableAutoScale": True})
+    found = refused(lambda: NodeActions(there).resize(3))
+    assert found.message == "the pool `pool` scales by its formula"
+    assert found.hint == "change the limits in the environment file, and deploy it"
+
+
+def test_the_doctor_says_why_a_pool_does_not_grow() -> None:
+    errors = [{"code": "AccountCoreQuotaReached", "message": {"value": "no cores left"}}]
+    there = account({**POOL, "resizeErrors": errors}, **HELD)
+    (found,) = examination._of_account(there)
+    assert found.message.startswith("the pool cannot grow: ")
+    assert "AccountCoreQuotaReached" in found.message
+    assert found.hint == "ask for more quota, or try another region, zone or VM size"
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> BatchEngine:
+    """One that asks nobody."""
+    monkeypatch.setattr(BatchEngine, "refresh", lambda *_, **__: None)
+    found = BatchEngine.__new__(BatchEngine)
+    found._watcher = SimpleNamespace(refresh=lambda *_, **__: None)  # type: ignore[assignment]
+    return found
+
+
+def test_a_run_that_has_not_begun_has_no_host(
+    engine: BatchEngine, make_run: Callable[..., Run]
+) -> None:
+    run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued")
+    found = refused(lambda: engine.main_host(run))
+    assert found.message == "no task of job-aaaaaa has begun"
+    assert found.hint == "see what it waits for: fairway show job-aaaaaa"
+
+
+def test_who_waits_for_a_run_that_was_not_sent_is_told_how_to_send_it(
+    engine: BatchEngine, make_run: Callable[..., Run]
+) -> None:
+    run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued", engine="batch")
+    state = {"state": "queued", "reason": "submission was cut off; go on with: fairway submit"}
+    (run.folder / "state.json").write_text(json.dumps(state))
+    found = refused(lambda: engine.wait(run))
+    assert found.message == f"job-aaaaaa was not submitted: {state['reason']}"

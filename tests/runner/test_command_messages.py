@@ -1,0 +1,233 @@
+"""What commands say of mistakes in files, folders and command lines: what, where, what to type."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_runner.jobs.sweep import axes
+from fairway_runner.jobs.sweep import files as sweep_files
+from fairway_runner.submit import snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs.store import RunStore
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """The words after `fairway`, beside files with these texts; and what is said of them."""
+
+    words: str
+    said: str
+    type_this: str
+    files: dict[str, str] = field(default_factory=dict)
+    code: int = 2
+
+
+JOB = "name: x\ncommand: echo\n"
+SWEPT = "params: {x: 0}\nsweep: {points: {grid: {x: %s}}}\n"
+LAB = "name: lab\nlocation: westeurope\nclusters: {gpu: {engine: ssh, nodes: 1, size: S}}\n"
+POOL = {
+    "name": "spot",
+    "engine": "batch",
+    "nodes": {"min": 0, "max": 4},
+    "storage": {"account_url": "https://x.blob.core.windows.net", "containers": []},
+    "batch": {"endpoint": "https://b", "pool": "spot", "identity": "/i"},
+}
+HOST = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}}
+HERE = {**HOST, "ssh": {"host": "localhost", "user": "", "shared": "fairway"}}
+
+
+def project(*targets: object) -> dict[str, str]:
+    return {"fairway.yaml": json.dumps({"targets": targets})}
+
+
+def plan(**facts: object) -> str:
+    return json.dumps({"format_version": "1.2", "resource_changes": [], **facts})
+
+
+MOVED = {
+    "address": "azurerm_subnet.x",
+    "type": "azurerm_subnet",
+    "change": {"actions": ["move"], "before": {}, "after": {}},
+}
+
+MISTAKES = [
+    # One kind of file for another, and which file is meant.
+    Mistake(
+        "check job.yaml",
+        "job.yaml:2:1: error: this is a job file: it has `command:`",
+        "fairway submit job.yaml --dry-run",
+        {"job.yaml": JOB},
+    ),
+    Mistake(
+        "check",
+        "the project has 2 environments, and none is chosen",
+        "set FAIRWAY_ENVIRONMENT to one of: a, b",
+        {"cdktf.json": "{}", "environments/a.yaml": LAB, "environments/b.yaml": LAB},
+    ),
+    Mistake(
+        "diagram demo -o picture.png",
+        "picture.png: a picture is Markdown or SVG",
+        "end its name in .md or in .svg",
+    ),
+    Mistake(
+        "targets sync --from stacks.d",
+        "stacks.d holds no synthesized stack with clusters",
+        "synthesize it first: cdktf synth",
+        {"stacks.d/stacks/lab-network/cdk.tf.json": "{}"},
+    ),
+    # A project's own file.
+    Mistake(
+        "targets",
+        "which host is it?",
+        "write its name or address",
+        project({**HOST, "ssh": {"host": "", "user": "me", "shared": "/data"}}),
+    ),
+    Mistake(
+        "targets",
+        "this holds a space",
+        "leave that out",
+        project({**HOST, "ssh": {"host": "box 1", "user": "me", "shared": "/data"}}),
+    ),
+    Mistake(
+        "submit job.yaml --dry-run",
+        "this is not the address of a receiver",
+        "write an address that begins with https://, or secret:NAME",
+        {"job.yaml": JOB + "notify: {webhook: 'ftp://example.com/x'}\n"},
+    ),
+    # Command lines.
+    Mistake("cost demo --by team", "--by, --since and --csv apply to runs only", "add --runs"),
+    Mistake(
+        "schedule create job.yaml --target spot",
+        "say when it runs",
+        "--every 6h, or --cron '30 2 * * *'",
+        {**project(POOL), "job.yaml": JOB},
+    ),
+    Mistake(
+        "ssh box nd-0 nvidia-smi",
+        "a shell is on one node",
+        "fairway ssh box nd-0 -- nvidia-smi",
+        project(HERE),
+    ),
+    Mistake(
+        "submit job.yaml --target local",
+        "this starts 1,001 tasks",
+        "say --yes if that is meant",
+        {"job.yaml": JOB + SWEPT % "{start: 0, stop: 1001, step: 1}"},
+    ),
+    # Sweeps and templates.
+    Mistake(
+        "submit job.yaml --dry-run",
+        "the list has more than 3 values",
+        "split the sweep",
+        {"job.yaml": JOB + SWEPT % "[1, 2, 3, 4]"},
+    ),
+    Mistake(
+        "submit job.yaml --dry-run",
+        "`d/*` matches more than 3 files",
+        "use a narrower pattern",
+        {
+            "job.yaml": JOB + "sweep: {points: {files: d/*}}\n",
+            **{f"d/{number}": "" for number in range(4)},
+        },
+    ),
+    Mistake(
+        "submit job.yaml --dry-run",
+        "`my_points` has no function `pionts`",
+        "did you mean `points`?",
+        {
+            "job.yaml": JOB + "sweep: {points: {python: 'my_points:pionts'}}\n",
+            "my_points.py": "def points(): return [{'x': 1}]\n",
+        },
+    ),
+    Mistake(
+        "submit job.yaml --dry-run",
+        "this template is too involved: ",
+        "split it into shorter expressions",
+        {"job.yaml": JOB + "setup: echo {{ " + "(" * 400 + "1" + ")" * 400 + " }}\n"},
+    ),
+    # What a job takes along.
+    Mistake(
+        "submit job.yaml --target local",
+        ": this is more than code (2 files or 256 MiB at most); the largest: data",
+        'code: {path: src, exclude: ["data"]}',
+        {"job.yaml": JOB, "data/a": "1" * 99, "data/b": "1" * 99},
+    ),
+    Mistake(
+        "submit job.yaml --target spot",
+        "`secrets.TOKEN`: the target `spot` has no vault",
+        "give the environment a `vault:` section, and deploy it",
+        {**project(POOL), "job.yaml": JOB + "secrets: {TOKEN: 'keyvault:token'}\n"},
+    ),
+    Mistake(
+        "note done-aaaaaa " + "x" * 10_001,
+        "a note of 10,001 characters is too long",
+        "10,000 at most",
+    ),
+    # Plans.
+    Mistake(
+        "review lab-network=plan.json",
+        "lab-network: `azurerm_subnet.x` has the actions ['move']",
+        "this plan was made by a newer Terraform than Fairway knows",
+        {"plan.json": plan(resource_changes=[MOVED])},
+    ),
+    Mistake(
+        "review lab-network=plan.json",
+        "the plan of lab-network leaves something for later",
+        "plan again without `-target`, or once more after this one is applied",
+        {"plan.json": plan(complete=False)},
+        code=0,
+    ),
+    # Runs.
+    Mistake(
+        "retry left-aaaaaa --failed",
+        "no task of left-aaaaaa failed",
+        "leave out --failed for those that were cancelled or lost",
+    ),
+    Mistake(
+        "rerun torn-aaaaaa",
+        "torn-aaaaaa/job.json: missing or damaged",
+        "submit the job again from its file",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=[each.said for each in MISTAKES])
+def test_it_is_said_with_what_to_type(
+    mistake: Mistake,
+    fairway: RunFairway,
+    make_run: MakeRun,
+    store: RunStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (axes, sweep_files):
+        if "more than 3" in mistake.said:
+            monkeypatch.setattr(module, "MOST_POINTS", 3)
+    if "more than code" in mistake.said:
+        monkeypatch.setattr(snapshot, "_MOST_FILES", 2)
+    monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
+    make_run("done-aaaaaa")
+    make_run("left-aaaaaa", [{"state": "cancelled"}], state="cancelled")
+    (make_run("torn-aaaaaa").folder / "job.json").write_text("{")
+    for name, text in mistake.files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    code, out, err = fairway(tmp_path, *mistake.words.split(" "))
+    assert code == mistake.code, out + err
+    assert mistake.said in out + err
+    assert mistake.type_this in out + err
+    assert "Traceback" not in err
+    assert sorted(run.id for run in store.unsorted()) == [
+        "done-aaaaaa",
+        "left-aaaaaa",
+        "torn-aaaaaa",
+    ]
