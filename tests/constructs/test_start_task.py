@@ -102,7 +102,6 @@ systemctl() { log systemctl "$@"; }
 apt-get() { log apt-get "${@: -2}"; }
 dpkg-query() { [[ ${!#} == mdadm ]] && printf 'install ok installed'; }
 /usr/local/sbin/fairway-node() { log node; return "${NODE_STATUS:-0}"; }
-dockerd() { :; }
 """
 
 
@@ -110,15 +109,13 @@ dockerd() { :; }
 def run(tmp_path: Path) -> Run:
     """Runs the whole script below a root of its own; its exit status, and what it did."""
 
-    def run(config: str, *, docker: bool = True, **variables: str) -> tuple[int, list[str]]:
+    def run(config: str, **variables: str) -> tuple[int, list[str]]:
         log, root = tmp_path / "log", tmp_path / "root"
         log.write_text("")
-        stand_ins = STAND_INS + ("" if docker else "unset -f dockerd\n")
         steps = start_task_script(config)
         # Everything is written below a folder; the stand-ins replace what comes after.
         steps = steps.replace("write_file /", f"write_file {shlex.quote(str(root))}/")
-        steps = steps.replace("set -euo pipefail", f"set -euo pipefail\n{stand_ins}", 1)
-        steps = steps.replace("\nmove_docker\n", "\nlog docker\n")
+        steps = steps.replace("set -euo pipefail", f"set -euo pipefail\n{STAND_INS}", 1)
         environ = {**os.environ, "LOG": str(log), **variables}
         done = subprocess.run(
             ["bash", "-c", steps], env=environ, capture_output=True, text=True, check=False
@@ -137,7 +134,6 @@ def test_it_does_what_cloud_init_does_in_the_same_order(run: Run, tmp_path: Path
         "systemctl daemon-reexec",
         "systemctl enable --now fairway-gpu-metrics.timer",
         "node",
-        "docker",
     ]
     root = tmp_path / "root"
     assert (
@@ -169,10 +165,17 @@ class TestDocker:
     @pytest.fixture
     def move(self, repository: Path, tmp_path: Path) -> Callable[..., list[str]]:
         """Runs `move_docker` on stand-in disks; what it asked of systemd."""
-        script = repository / "constructs/fairway_constructs/cloud_init/batch_node.sh"
+        script = repository / "constructs/fairway_constructs/cloud_init/node.sh"
         log = tmp_path / "log"
 
-        def move(*, scratch: bool = False, separate: bool = True, docker: bool = True) -> list[str]:
+        def move(
+            *,
+            scratch: bool = False,
+            separate: bool = True,
+            docker: bool = True,
+            batch: bool = True,
+            times: int = 1,
+        ) -> list[str]:
             log.write_text("")
             disk = tmp_path / "mnt"
             disk.mkdir(exist_ok=True)
@@ -187,8 +190,10 @@ class TestDocker:
             mv() {{ log mv "$@"; }}
             set_docker_root() {{ log root "$1"; }}
             {"dockerd() { :; }" if docker else ""}
-            AZ_BATCH_NODE_ROOT_DIR={shlex.quote(str(disk / "batch"))}
-            move_docker
+            unset AZ_BATCH_NODE_ROOT_DIR
+            {f"AZ_BATCH_NODE_ROOT_DIR={shlex.quote(str(disk / 'batch'))}" if batch else ""}
+            docker_moved={shlex.quote(str(tmp_path / "moved"))}
+            for _ in {{1..{times}}}; do move_docker; done
             """
             subprocess.run(["bash", "-c", program], check=True, capture_output=True)
             return [
@@ -200,7 +205,7 @@ class TestDocker:
         return move
 
     def test_it_goes_to_the_striped_nvme_disks_where_there_are_some(self, move: Any) -> None:
-        done = move(scratch=True)
+        done = move(scratch=True, batch=False)
         assert "root /mnt/resource_nvme/docker" in done
         assert done[:2] == ["stop docker.socket", "stop docker.service"]
         assert done[-1] == "start docker.service"
@@ -208,8 +213,14 @@ class TestDocker:
     def test_otherwise_beside_batchs_own_folder(self, move: Any) -> None:
         assert "root MNT/docker" in move()
 
+    def test_it_is_not_restarted_again_before_the_next_boot(self, move: Any) -> None:
+        """Containers may run then."""
+        done = move(scratch=True, times=2)
+        assert done.count("stop docker.service") == done.count("start docker.service") == 1
+
     def test_a_node_without_another_disk_is_left_alone(self, move: Any) -> None:
         assert move(separate=False) == []
+        assert move(batch=False, separate=False) == []
 
     def test_a_node_without_docker_too(self, move: Any) -> None:
         if shutil.which("dockerd"):
@@ -220,7 +231,7 @@ class TestDocker:
     def test_the_settings_of_the_gpu_runtime_stay(
         self, repository: Path, tmp_path: Path, before: dict[str, Any] | None
     ) -> None:
-        script = repository / "constructs/fairway_constructs/cloud_init/batch_node.sh"
+        script = repository / "constructs/fairway_constructs/cloud_init/node.sh"
         file = tmp_path / "docker" / "daemon.json"
         if before is not None:
             file.parent.mkdir()

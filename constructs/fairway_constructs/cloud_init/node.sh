@@ -7,6 +7,7 @@ set -euo pipefail
 nfs_read_ahead_kb=15380
 mounts=/etc/fairway/mounts
 scratch=/mnt/resource_nvme
+docker_moved=/run/fairway-docker-moved
 
 say() { printf 'fairway-node: %s\n' "$*" >&2; }
 
@@ -90,6 +91,44 @@ let_run_containers() {
     fi
 }
 
+# Images and containers fill the small system disk. What was pulled before comes along. Once in a
+# boot: Docker may have started on the folder below the mount, and to restart it ends containers.
+move_docker() {
+    local disk=$scratch root unit
+    command -v dockerd >/dev/null && [[ ! -e $docker_moved ]] || return 0
+    # Without such disks, beside what Batch keeps on a disk of its own.
+    mountpoint -q "$disk" || disk=$(dirname "${AZ_BATCH_NODE_ROOT_DIR:-/none}")
+    [[ $(stat -c %d "$disk") != "$(stat -c %d /)" ]] || return 0
+    root=$disk/docker
+    for unit in docker.socket docker.service; do
+        ! systemctl cat "$unit" >/dev/null 2>&1 || systemctl stop "$unit"
+    done
+    if [[ ! -d $root ]]; then
+        mkdir -p "$root.new"
+        [[ ! -d /var/lib/docker ]] || cp -a /var/lib/docker/. "$root.new/"
+        mv "$root.new" "$root"
+    fi
+    set_docker_root "$root"
+    systemctl start docker.service
+    : >"$docker_moved"
+    say "Docker keeps its images in $root"
+}
+
+# The file holds the settings of the GPU runtime too.
+set_docker_root() {
+    python3 - "$1" "${2:-/etc/docker/daemon.json}" <<'PYTHON'
+import json, os, pathlib, sys
+
+root, file = sys.argv[1], pathlib.Path(sys.argv[2])
+settings = json.loads(file.read_text()) if file.exists() else {}
+settings["data-root"] = root
+file.parent.mkdir(parents=True, exist_ok=True)
+new = file.with_suffix(".new")
+new.write_text(json.dumps(settings, indent=4) + "\n")
+os.replace(new, file)
+PYTHON
+}
+
 main() {
     # shellcheck source=/dev/null
     source /etc/fairway/settings
@@ -97,6 +136,7 @@ main() {
     mount_scratch
     mount_shared
     trust_peers
+    move_docker
     say "ready"
 }
 

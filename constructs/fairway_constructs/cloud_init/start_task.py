@@ -37,7 +37,7 @@ def start_task_script(cloud_config: str) -> str:
     lines += [
         shlex.join(command) for command in config.get("runcmd", []) if _OWN_UNIT not in command
     ]
-    lines += ["/usr/local/sbin/fairway-node", "move_docker", 'say "ready"']
+    lines += ["/usr/local/sbin/fairway-node", 'say "ready"']
     return "\n".join(lines) + "\n"
 
 
