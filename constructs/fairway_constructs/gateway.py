@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.placement import Placement
 
 # What the machine is called after the environment.
@@ -38,6 +39,7 @@ class Gateway(Component):
         size: str,
         subnet_id: str,
         ssh_keys: Sequence[str],
+        accounts: Accounts | None = None,
     ) -> None:
         super().__init__(scope, id)
         machine = vm_size(size)
@@ -54,3 +56,13 @@ class Gateway(Component):
             interface_id=interface.id,
             ssh_keys=ssh_keys,
         )
+        if accounts is not None:
+            from fairway_constructs.cloud_init.people import accounts_on_machine
+
+            accounts_on_machine(
+                self,
+                "gateway",
+                accounts,
+                virtual_machine_id=self.virtual_machine.id,
+                tags=place.tags,
+            )

@@ -24,7 +24,7 @@ from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
     TerminationNotification,
 )
 from fairway_constructs.cdk import Component, Lifecycle
-from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
+from fairway_constructs.cloud_init import ADMIN_USERNAME, LONGEST_CUSTOM_DATA, custom_data
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
@@ -102,9 +102,18 @@ class GpuCluster(Component):
 
     def _custom_data(self, *, watched: bool, slurm: SlurmNode | None) -> str:
         hosts = [f"{self._host_prefix}*", *([f"{self._name}-*"] if slurm else [])]
-        return custom_data(
-            cloud_init_of(self._name, self._spec, host_patterns=hosts, watched=watched, slurm=slurm)
+        text = cloud_init_of(
+            self._name,
+            self._spec,
+            host_patterns=hosts,
+            watched=watched,
+            slurm=slurm,
+            with_accounts=True,
         )
+        if len(text.encode()) > LONGEST_CUSTOM_DATA:
+            message = f"cluster `{self._name}`: so many people's keys do not fit a node's boot data"
+            raise UserError.of("too-many-people", message, "name fewer under access.users")
+        return custom_data(text)
 
     def _scale_set(
         self,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network import PlacedSubnet
     from fairway_core.catalog import Image, VmSize
@@ -32,7 +33,7 @@ class NodeSpec:
     `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of
     the Marketplace. `os_gib` is the size of the system disk, by default that of the image;
     `local_os_disk` puts it on the node itself or on a managed disk. With `monitored` nodes have
-    the Azure Monitor agent, and say how busy their GPUs are.
+    the Azure Monitor agent, and say how busy their GPUs are. `accounts` are people's own.
     """
 
     size: VmSize
@@ -48,6 +49,7 @@ class NodeSpec:
     os_gib: int | None = None
     proximity_placement_group_id: str | None = None
     monitored: bool = False
+    accounts: Accounts | None = None
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
@@ -62,10 +64,11 @@ def cloud_init_of(
     host_patterns: Sequence[str],
     watched: bool = False,
     slurm: SlurmNode | None = None,
+    with_accounts: bool = False,
 ) -> str:
     """The cloud-config of a node; `watched` is whether it says on its own port how it is.
 
-    With `slurm` it is a node of Slurm's.
+    With `slurm` it is a node of Slurm's; with `with_accounts` it makes people's accounts.
     """
     size = spec.size
     gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
@@ -78,6 +81,7 @@ def cloud_init_of(
         gpu_metrics=spec.monitored and sends_gpu_metrics(size),
         health=NodeHealth(gpus=gpus, adapters=adapters) if watched else None,
         announced=slurm is None,
+        people=spec.accounts.setup_script() if spec.accounts and with_accounts else "",
         template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
         more=slurm.extension() if slurm else None,
     )

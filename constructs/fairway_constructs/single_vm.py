@@ -67,6 +67,12 @@ class SingleVm(Component):
         self.virtual_machine = self._machine(interface.id)
         self.id = self.virtual_machine.id
         self.main_host = interface.private_ip_address
+        if spec.accounts is not None:
+            from fairway_constructs.cloud_init.people import accounts_on_machine
+
+            accounts_on_machine(
+                self, f"machine-{name}", spec.accounts, virtual_machine_id=self.id, tags=place.tags
+            )
         if spec.monitored:
             from fairway_constructs.monitoring_agent import agent_on_machine
 

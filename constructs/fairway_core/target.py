@@ -129,6 +129,7 @@ class Target(Model):
 
     `mounts` maps a file system's name to its path on every node. `reach` is the way to the host
     of `ssh:` or `slurm:`, and to the `gateway`; without it ssh connects to the host as it is.
+    `users` are people with accounts of their own, each with the folder that is `shared` for them.
 
     >>> Target.local().engine
     'local'
@@ -146,6 +147,7 @@ class Target(Model):
     vault_url: Text = ""
     reach: Reach | None = None
     gateway: Gateway | None = None
+    users: dict[Word, Folder] | None = None
     slurm: SlurmAccess | None = None
     ssh: SshAccess | None = None
     batch: BatchAccess | None = None
@@ -185,6 +187,26 @@ class Target(Model):
     def machines(self) -> str:
         """The id of the VM or scale set that can be stopped and started; "" for none."""
         return self.ssh.machines if self.ssh else ""
+
+    @property
+    def user(self) -> str:
+        """The account with which its hosts are reached; "" where none is."""
+        reached = self.access or self.gateway
+        return reached.user if reached else ""
+
+    def as_user(self, name: str) -> Self:
+        """The target as a person reaches it, who has an account of their own there; as it is where
+        they have none."""
+        if name not in (self.users or {}):
+            return self
+        shared = (self.users or {})[name]
+        changes: dict[str, Any] = {}
+        if self.access is not None:
+            mine = {"user": name, "shared": shared}
+            changes[self.engine] = self.access.model_copy(update=mine)
+        if self.gateway is not None:
+            changes["gateway"] = self.gateway.model_copy(update={"user": name})
+        return self.model_copy(update=changes)
 
     @classmethod
     def local(cls) -> Self:

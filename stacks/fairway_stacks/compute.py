@@ -18,6 +18,7 @@ from fairway_core.target import (
     StorageAccount,
     Target,
 )
+from fairway_stacks.people import accounts_of, folders_of
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ class ComputeStack(EnvironmentStack):
             vault_url=self._vault_url,
             reach=self._reach,
             gateway=self._gateway(cluster.main_host),
+            users=folders_of(self._environment, spec.mounts),
             **self._access(name, cluster, mounts),
         )
 
@@ -195,6 +197,7 @@ class ComputeStack(EnvironmentStack):
             ssh_keys=self._environment.access.ssh_keys or (),
             mounts=mounts,
             monitored=self._data.monitoring is not None,
+            accounts=accounts_of(self._environment, spec.mounts, fenced=spec.engine == "slurm"),
         )
         if spec.engine == "slurm":
             assert self._slurm is not None, "an environment with partitions has a scheduler"
@@ -259,6 +262,7 @@ class ComputeStack(EnvironmentStack):
             mounts={mount.name: mount.path for mount in mounts},
             reach=self._reach,
             gateway=self._gateway(other_host),
+            users=folders_of(self._environment, None),
             storage=self._storage,
             vault_url=self._vault_url,
             batch=BatchAccess(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
 from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3
+from fairway_stacks.people import accounts_of
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class NetworkStack(EnvironmentStack):
             size=size,
             subnet_id=subnets["management" if "management" in subnets else "compute"].id,
             ssh_keys=environment.access.ssh_keys or (),
+            accounts=accounts_of(environment),
         )
 
     def _existing(self, environment: Environment, spec: Existing) -> ExistingNetwork:

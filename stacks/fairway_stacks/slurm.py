@@ -10,6 +10,7 @@ from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.scheduler import Scheduler
 from fairway_constructs.unique_name import client_config
 from fairway_core.environment import SlurmNodes
+from fairway_stacks.people import accounts_of
 
 if TYPE_CHECKING:
     from fairway_constructs.existing_network import ExistingNetwork
@@ -58,6 +59,7 @@ class SlurmStack:
             ssh_keys=environment.access.ssh_keys or (),
             mounts=[data.filesystems[name].mount for name in filesystems],
             monitored=data.monitoring is not None,
+            accounts=accounts_of(environment, list(filesystems), fenced=True),
         )
 
     def partition(self, name: str, nodes: NodeSpec) -> GpuCluster:

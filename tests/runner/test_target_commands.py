@@ -62,6 +62,56 @@ def test_sync_replaces_what_was_read_before(tmp_path: Path, fairway: RunFairway)
     assert [each["name"] for each in json.loads(out)] == ["local", "two"]
 
 
+TEAM = {
+    "name": "nd",
+    "engine": "slurm",
+    "nodes": {"min": 0, "max": 2},
+    "users": {"ada": "/home/ada/fairway", "bob": "/home/bob/fairway"},
+    "gateway": {"host": "10.40.0.9", "user": "azureuser"},
+    "slurm": {
+        "host": "10.40.0.4",
+        "user": "azureuser",
+        "partition": "nd",
+        "shared": "/data/fairway",
+    },
+}
+
+
+def test_a_person_says_once_which_account_is_theirs(tmp_path: Path, fairway: RunFairway) -> None:
+    outputs = tmp_path / "outputs.json"
+    outputs.write_text(json.dumps({"x-compute": {"targets": [TEAM, POOL]}}))
+    words = ["targets", "sync", "--from", str(outputs), "--json"]
+    for more, user, shared in (
+        ([], "azureuser", "/data/fairway"),
+        (["--user", "ada"], "ada", "/home/ada/fairway"),
+        ([], "ada", "/home/ada/fairway"),
+        (["--user", "bob"], "bob", "/home/bob/fairway"),
+    ):
+        code, out, _ = fairway(tmp_path, *words, *more)
+        assert code == 0
+        nd, pool = json.loads(out)
+        assert (nd["slurm"]["user"], nd["slurm"]["shared"]) == (user, shared)
+        assert nd["gateway"]["user"] == user
+        assert pool["name"] == "spot"
+    code, out, _ = fairway(tmp_path, "ssh-config", "nd")
+    assert "    User bob\n" in out
+
+
+@pytest.mark.parametrize(
+    ("records", "hint"),
+    [([TEAM], "did you mean `ada`?"), ([POOL], "accounts are made by `access.users`")],
+)
+def test_an_account_that_nobody_made_is_refused(
+    tmp_path: Path, fairway: RunFairway, records: list[object], hint: str
+) -> None:
+    outputs = tmp_path / "outputs.json"
+    outputs.write_text(json.dumps({"x-compute": {"targets": records}}))
+    code, _, err = fairway(tmp_path, "targets", "sync", "--from", str(outputs), "--user", "aada")
+    assert code == 2
+    assert "no target has an account `aada`" in err
+    assert hint in err
+
+
 def test_this_machine_is_a_node(tmp_path: Path, fairway: RunFairway) -> None:
     code, out, _ = fairway(tmp_path, "nodes", "list", "local", "--json")
     assert code == 0

@@ -71,6 +71,6 @@ def _used(value: object) -> Iterator[str]:
             yield from _used(getattr(value, field))
     elif isinstance(value, str) and " like " in value:
         yield "DescribedSize"  # which is kept as text
-    elif isinstance(value, dict):
-        for item in value.values():
+    elif isinstance(value, dict | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _used(item)

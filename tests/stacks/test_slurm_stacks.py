@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ruamel.yaml import YAML
 
-from fairway_constructs.cloud_init.slurm import LONGEST_CUSTOM_DATA
+from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA
 from fairway_core.checks import Asked, check_stack
 from fairway_core.environment import load_environment
 from fairway_core.findings import UserError

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADMIN_USERNAME",
+    "LONGEST_CUSTOM_DATA",
     "Mount",
     "NodeHealth",
     "custom_data",
@@ -40,6 +41,9 @@ __all__ = [
 
 # The login user of every VM; Azure gives it the user id 1000 on each of them.
 ADMIN_USERNAME = "azureuser"
+
+# Azure takes no more for the boot data of a VM. Source: Azure documentation, custom data.
+LONGEST_CUSTOM_DATA = 65_535
 
 # The home of the login user where /home is a shared file system.
 _LOCAL_HOME = f"/var/lib/{ADMIN_USERNAME}"
@@ -58,6 +62,7 @@ def node_cloud_init(
     health: NodeHealth | None = None,
     peers: bool = True,
     announced: bool = True,
+    people: str = "",
     template: str = "node.yaml.j2",
     more: Mapping[str, Any] | None = None,
 ) -> str:
@@ -66,7 +71,8 @@ def node_cloud_init(
     With `gpu_metrics` it tells syslog each minute how busy its NVIDIA GPUs are; with `health`
     it answers on HEALTH_PORT whether it still has all of that. Without `peers` it shares no
     keys. In a folder that all nodes see it tells its address each minute, unless it is not to
-    be `announced`, as where a scheduler knows it. `template` may extend the usual one, and
+    be `announced`, as where a scheduler knows it. `people` is a script that makes their accounts.
+    `template` may extend the usual one, and
     takes `more`.
 
     Where a file system is mounted on /home, the login user has its home elsewhere: so it gets
@@ -92,6 +98,7 @@ def node_cloud_init(
         gpu_metrics=script("gpu_metrics.sh") if gpu_metrics else "",
         health=script("health.sh") if health else "",
         health_port=HEALTH_PORT,
+        people=people,
         announce=script("announce.sh") if shared and announced else "",
         **(more or {}),
     )

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.cloud_init import node_cloud_init, script
+from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, node_cloud_init, script
 from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_core.slurm import accounting_commands, cloud_programs, node_scripts, render
@@ -28,9 +28,6 @@ _SCRATCH = "/mnt/resource_nvme"
 
 # Slurm looks for idle nodes each half minute, and deletes them by and by.
 _UNTIL_DELETED = 120
-
-# Azure takes no more for the boot data of a VM. Source: Azure documentation, custom data.
-LONGEST_CUSTOM_DATA = 65_535
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,10 +39,12 @@ def slurm_cluster(
     *,
     host: str,
     address: str,
+    several_users: bool = False,
 ) -> SlurmCluster:
     """The cluster of an environment; `address`, of the scheduler, may be a reference.
 
-    The first partition is that of jobs which name none.
+    With `several_users` others have accounts beside the login user. The first partition is that of
+    jobs which name none.
     """
     return SlurmCluster(
         name=environment,
@@ -54,15 +56,16 @@ def slurm_cluster(
         ),
         timing=Timing(credential=_CREDENTIAL_SECONDS),
         cloud=Cloud(idle=int(spec.idle)),
-        accounting=_accounting(spec) if spec.accounting else None,
+        accounting=_accounting(spec, several_users) if spec.accounting else None,
     )
 
 
-def _accounting(spec: Slurm) -> Accounting:
+def _accounting(spec: Slurm, several_users: bool) -> Accounting:
     return Accounting(
         accounts=tuple(spec.accounts.items()),
         qos=tuple((name, Qos(**dict(each))) for name, each in spec.qos.items()),
         users=(ADMIN_USERNAME,),
+        several=several_users,
     )
 
 

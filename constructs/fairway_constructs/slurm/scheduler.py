@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
@@ -12,12 +13,14 @@ from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_
 from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_core.catalog import image, vm_size
+from fairway_core.slurm.rules import share_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
     from fairway_constructs.slurm.foundation import Foundation
@@ -54,6 +57,7 @@ class Scheduler(Component):
         ssh_keys: Sequence[str],
         mounts: Sequence[Mount],
         monitored: bool = False,
+        accounts: Accounts | None = None,
     ) -> None:
         super().__init__(scope, id)
         host = place.name("computer_name_prefix", _NAME)
@@ -64,7 +68,12 @@ class Scheduler(Component):
         )
         self.address = interface.private_ip_address
         cluster = slurm_cluster(
-            place.environment, spec, partitions, host=host, address=self.address
+            place.environment,
+            spec,
+            partitions,
+            host=host,
+            address=self.address,
+            several_users=accounts is not None,
         )
         settings = scheduler_settings(
             scale_sets={
@@ -102,6 +111,14 @@ class Scheduler(Component):
             lun=0,
             caching="None",
         )
+        if accounts is not None:
+            from fairway_constructs.cloud_init.people import accounts_on_machine
+
+            names = [person.name for person in accounts.people]
+            accounts = replace(accounts, shares=share_commands(cluster, names))
+            accounts_on_machine(
+                self, "slurm-scheduler", accounts, virtual_machine_id=self.id, tags=place.tags
+            )
         if monitored:
             from fairway_constructs.monitoring_agent import agent_on_machine
 

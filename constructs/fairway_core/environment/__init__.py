@@ -5,6 +5,7 @@
 2
 """
 
+from fairway_core.environment.access import Access
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster
 from fairway_core.environment.cluster import Cluster, Repair, Spot
@@ -15,8 +16,9 @@ from fairway_core.environment.keys import read_public_keys
 from fairway_core.environment.loading import LoadedEnvironment, load_environment, read_environment
 from fairway_core.environment.model import AnyCluster, Environment
 from fairway_core.environment.monitoring import Budget, Monitoring
-from fairway_core.environment.network import Access, Existing, Firewall, Network, Peering
+from fairway_core.environment.network import Existing, Firewall, Network, Peering
 from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
+from fairway_core.environment.people import Person
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import Slurm, SlurmNodes
@@ -48,6 +50,7 @@ __all__ = [
     "Network",
     "NfsServer",
     "Peering",
+    "Person",
     "Registry",
     "Repair",
     "Schedule",

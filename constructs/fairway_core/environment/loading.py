@@ -17,6 +17,9 @@ from fairway_core.findings import Finding, UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fairway_core.environment.people import Person
+    from fairway_core.yaml_text import DataPath
+
 # Top-level keys that hold nothing but YAML anchors, as in Compose files.
 _ANCHORS = "x-"
 
@@ -66,7 +69,8 @@ def read_environment(
     except UserError as error:
         raise once_each(error, document) from None
     keys = _keys(environment, document, home or Path.home())
-    access = environment.access.model_copy(update={"ssh_keys": keys})
+    people = _people(environment, document)
+    access = environment.access.model_copy(update={"ssh_keys": keys, "users": people})
     return LoadedEnvironment(environment.model_copy(update={"access": access}), document)
 
 
@@ -96,13 +100,27 @@ def _own_keys(environment: Environment, document: Document, home: Path) -> tuple
 def _keys(environment: Environment, document: Document, home: Path) -> tuple[str, ...]:
     if environment.access.ssh_keys is None:
         return _own_keys(environment, document, home)
+    return _read(environment.access.ssh_keys, document, ("access", "ssh_keys"))
+
+
+def _people(environment: Environment, document: Document) -> tuple[Person, ...]:
+    return tuple(
+        person.model_copy(
+            update={"keys": _read(person.keys, document, ("access", "users", index, "keys"))}
+        )
+        for index, person in enumerate(environment.access.users)
+    )
+
+
+def _read(entries: Sequence[str], document: Document, where: DataPath) -> tuple[str, ...]:
+    """The keys that a list of keys and files means, each once."""
     keys: dict[str, None] = {}
-    for index, entry in enumerate(environment.access.ssh_keys):
+    for index, entry in enumerate(entries):
         try:
             found = read_public_keys(entry, folder=Path(document.file).parent)
         except UserError as error:
-            place = document.location(("access", "ssh_keys", index))
-            path = f"access.ssh_keys.{index}"
+            place = document.location((*where, index))
+            path = ".".join(map(str, (*where, index)))
             if any(finding.id == "private-key" for finding in error.findings):
                 place = replace(place, column=1, text="(not shown)", length=11)
             raise UserError(

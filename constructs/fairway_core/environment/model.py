@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model
+from fairway_core.environment.access import Access
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.checks import Checks
@@ -15,7 +16,8 @@ from fairway_core.environment.cluster import Cluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
-from fairway_core.environment.network import Access, Network, check_network
+from fairway_core.environment.network import Network, check_network
+from fairway_core.environment.people import check_people
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import Slurm, SlurmNodes, check_slurm
 from fairway_core.environment.state import LocalState, State
@@ -122,6 +124,12 @@ class Environment(Model):
     @model_validator(mode="after")
     def _filesystems_fit(self) -> Self:
         check_filesystems(self.filesystems, self.clusters, self.storage, self.network)
+        return self
+
+    @model_validator(mode="after")
+    def _people_have_accounts_and_homes(self) -> Self:
+        access = self.access
+        check_people(access.users, self.filesystems, self.clusters, gateway=bool(access.gateway))
         return self
 
     @model_validator(mode="after")

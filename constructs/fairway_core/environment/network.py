@@ -1,4 +1,4 @@
-"""The network of an environment: made for it or there already, its ways in and its way out."""
+"""The network of an environment: made for it or there already, and its way out."""
 
 from __future__ import annotations
 
@@ -11,27 +11,16 @@ from fairway_core.catalog import reserved_ranges
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.addresses import LONGEST_PREFIX
 from fairway_core.environment.dns import Dns
-from fairway_core.environment.values import Address, Range, named, offered_size
-from fairway_core.reach import Reach
-from fairway_core.resource_ids import ObjectId, SubnetId, VirtualNetworkId, network_of, parts_of
+from fairway_core.environment.values import WIDEST_RANGE, Address, Range, named
+from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Wider than this is no range that someone owns, but a part of the internet.
-_WIDEST_ACCESS = 8
+    from fairway_core.environment.access import Access
 
 # What has an effect although the network is there already.
 _WITH_EXISTING = frozenset({"existing", "private_endpoints", "dns"})
-
-
-def _own_range(network: IPv4Network) -> IPv4Network:
-    if network.prefixlen < _WIDEST_ACCESS:
-        raise FieldError(
-            f"`{network}` would let a large part of the internet in",
-            "name the ranges that you work from, for example 203.0.113.0/24",
-        )
-    return network
 
 
 def _free_of_infiniband(network: IPv4Network) -> IPv4Network:
@@ -42,80 +31,6 @@ def _free_of_infiniband(network: IPv4Network) -> IPv4Network:
                 "take another range, for example 10.40.0.0/16",
             )
     return network
-
-
-class GatewayVm(Model, defer_build=True):
-    """A small VM in the network, by which people's machines reach storage and Batch."""
-
-    size: str = "Standard_D2s_v6"
-    """The VM size; it runs no jobs, and all that is copied goes through it."""
-
-    @field_validator("size")
-    @classmethod
-    def _can_be_had(cls, name: str) -> str:
-        size = offered_size(name)
-        if size.architecture != "x64":
-            raise FieldError(f"`{name}` is an Arm size", "take Standard_D2s_v6 or a larger one")
-        return size.name
-
-
-class Access(Model, defer_build=True):
-    """Who may log in: public keys (or paths to them), and ranges from which SSH is let in.
-
-    Without `ssh_keys` the user's own are taken when the file is loaded.
-    """
-
-    ssh_keys: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """Public keys, or paths of files that hold them."""
-    allowed: tuple[Annotated[Range, AfterValidator(_own_range)], ...] = ()
-    """Address ranges from which SSH is let in; the public ones among them may use storage, Batch,
-    vault and registry too."""
-    bastion: bool = False
-    """Deploy Azure Bastion, so that SSH needs no allowed range."""
-    admins: tuple[ObjectId, ...] = ()
-    """Object ids of users and groups who may reach nodes through the bastion."""
-    researchers: tuple[ObjectId, ...] = ()
-    """Object ids of users and groups who may submit to Batch, and read and write the blobs."""
-    gateway: bool | GatewayVm = False
-    """A small VM for environments without any other, as those of Batch alone: storage and Batch
-    are reached through it over SSH from machines to which they are closed."""
-    reach: Literal["direct"] | Reach | None = None
-    """How people's machines get to nodes over SSH: by default through the environment's own
-    bastion where there is one, or `direct`, as a VPN does."""
-
-    @model_validator(mode="after")
-    def _admins_have_a_way_in(self) -> Self:
-        if self.admins and not self.bastion:
-            raise FieldError(
-                "`admins:` are let in by the bastion, and there is none",
-                "say `bastion: true`, or leave `admins:` out: keys are under `ssh_keys:`",
-                ("admins",),
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _reach_has_an_effect(self) -> Self:
-        if self.reach == "direct" and not self.bastion:
-            raise FieldError(
-                "nodes are reached directly anyway: there is no bastion",
-                "leave it out",
-                ("reach",),
-            )
-        return self
-
-    @property
-    def gateway_size(self) -> str | None:
-        """The VM size of the gateway; None where there is none."""
-        if isinstance(self.gateway, GatewayVm):
-            return self.gateway.size
-        return GatewayVm().size if self.gateway else None
-
-    @field_validator("reach")
-    @classmethod
-    def _bastion_is_there(cls, reach: object) -> object:
-        if isinstance(reach, Reach) and reach.bastion is not None:
-            parts_of("Bastion", reach.bastion)  # in a file it is never Terraform's to fill in
-        return reach
 
 
 class Firewall(Model, defer_build=True):
@@ -224,10 +139,10 @@ class Network(Model, defer_build=True):
     @field_validator("address_space")
     @classmethod
     def _can_be_cut(cls, space: IPv4Network) -> IPv4Network:
-        if not _WIDEST_ACCESS <= space.prefixlen <= LONGEST_PREFIX:
+        if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
             raise FieldError(
                 f"`{space}` cannot be cut into subnets",
-                f"take a length of /{_WIDEST_ACCESS} to /{LONGEST_PREFIX}, for example /16",
+                f"take a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
             )
         return space
 

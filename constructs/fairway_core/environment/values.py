@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from fairway_core.catalog import VmSize
 
+# Wider than this is no range that someone owns, but a part of the internet.
+WIDEST_RANGE = 8
 _ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,10}[a-z0-9]")
 _ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 # A file server's volume group is called as its file system, and so is a folder below /dev:

@@ -102,6 +102,7 @@ class Accounting:
 
     With `database_port` MariaDB is reached there, and by a socket without it.
     `accounts` have their shares of the cluster, and `qos` their rules; `users` have all of them.
+    With `several` more users come and go, see `rules.share_commands`.
     `database_password` is only for a database on one's own machine that knows no users by
     their socket; slurmdbd.conf is then to be readable by its user alone.
     """
@@ -116,11 +117,13 @@ class Accounting:
     accounts: tuple[tuple[str, int], ...] = ()
     qos: tuple[tuple[str, Qos], ...] = ()
     users: tuple[str, ...] = ()
+    several: bool = False
 
     @property
     def ruled(self) -> bool:
-        """Whether jobs are held to accounts and qualities of service."""
-        return bool(self.accounts or self.qos)
+        """Whether jobs are held to accounts and qualities of service; several people share by
+        what each has used."""
+        return bool(self.accounts or self.qos or self.several)
 
     @property
     def preempts(self) -> bool:

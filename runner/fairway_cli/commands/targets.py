@@ -55,16 +55,23 @@ def sync(
             help="The synthesized stacks, or the file of cdktf deploy --outputs-file.",
         ),
     ] = Path("cdktf.out"),
+    user: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Your account, where access.users gives you one."),
+    ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Read the targets of a deployment; they replace those read before."""
+    """Read the targets of a deployment; they replace those read before.
+
+    Without --user you stay who you were the last time.
+    """
     from fairway_cli.ui.targets import print_targets, target_facts, warn_of_unready
     from fairway_core.project_folder import find_project
     from fairway_runner.targets.lookup import SYNCED
-    from fairway_runner.targets.sync import read_targets, write_targets
+    from fairway_runner.targets.sync import as_person, read_targets, write_targets
 
-    found = read_targets(from_)
     file = find_project()[0] / SYNCED
+    found = as_person(read_targets(from_), user, file)
     write_targets(found, file)
     if json_:
         print(json.dumps([target.record() for target in found], indent=1))

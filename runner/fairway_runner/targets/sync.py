@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from fairway_agent.record import write_json
 from fairway_core.findings import UserError
+from fairway_core.spelling import did_you_mean
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
@@ -49,6 +50,31 @@ def read_targets(source: Path) -> list[Target]:
             raise UserError.of("bad-target", message, "give one of the clusters another name")
         targets[target.name] = target
     return [targets[name] for name in sorted(targets)]
+
+
+def as_person(targets: Sequence[Target], name: str | None, file: Path) -> list[Target]:
+    """The targets as the person of that account reaches them; without a name as the one for whom
+    `file` was written before.
+
+    UserError for an account that no target has.
+    """
+    known = sorted({user for target in targets for user in target.users or {}})
+    if name is None:
+        name = _written_for(file)
+    elif name not in known:
+        message = f"no target has an account `{name}`"
+        hint = did_you_mean(name, known) or "accounts are made by `access.users` in the environment"
+        raise UserError.of("unknown-user", message, hint)
+    return [target.as_user(name) for target in targets]
+
+
+def _written_for(file: Path) -> str:
+    """The account of the person in a file of targets; "" where it names nobody's own."""
+    try:
+        before = [Target.model_validate(record) for record in json.loads(file.read_bytes())]
+    except (OSError, ValueError, TypeError, RecursionError):
+        return ""  # it is written anew
+    return next((each.user for each in before if each.user in (each.users or {})), "")
 
 
 def write_targets(targets: Sequence[Target], file: Path) -> None:

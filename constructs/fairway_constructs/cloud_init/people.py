@@ -1,0 +1,133 @@
+"""People's accounts on a machine: the script that makes them, and how a machine gets it.
+
+A VM gets it as an extension, which runs anew when the list changes, so that no VM is replaced
+because a person comes or goes. Nodes of a scale set get it with their boot data, and new ones are
+right from the start.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
+from fairway_constructs.cloud_init import ADMIN_USERNAME, script
+from fairway_core.environment.people import Homes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_constructs.cdk import Construct
+    from fairway_core.environment import Person
+
+_END = "END_OF_FAIRWAY_FILE"
+_UNIT = """\
+[Unit]
+Description=Accounts of the environment's people
+Wants=network-online.target
+After=network-online.target fairway-node.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/sbin/fairway-people
+Restart=on-failure
+RestartSec=15
+
+[Install]
+WantedBy=multi-user.target
+"""
+_START = """\
+systemctl daemon-reload
+systemctl enable fairway-people.service
+systemctl restart --no-block fairway-people.service
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accounts:
+    """Whose accounts a machine has, and where their homes are.
+
+    With `fenced` people's programs get no token of the machine's identity. Without `login` only
+    those with sudo get a shell. `shares` are commands by which a scheduler's accounting knows them.
+    """
+
+    people: Sequence[Person]
+    homes: Homes = field(default_factory=Homes)
+    fenced: bool = False
+    login: bool = True
+    shares: Sequence[str] = ()
+
+    def without_login(self) -> Accounts:
+        """The same for a machine to which nobody but administrators is to log in."""
+        return replace(self, login=False)
+
+    def setup_script(self) -> str:
+        """The script that writes all files, and has the machine make the accounts at each boot."""
+        files = [
+            ("/etc/fairway/people", "644", self._list()),
+            ("/etc/fairway/people-settings", "644", self._settings()),
+            ("/etc/fairway/people-shares", "644", "".join(f"{line}\n" for line in self.shares)),
+            ("/usr/local/sbin/fairway-people", "755", script("people.sh")),
+            ("/etc/systemd/system/fairway-people.service", "644", _UNIT),
+        ]
+        lines = ["#!/usr/bin/env bash", "# Written by Fairway.", "set -euo pipefail"]
+        for path, mode, text in files:
+            lines.append(f"install -D -m {mode} /dev/stdin {path} <<'{_END}'\n{text}{_END}")
+        return "\n".join([*lines, _START])
+
+    def _list(self) -> str:
+        return "".join(
+            f"{person.name} {person.number} {'yes' if person.admin else 'no'} {_one_line(key)}\n"
+            for person in self.people
+            for key in person.keys
+        )
+
+    def _settings(self) -> str:
+        settings = {
+            "ADMIN": ADMIN_USERNAME,
+            "HOMES": self.homes.folder,
+            "MOUNT": self.homes.mount,
+            "FENCE": "yes" if self.fenced else "",
+            "LOGIN": "yes" if self.login else "",
+        }
+        return "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
+
+
+def accounts_on_machine(
+    scope: Construct,
+    name: str,
+    accounts: Accounts,
+    *,
+    virtual_machine_id: str,
+    tags: Mapping[str, str] | None = None,
+) -> VirtualMachineExtension:
+    """The accounts on one VM, without a new VM when they change.
+
+    Source: Azure documentation, "Custom Script Extension v2 on Linux VMs": `script` holds base64,
+    up to 256 KB, and runs as root.
+
+    >>> accounts_on_machine(stack, "box", Accounts(people=people),
+    ...                     virtual_machine_id=vm.id)  # doctest: +SKIP
+    """
+    text = base64.b64encode(accounts.setup_script().encode()).decode()
+    return VirtualMachineExtension(
+        scope,
+        f"{name}-people",
+        name="fairway-people",
+        virtual_machine_id=virtual_machine_id,
+        publisher="Microsoft.Azure.Extensions",
+        type="CustomScript",
+        type_handler_version="2.1",
+        auto_upgrade_minor_version=True,
+        settings=json.dumps({"script": text}, separators=(",", ":")),
+        tags=tags,
+    )
+
+
+def _one_line(key: str) -> str:
+    return " ".join(key.split())

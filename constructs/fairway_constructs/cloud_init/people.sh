@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# Gives each person of the environment an account of their own: the same user id on every machine,
+# a home that is closed to others, their public keys, and sudo only where it was said. Runs at each
+# boot and when the list changes; may be run by hand at any time, and changes nothing that is right.
+set -euo pipefail
+
+# One key a line: account, user id, whether it may use sudo, the key.
+people=${FAIRWAY_PEOPLE:-/etc/fairway/people}
+shares=${FAIRWAY_PEOPLE_SHARES:-/etc/fairway/people-shares}
+sudoers=${FAIRWAY_SUDOERS:-/etc/sudoers.d}
+# The numbers that people's accounts have.
+first=20000
+last=59999
+
+say() { printf 'fairway-people: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+as() { runuser -u "$1" -- "${@:2}"; }
+
+# Whoever asks Azure's metadata service gets a token of the machine's identity, which may read
+# Slurm's key. Root, and services such as Slurm's, have numbers below these. Users of containers
+# have numbers far above them. Source: Azure documentation, "How to use managed identities for
+# Azure resources on an Azure VM", which says that any code on the VM can ask.
+fence_identity() {
+    local rule=(
+        OUTPUT --destination 169.254.169.254/32
+        --match owner --uid-owner 2000-4294967294 --jump REJECT
+    )
+    [[ -n $FENCE ]] || return 0
+    command -v iptables >/dev/null || die "iptables is missing: no account is made"
+    iptables --wait --check "${rule[@]}" 2>/dev/null || iptables --wait --insert "${rule[@]}"
+}
+
+# The runs of the login user are not for everybody either.
+close_runs() {
+    # shellcheck disable=SC2153 # from the settings
+    if [[ -d $1 && $(stat -c %u "$1") == "$(id -u "$ADMIN")" ]]; then
+        as "$ADMIN" chmod 700 "$1"
+    fi
+}
+
+# The folder of the homes, where every person may make a folder and only its owner removes it.
+make_place() {
+    local owner
+    if [[ -z $MOUNT ]]; then
+        mkdir -p "$HOMES"
+    else
+        # Never on the folder below a file system that is not there.
+        mountpoint -q "$MOUNT" || die "$MOUNT is not mounted"
+        # As the login user: the exports refuse root.
+        as "$ADMIN" mkdir -p -m 1777 "$HOMES"
+        close_runs "$MOUNT/fairway"
+    fi
+    owner=$(stat -c %u "$HOMES")
+    [[ $owner == 0 || $owner == "$(id -u "$ADMIN")" ]] ||
+        die "$HOMES belongs to user $owner, who could take every home away"
+}
+
+make_account() {
+    local name=$1 uid=$2 admin=$3 shell=/bin/bash
+    [[ -n $LOGIN || $admin == yes ]] || shell=/usr/sbin/nologin
+    getent group "$name" >/dev/null || groupadd --gid "$uid" "$name"
+    getent passwd "$name" >/dev/null || useradd --uid "$uid" --gid "$uid" --no-create-home \
+        --home-dir "$HOMES/$name" --shell "$shell" "$name"
+    [[ $(id -u "$name"):$(id -g "$name") == "$uid:$uid" ]] ||
+        die "$name is an account with another user id than $uid"
+    usermod --shell "$shell" --expiredate "" "$name"
+}
+
+make_home() {
+    local name=$1 uid=$2 home=$HOMES/$1
+    if [[ -n $MOUNT ]]; then
+        as "$name" mkdir -p -m 700 "$home"
+    elif [[ ! -e $home ]]; then
+        install -d -m 700 -o "$name" -g "$name" "$home"
+    fi
+    [[ ! -L $home && $(stat -c %u "$home") == "$uid" ]] ||
+        die "$home does not belong to $name: move it away"
+}
+
+# What people add themselves stays; what was taken out of the list goes.
+keep_keys() {
+    local name=$1 file=$HOMES/$1/.ssh/authorized_keys old new
+    as "$name" mkdir -p -m 700 "${file%/*}"
+    old=$(as "$name" cat "$file" 2>/dev/null || true)
+    new=$(
+        sed '/^# fairway: begin$/,/^# fairway: end$/d' <<<"$old" | sed '/^$/d'
+        printf '# fairway: begin\n'
+        awk -v name="$name" '$1 == name { $1 = $2 = $3 = ""; sub(/^ +/, ""); print }' "$people"
+        printf '# fairway: end\n'
+    )
+    [[ $old != "$new" ]] || return 0
+    # Whole or not at all: another machine may do the same now.
+    printf '%s\n' "$new" | as "$name" tee "$file.$(hostname).$$" >/dev/null
+    as "$name" chmod 600 "$file.$(hostname).$$"
+    as "$name" mv -f "$file.$(hostname).$$" "$file"
+}
+
+# Docker's daemon does for its group what root may do.
+keep_rights() {
+    local name=$1 admin=$2 file=$sudoers/90-fairway-$1 groups rule
+    groups=" $(id -nG "$name") "
+    rule="$name ALL=(ALL) NOPASSWD:ALL"
+    if [[ $admin == yes ]]; then
+        if [[ ! -e $file || $(<"$file") != "$rule" ]]; then
+            # sudo reads no file with a dot in its name.
+            install -m 440 /dev/stdin "$file.new" <<<"$rule"
+            mv -f "$file.new" "$file"
+        fi
+        if getent group docker >/dev/null; then usermod --append --groups docker "$name"; fi
+    else
+        rm -f "$file"
+        if [[ $groups == *" docker "* ]]; then gpasswd --delete "$name" docker >/dev/null; fi
+    fi
+}
+
+# Who is no longer in the list has files, and no way in.
+lock_others() {
+    local name rest uid
+    while IFS=: read -r name rest uid rest; do
+        ((uid >= first && uid <= last)) || continue
+        if ! grep -q "^$name " "$people"; then
+            usermod --expiredate 1 --shell /usr/sbin/nologin "$name"
+            rm -f "$sudoers/90-fairway-$name"
+        fi
+    done < <(getent -s files passwd)
+}
+
+# The accounting of Slurm's scheduler knows them too; a service that is not up yet is asked again.
+keep_shares() {
+    [[ -s $shares ]] || return 0
+    (
+        # shellcheck source=slurm_scheduler.sh disable=SC1091 # how it keeps rules of its own
+        source "${FAIRWAY_SLURM_SCHEDULER:-/usr/local/sbin/fairway-slurm-scheduler}"
+        # shellcheck disable=SC2034 # keep_rules reads it
+        rules=$shares
+        keep_rules
+    )
+}
+
+main() {
+    local name uid admin
+    # shellcheck source=/dev/null
+    source "${FAIRWAY_PEOPLE_SETTINGS:-/etc/fairway/people-settings}"
+    fence_identity
+    make_place
+    lock_others
+    while read -r name uid admin; do
+        make_account "$name" "$uid" "$admin"
+        make_home "$name" "$uid"
+        keep_keys "$name"
+        keep_rights "$name" "$admin"
+    done < <(awk '!seen[$1]++ { print $1, $2, $3 }' "$people")
+    keep_shares
+    say "ready"
+}
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+    main
+fi

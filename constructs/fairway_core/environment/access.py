@@ -1,0 +1,101 @@
+"""Who gets in, and by which ways."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.people import People
+from fairway_core.environment.values import WIDEST_RANGE, Range, offered_size
+from fairway_core.reach import Reach
+from fairway_core.resource_ids import ObjectId, parts_of
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network
+
+
+def _own_range(network: IPv4Network) -> IPv4Network:
+    if network.prefixlen < WIDEST_RANGE:
+        raise FieldError(
+            f"`{network}` would let a large part of the internet in",
+            "name the ranges that you work from, for example 203.0.113.0/24",
+        )
+    return network
+
+
+class GatewayVm(Model, defer_build=True):
+    """A small VM in the network, by which people's machines reach storage and Batch."""
+
+    size: str = "Standard_D2s_v6"
+    """The VM size; it runs no jobs, and all that is copied goes through it."""
+
+    @field_validator("size")
+    @classmethod
+    def _can_be_had(cls, name: str) -> str:
+        size = offered_size(name)
+        if size.architecture != "x64":
+            raise FieldError(f"`{name}` is an Arm size", "take Standard_D2s_v6 or a larger one")
+        return size.name
+
+
+class Access(Model, defer_build=True):
+    """Who may log in: public keys (or paths to them), and ranges from which SSH is let in.
+
+    Without `ssh_keys` the user's own are taken when the file is loaded.
+    """
+
+    ssh_keys: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """Public keys, or paths of files that hold them."""
+    allowed: tuple[Annotated[Range, AfterValidator(_own_range)], ...] = ()
+    """Address ranges from which SSH is let in; the public ones among them may use storage, Batch,
+    vault and registry too."""
+    bastion: bool = False
+    """Deploy Azure Bastion, so that SSH needs no allowed range."""
+    admins: tuple[ObjectId, ...] = ()
+    """Object ids of users and groups who may reach nodes through the bastion."""
+    researchers: tuple[ObjectId, ...] = ()
+    """Object ids of users and groups who may submit to Batch, and read and write the blobs."""
+    users: People = ()
+    """People with an account of their own, in place of the one that all share."""
+    gateway: bool | GatewayVm = False
+    """A small VM for environments without any other, as those of Batch alone: storage and Batch
+    are reached through it over SSH from machines to which they are closed."""
+    reach: Literal["direct"] | Reach | None = None
+    """How people's machines get to nodes over SSH: by default through the environment's own
+    bastion where there is one, or `direct`, as a VPN does."""
+
+    @model_validator(mode="after")
+    def _admins_have_a_way_in(self) -> Self:
+        if self.admins and not self.bastion:
+            raise FieldError(
+                "`admins:` are let in by the bastion, and there is none",
+                "say `bastion: true`, or leave `admins:` out: keys are under `ssh_keys:`",
+                ("admins",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reach_has_an_effect(self) -> Self:
+        if self.reach == "direct" and not self.bastion:
+            raise FieldError(
+                "nodes are reached directly anyway: there is no bastion",
+                "leave it out",
+                ("reach",),
+            )
+        return self
+
+    @property
+    def gateway_size(self) -> str | None:
+        """The VM size of the gateway; None where there is none."""
+        if isinstance(self.gateway, GatewayVm):
+            return self.gateway.size
+        return GatewayVm().size if self.gateway else None
+
+    @field_validator("reach")
+    @classmethod
+    def _bastion_is_there(cls, reach: object) -> object:
+        if isinstance(reach, Reach) and reach.bastion is not None:
+            parts_of("Bastion", reach.bastion)  # in a file it is never Terraform's to fill in
+        return reach

@@ -1,0 +1,39 @@
+"""The accounts of an environment's people on each of its machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.environment.people import homes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_constructs.cloud_init.people import Accounts
+    from fairway_core.environment import Environment
+
+
+def accounts_of(
+    environment: Environment, mounts: Sequence[str] = (), *, fenced: bool = False
+) -> Accounts | None:
+    """Those on a machine with these file systems, by name; None where all share one account.
+
+    `fenced` is for machines whose identity may read Slurm's key.
+    """
+    people = environment.access.users
+    if not people:
+        return None
+    from fairway_constructs.cloud_init.people import Accounts
+
+    place = homes(environment.filesystems, environment.clusters, mounts)
+    return Accounts(people=people, homes=place, fenced=fenced)
+
+
+def folders_of(environment: Environment, mounts: Sequence[str] | None) -> dict[str, str] | None:
+    """Each person's own folder for runs on machines with these file systems; "" for `mounts` None,
+    as on a pool, where they have none. None where all share one account."""
+    folder = ""
+    if mounts is not None:
+        folder = homes(environment.filesystems, environment.clusters, mounts).folder
+    people = environment.access.users
+    return {each.name: folder and f"{folder}/{each.name}/fairway" for each in people} or None

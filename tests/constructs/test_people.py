@@ -1,0 +1,281 @@
+"""People's accounts: the program that makes them, with this machine's own useradd and its like.
+
+It runs in a mount namespace with an /etc of its own, so that nothing is left on the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_constructs.cloud_init.people import Accounts
+from fairway_core.environment import Person
+from fairway_core.environment.people import Homes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
+ADA = Person(name="ada", keys=(f"{KEY} ada",), uid=30001)
+BOB = Person(name="bob", keys=(f"{KEY} bob",), uid=30002)
+ROOT = Person(name="grace", keys=(f"{KEY} grace",), uid=30003, admin=True)
+
+# Where the program and the accounts are written.
+_SPACE = """
+mount --bind "$1/etc" /etc
+mount --bind "$1/sbin" /usr/local/sbin
+mount --bind "$1/home" /home
+export PATH="$1/bin:$PATH"
+"""
+
+
+@dataclass
+class Machine:
+    """A machine with accounts of its own; `told` is what was asked of systemd and iptables."""
+
+    folder: Path
+
+    def run(self, script: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Runs a script as root there."""
+        done = subprocess.run(
+            ["unshare", "--mount", "bash", "-euc", _SPACE + script, "bash", str(self.folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def set_up(self, accounts: Accounts) -> None:
+        """What cloud-init or the extension runs; then what systemd starts."""
+        (self.folder / "setup").write_text(accounts.setup_script())
+        self.run('bash "$1/setup"')
+
+    def boot(self, *, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """The unit's program, as at each boot."""
+        return self.run("/usr/local/sbin/fairway-people", check=check)
+
+    def as_user(self, name: str, script: str) -> subprocess.CompletedProcess[str]:
+        """Runs a script as that person."""
+        (self.folder / "script").write_text(script)
+        return self.run(f'runuser -u {name} -- bash "$1/script"', check=False)
+
+    @property
+    def told(self) -> list[str]:
+        """What was asked of systemd, iptables and sacctmgr."""
+        log = self.folder / "told"
+        return log.read_text().splitlines() if log.exists() else []
+
+
+_COMMAND = """#!/bin/sh
+echo "$(basename "$0") $*" >>{folder}/told
+case "$*" in *--check*) grep -q -- "iptables.*--insert" {folder}/told ;; esac
+"""
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """A machine of the test's own; where people can look into its folder."""
+    if os.geteuid() != 0:
+        pytest.skip("accounts are made by root")
+    with TemporaryDirectory(prefix="fairway-people-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        _write_etc(folder / "etc")
+        for part in ("sbin", "home", "bin", "data"):
+            (folder / part).mkdir()
+        (folder / "data").chmod(0o1777)
+        for command in ("systemctl", "iptables"):
+            file = folder / "bin" / command
+            file.write_text(_COMMAND.format(folder=folder))
+            file.chmod(0o755)
+        yield Machine(folder)
+
+
+def _write_etc(etc: Path) -> None:
+    """This machine's ways of making accounts, and none of its accounts."""
+    (etc / "sudoers.d").mkdir(parents=True)
+    for name in ("pam.d", "security", "default", "alternatives", "login.defs", "ld.so.cache"):
+        source = Path("/etc", name)
+        if source.is_dir():
+            shutil.copytree(source, etc / name, symlinks=True)
+        elif source.exists():
+            shutil.copy(source, etc / name)
+    (etc / "nsswitch.conf").write_text("passwd: files\ngroup: files\nshadow: files\n")
+    users = {"root": 0, "azureuser": 1000}
+    (etc / "passwd").write_text(
+        "".join(f"{name}:x:{uid}:{uid}::/var/lib/{name}:/bin/bash\n" for name, uid in users.items())
+    )
+    groups = {**users, "docker": 900}
+    (etc / "group").write_text("".join(f"{name}:x:{gid}:\n" for name, gid in groups.items()))
+    (etc / "shadow").write_text("".join(f"{name}:!:19000:0:99999:7:::\n" for name in users))
+    (etc / "gshadow").write_text("".join(f"{name}:!::\n" for name in groups))
+
+
+def _accounts(*people: Person, **more: object) -> Accounts:
+    return Accounts(people=people, **more)  # type: ignore[arg-type]
+
+
+def test_everybody_has_an_account_of_one_number_and_a_closed_home(machine: Machine) -> None:
+    machine.set_up(_accounts(ADA, BOB))
+    machine.boot()
+    assert machine.run("id ada").stdout == "uid=30001(ada) gid=30001(ada) groups=30001(ada)\n"
+    assert machine.as_user("ada", "echo mine >~/secret; cat ~/secret").stdout == "mine\n"
+    peeked = machine.as_user("bob", "cat /home/ada/secret; ls /home/ada")
+    assert peeked.stderr.count("Permission denied") == 2
+    assert not peeked.stdout
+
+
+def test_keys_are_those_of_the_list_and_what_the_person_added(machine: Machine) -> None:
+    machine.set_up(_accounts(ADA))
+    machine.boot()
+    machine.as_user("ada", f"echo '{KEY} laptop' >>~/.ssh/authorized_keys")
+    new = Person(name="ada", keys=(f"{KEY} new", f"{KEY} other"), uid=30001)
+    machine.set_up(_accounts(new))
+    machine.boot()
+    keys = machine.run("cat /home/ada/.ssh/authorized_keys; stat -c %U:%a /home/ada/.ssh/*").stdout
+    assert keys.splitlines() == [
+        f"{KEY} laptop",
+        "# fairway: begin",
+        f"{KEY} new",
+        f"{KEY} other",
+        "# fairway: end",
+        "ada:600",
+    ]
+
+
+def test_a_second_boot_changes_nothing(machine: Machine) -> None:
+    machine.set_up(_accounts(ADA, ROOT, fenced=True))
+    machine.boot()
+    look = "cat /etc/passwd /etc/group; find /home /etc/sudoers.d -printf '%p %u %m %T@\\n' | sort"
+    before = machine.run(look).stdout
+    machine.boot()
+    assert machine.run(look).stdout == before
+    rules = [line for line in machine.told if line.startswith("iptables") and "--insert" in line]
+    assert len(rules) == 1, "one fence"
+
+
+def test_sudo_is_for_those_of_whom_it_was_said(machine: Machine) -> None:
+    machine.set_up(_accounts(ADA, ROOT))
+    machine.boot()
+    assert machine.run("ls /etc/sudoers.d | grep fairway").stdout == "90-fairway-grace\n"
+    assert machine.run("stat -c %a /etc/sudoers.d/90-fairway-grace").stdout == "440\n"
+    assert machine.run("id -nG grace").stdout.split() == ["grace", "docker"]
+    machine.set_up(_accounts(ADA, ROOT.model_copy(update={"admin": False})))
+    machine.boot()
+    assert machine.run("ls /etc/sudoers.d | grep fairway || true").stdout == ""
+    assert machine.run("id -nG grace").stdout.split() == ["grace"]
+
+
+def test_who_was_taken_out_keeps_files_and_has_no_way_in(machine: Machine) -> None:
+    machine.set_up(_accounts(ADA, ROOT))
+    machine.boot()
+    machine.set_up(_accounts(ADA))
+    machine.boot()
+    entry = machine.run("getent passwd grace; getent shadow grace; ls -d /home/grace").stdout
+    passwd, shadow, home = entry.splitlines()
+    assert passwd.endswith(":/usr/sbin/nologin")
+    assert shadow.split(":")[7] == "1", "expired"
+    assert home == "/home/grace"
+    assert machine.run("ls /etc/sudoers.d | grep fairway || true").stdout == ""
+    machine.set_up(_accounts(ADA, ROOT))
+    machine.boot()
+    again = machine.run("getent passwd grace; getent shadow grace").stdout.splitlines()
+    assert again[0].endswith(":/bin/bash")
+    assert again[1].split(":")[7] == ""
+
+
+def test_homes_are_on_the_shared_file_system_and_never_below_it(machine: Machine) -> None:
+    data = machine.folder / "data"
+    homes = Homes(f"{data}/home", str(data))
+    machine.set_up(_accounts(ADA, homes=homes))
+    refused = machine.boot(check=False)
+    assert refused.returncode == 1
+    assert f"{data} is not mounted" in refused.stderr
+    assert not list(data.iterdir())
+    mounted = f"mount --bind {data} {data}; runuser -u azureuser -- mkdir -p {data}/fairway; "
+    machine.run(f"{mounted}/usr/local/sbin/fairway-people")
+    facts = machine.run(f"stat -c '%n %U %a' {data}/home {data}/home/ada {data}/fairway").stdout
+    assert facts.splitlines() == [
+        f"{data}/home azureuser 1777",
+        f"{data}/home/ada ada 700",
+        f"{data}/fairway azureuser 700",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trap", "said"),
+    [
+        ("useradd --uid 30009 ada", "ada is an account with another user id than 30001"),
+        ("useradd --uid 30002 bob; install -d -o bob /home/ada", "does not belong to ada"),
+        ("ln -s /etc /home/ada", "does not belong to ada"),
+        ("useradd --uid 30002 bob; chown bob /home", "who could take every home away"),
+    ],
+)
+def test_an_account_that_would_be_somebody_elses_is_not_made(
+    machine: Machine, trap: str, said: str
+) -> None:
+    machine.run(trap)
+    machine.set_up(_accounts(ADA))
+    refused = machine.boot(check=False)
+    assert refused.returncode == 1
+    assert said in refused.stderr
+    assert not machine.run("cat /home/ada/.ssh/authorized_keys", check=False).stdout
+
+
+def test_nobody_but_root_and_services_asks_for_the_machines_identity(machine: Machine) -> None:
+    machine.set_up(_accounts(ADA, fenced=True))
+    machine.boot()
+    (rule,) = [line for line in machine.told if "--insert" in line]
+    assert rule == (
+        "iptables --wait --insert OUTPUT --destination 169.254.169.254/32 --match owner "
+        "--uid-owner 2000-4294967294 --jump REJECT"
+    )
+    machine.folder.joinpath("bin/iptables").unlink()
+    refused = machine.boot(check=False)
+    if shutil.which("iptables") is None:
+        assert "iptables is missing: no account is made" in refused.stderr
+
+
+def test_where_people_do_not_log_in_only_administrators_get_a_shell(machine: Machine) -> None:
+    machine.set_up(_accounts(ADA, ROOT).without_login())
+    machine.boot()
+    shells = machine.run("getent passwd ada grace | cut -d: -f7").stdout.split()
+    assert shells == ["/usr/sbin/nologin", "/bin/bash"]
+
+
+def test_accounting_is_told_of_them(machine: Machine, repository: Path) -> None:
+    source = repository / "constructs/fairway_constructs/cloud_init/slurm_scheduler.sh"
+    shutil.copy(source, machine.folder / "sbin" / "fairway-slurm-scheduler")
+    shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin/sacctmgr")
+    machine.set_up(_accounts(ADA, shares=["add user ada Account=default Cluster=lab"]))
+    machine.boot()
+    assert "sacctmgr --immediate add user ada Account=default Cluster=lab" in machine.told
+
+
+def test_the_scripts_are_sound(tmp_path: Path) -> None:
+    shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.defpath}")
+    if shellcheck is None:
+        pytest.skip("shellcheck is missing: bin/setup dev")
+    (tmp_path / "setup").write_text(_accounts(ADA).setup_script())
+    (tmp_path / "people").write_text(
+        _accounts(ADA)
+        .setup_script()
+        .partition("/fairway-people <<'")[2]
+        .partition("\n")[2]
+        .partition("END_OF")[0]
+    )
+    for name in ("setup", "people"):
+        done = subprocess.run(
+            [shellcheck, tmp_path / name], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout

@@ -1,0 +1,172 @@
+"""People with accounts of their own: what each machine of an environment has of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+
+_SECTIONS = Path(__file__).with_name("sections")
+_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
+_USERS = f"users: [{{name: ada, keys: [{_KEY} ada]}}]"
+
+
+@pytest.fixture
+def team(written: Written) -> dict[str, dict[str, Any]]:
+    """The stacks of `people.yaml`."""
+    return written(_SECTIONS / "people.yaml")
+
+
+def _extensions(stack: dict[str, Any]) -> dict[str, str]:
+    """The script that each VM runs for its accounts, by the extension's logical id."""
+    found = stack["resource"].get("azurerm_virtual_machine_extension", {})
+    return {
+        name: base64.b64decode(json.loads(each["settings"])["script"]).decode()
+        for name, each in found.items()
+        if each["type"] == "CustomScript"
+    }
+
+
+def _boot(node: dict[str, Any]) -> str:
+    encoded = re.search(r'base64decode\("([^"]+)"\)', node["custom_data"])
+    assert encoded
+    return base64.b64decode(encoded[1]).decode()
+
+
+def test_every_machine_that_people_reach_has_their_accounts(
+    team: dict[str, dict[str, Any]],
+) -> None:
+    scripts = _extensions(team["network"]) | _extensions(team["compute"])
+    assert set(scripts) == {"gateway-people", "slurm-scheduler-people", "machine-box-people"}
+    nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+    texts = [*scripts.values(), *map(_boot, nodes.values())]
+    assert len(texts) == 5
+    for text in texts:
+        assert re.search(rf"^ *ada 30398 no {re.escape(_KEY)} ada$", text, re.MULTILINE)
+        assert re.search(r"^ *grace 20001 yes ssh-ed25519 \S+ grace$", text, re.MULTILINE)
+
+
+def test_homes_are_on_the_file_system_that_all_partitions_mount(
+    team: dict[str, dict[str, Any]],
+) -> None:
+    scripts = _extensions(team["compute"])
+    assert "HOMES=/home\nMOUNT=/home\n" in scripts["slurm-scheduler-people"]
+    assert "HOMES=/home\nMOUNT=''\n" in scripts["machine-box-people"], "on its own disk"
+
+
+def test_no_program_of_theirs_gets_the_identity_that_may_read_the_munge_key(
+    team: dict[str, dict[str, Any]],
+) -> None:
+    nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+    fenced = [_extensions(team["compute"])["slurm-scheduler-people"], *map(_boot, nodes.values())]
+    assert all("FENCE=yes\n" in text for text in fenced)
+
+
+def test_a_node_takes_no_job_before_it_has_the_accounts(team: dict[str, dict[str, Any]]) -> None:
+    nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+    for node in nodes.values():
+        assert "is-active --quiet fairway-people.service" in _boot(node)
+
+
+def test_slurm_shares_the_cluster_among_them(team: dict[str, dict[str, Any]]) -> None:
+    machine = team["compute"]["resource"]["azurerm_linux_virtual_machine"]["slurm-scheduler"]
+    assert "AccountingStorageEnforce=associations" in _boot(machine)
+    shares = _extensions(team["compute"])["slurm-scheduler-people"]
+    for name in ("ada", "grace"):
+        for account in ("vision", "nlp"):
+            assert f"add user {name} Account={account} Cluster=team" in shares
+
+
+def test_another_person_replaces_no_machine(
+    team: dict[str, dict[str, Any]], written: Written
+) -> None:
+    """Terraform makes a VM anew for other boot data."""
+    text = (_SECTIONS / "people.yaml").read_text().replace("- name: ada", "- name: eve")
+    other = written(text)
+    for role in ("network", "compute"):
+        kind = "azurerm_linux_virtual_machine"
+        assert other[role]["resource"][kind] == team[role]["resource"][kind]
+
+
+def test_targets_say_where_each_person_is_at_home(team: dict[str, dict[str, Any]]) -> None:
+    targets = {
+        each["name"]: Target.model_validate(each)
+        for each in team["compute"]["output"]["targets"]["value"]
+    }
+    assert targets["nd"].users == {"ada": "/home/ada/fairway", "grace": "/home/grace/fairway"}
+    assert targets["pool"].users == {"ada": "", "grace": ""}
+    mine = targets["nd"].as_user("ada")
+    assert mine.slurm is not None
+    assert mine.gateway is None or mine.gateway.user == "ada"
+    assert (mine.slurm.user, mine.slurm.shared) == ("ada", "/home/ada/fairway")
+    assert targets["nd"].as_user("nobody") == targets["nd"]
+
+
+def test_an_environment_of_one_account_is_as_it_was(written: Written) -> None:
+    stacks = written(_SECTIONS / "hub.yaml")
+    text = json.dumps(stacks)
+    assert "fairway-people" not in text
+    assert "users" not in stacks["compute"]["output"]["targets"]["value"][0]
+
+
+_LAB = """\
+name: lab
+location: westeurope
+access:
+  ssh_keys: ["{key} me"]
+  {access}
+filesystems:
+  data: {{kind: nfs_server, path: /data}}
+  home: {{kind: azure_files, path: /home}}
+clusters:
+  {clusters}
+"""
+_ND = "nd: {engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]}"
+_PAIR = "pair: {engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}"
+_POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4}}"
+
+
+@pytest.mark.parametrize(
+    ("access", "clusters", "said"),
+    [
+        ("users: [{name: Ada, keys: [k]}]", _ND, "access.users.0.name"),
+        ("users: [{name: slurm, keys: [k]}]", _ND, "the machines' own"),
+        ("users: [{name: ada, keys: [k]}, {name: ada, keys: [k]}]", _ND, "is there twice"),
+        (
+            "users: [{name: ada, keys: [k], uid: 20001}, {name: bob, keys: [k], uid: 20001}]",
+            _ND,
+            "have the user id 20001",
+        ),
+        ("users: [{name: ada, keys: [k], uid: 1000}]", _ND, "at least 20000"),
+        (_USERS, _PAIR, "`pair` lends its nodes to one account"),
+        (_USERS, _POOL, "nobody logs in to nodes of Batch"),
+        (_USERS, f"{_ND}\n  b: {_ND[4:].replace('data', 'home')}", "mounted by all partitions"),
+        ("users: [{name: ada, keys: [missing.pub]}]", _ND, "no such public key"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_its_line(
+    written: Written, access: str, clusters: str, said: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        written(_LAB.format(key=_KEY, access=access, clusters=clusters))
+    (finding,) = refused.value.findings
+    assert said in f"{finding.path} {finding.message} {finding.hint}"
+    assert finding.location is not None
+
+
+def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) -> None:
+    many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(400))
+    with pytest.raises(UserError, match="so many people's keys do not fit a node's boot data"):
+        written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))
