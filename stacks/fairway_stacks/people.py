@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_core.environment.people import homes
+from fairway_core.environment.homes import homes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

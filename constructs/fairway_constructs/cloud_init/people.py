@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
 from fairway_constructs.cloud_init import ADMIN_USERNAME, script
-from fairway_core.environment.people import Homes
+from fairway_core.environment.homes import Homes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

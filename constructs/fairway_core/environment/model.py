@@ -15,9 +15,9 @@ from fairway_core.environment.checks import Checks
 from fairway_core.environment.cluster import Cluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems
+from fairway_core.environment.homes import check_people
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
 from fairway_core.environment.network import Network, check_network
-from fairway_core.environment.people import check_people
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import Slurm, SlurmNodes, check_slurm
 from fairway_core.environment.state import LocalState, State
