@@ -102,19 +102,17 @@ class SlurmStack:
             scale_sets=self._scale_sets,
             subnet_id=self._subnet.id,
             identity_id=self._foundation.nodes.id,
-            reads=self._referred_to(),
+            images=self._referred_to("image_id"),
+            placements=self._referred_to("proximity_placement_group"),
         )
 
-    def _referred_to(self) -> dict[str, str]:
-        """What new instances refer to, each once: Azure asks whether who makes them may read it."""
+    def _referred_to(self, field: str) -> dict[str, str]:
+        """What new instances of partitions refer to by a field of theirs, each once."""
         found: dict[str, str] = {}
         for name, spec in self._partitions.items():
-            for kind, resource in (
-                ("image", spec.image_id),
-                ("placement", spec.proximity_placement_group),
-            ):
-                if resource and resource not in found.values():
-                    found[f"{kind}-{name}"] = resource
+            resource = getattr(spec, field)
+            if resource and resource not in found.values():
+                found[name] = resource
         return found
 
     def _ids(self) -> dict[str, str]:

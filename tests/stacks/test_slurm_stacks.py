@@ -146,7 +146,7 @@ class TestTerraform:
         other = compute["azurerm_role_definition"]["slurm-role"]
         assert role["name"] != other["name"]
 
-    def test_the_scheduler_may_read_what_new_nodes_refer_to(
+    def test_the_scheduler_has_a_role_on_what_new_nodes_refer_to(
         self, written: Callable[..., Stacks]
     ) -> None:
         groups = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/g/providers"
@@ -154,10 +154,15 @@ class TestTerraform:
         near = f"{groups}/Microsoft.Compute/proximityPlacementGroups/p"
         more = f"    image_id: {image}\n    proximity_placement_group: {near}\n"
         text = LAB.replace("    mounts: [data, home]\n", f"    mounts: [data, home]\n{more}", 1)
-        assigned = written(text)["compute"]["resource"]["azurerm_role_assignment"]
-        for name, resource in (("image-nd", image), ("placement-nd", near)):
-            found = assigned[f"slurm-reads-{name}"]
-            assert (found["scope"], found["role_definition_name"]) == (resource, "Reader")
+        compute = written(text)["compute"]["resource"]
+        assigned = compute["azurerm_role_assignment"]
+        reads = assigned["slurm-reads-image-nd"]
+        assert (reads["scope"], reads["role_definition_name"]) == (image, "Reader")
+        places = assigned["slurm-places-nd"]
+        assert places["scope"] == near
+        assert places["role_definition_id"] == assigned["slurm-scales-nd"]["role_definition_id"]
+        (permissions,) = compute["azurerm_role_definition"]["slurm-role"]["permissions"]
+        assert "Microsoft.Compute/proximityPlacementGroups/write" in permissions["actions"]
 
     def test_nodes_of_slurm_have_an_identity_of_their_own(self, stacks: Stacks) -> None:
         (own,) = _scale_set(stacks, "nd")["identity"]["identity_ids"]

@@ -27,7 +27,9 @@ _ACTIONS = (
     "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
 )
 
-
+# A placement group is changed by what is put into it, and has no action of its own for that.
+# Source: Azure documentation, AKS cluster identity permissions; "Azure permissions for Compute".
+_PLACEMENT = "Microsoft.Compute/proximityPlacementGroups/write"
 # Why Azure could not make an instance: the operations lie beside the resources, at the location.
 _OPERATIONS = "Microsoft.Compute/locations/operations/read"
 
@@ -40,26 +42,29 @@ def let_scale(
     scale_sets: Mapping[str, str],
     subnet_id: str,
     identity_id: str,
-    reads: Mapping[str, str],
+    images: Mapping[str, str],
+    placements: Mapping[str, str],
 ) -> None:
     """Gives the scheduler a role of those few actions, on each of the resources that they need.
 
     No built-in role is as narrow. Roles are made for the subscription, where alone they can be
     made; the first is worth something only on these resources, and the second only reads what
-    became of an operation, in the whole subscription, since there it is. `reads` are resources
-    that new instances refer to, by a name: images of a gallery and proximity placement groups.
+    became of an operation, in the whole subscription, since there it is. `images` of a gallery and
+    proximity placement groups are what new instances refer to, by the name of a partition.
     """
     reason = "The Slurm scheduler starts and deletes nodes"
     scales = _role(
         scope,
         "slurm-role",
         unique_name(scope, "role_definition", place),
-        _ACTIONS,
+        (*_ACTIONS, *([_PLACEMENT] if placements else ())),
         f"The Slurm scheduler of {place.environment} starts and deletes nodes",
     )
     grants = {f"scales-{name}": (resource, reason) for name, resource in scale_sets.items()}
     grants["joins-subnet"] = (subnet_id, f"{reason}, which stand in this subnet")
     grants["assigns-identity"] = (identity_id, f"{reason}, which have this identity")
+    for name, resource in placements.items():
+        grants[f"places-{name}"] = (resource, f"{reason}, which stand in this placement group")
     for key, (resource, why) in grants.items():
         _assign(scope, key, resource, principal_id, why, role_id=scales)
     suffix = unique_suffix(client_config(scope).subscription_id, place.environment)
@@ -72,9 +77,9 @@ def let_scale(
     )
     why = "The Slurm scheduler reads why Azure made no node"
     _assign(scope, "reads-operations", _subscription(scope), principal_id, why, role_id=told)
-    for name, resource in reads.items():
-        why = f"{reason}, which refer to this"
-        _assign(scope, f"reads-{name}", resource, principal_id, why, role_name="Reader")
+    for name, resource in images.items():
+        why = f"{reason}, which have this image"
+        _assign(scope, f"reads-image-{name}", resource, principal_id, why, role_name="Reader")
 
 
 def _subscription(scope: Construct) -> str:

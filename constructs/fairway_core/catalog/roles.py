@@ -15,30 +15,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Permission:
-    """Actions that are allowed, but for those of `not_actions`; `*` stands for any text."""
+    """Actions that are allowed, but for those of `not_actions`; `*` stands for any text.
+
+    `data_actions` are about what a resource holds, such as the secrets of a vault.
+    """
 
     actions: tuple[str, ...]
     not_actions: tuple[str, ...] = ()
+    data_actions: tuple[str, ...] = ()
 
-    def allows(self, action: str) -> bool:
+    def allows(self, action: str, *, data: bool = False) -> bool:
         """Whether it allows the action; Azure does not tell capitals from small letters."""
+        if data:
+            return _matches(self.data_actions, action)
         return _matches(self.actions, action) and not _matches(self.not_actions, action)
 
 
-def allowed(action: str, permissions: Iterable[Permission]) -> bool:
+def allowed(action: str, permissions: Iterable[Permission], *, data: bool = False) -> bool:
     """Whether any of the permissions allows the action: what one leaves out, another may give.
 
     >>> allowed("Microsoft.Authorization/locks/write", [built_in_roles()["Contributor"]])
     False
     """
-    return any(permission.allows(action) for permission in permissions)
+    return any(permission.allows(action, data=data) for permission in permissions)
 
 
 @cache
 def built_in_roles() -> Mapping[str, Permission]:
-    """The built-in roles that a deployment may need, by name."""
+    """The built-in roles that a deployment may need, and those that it assigns, by name."""
     return {
-        name: Permission(tuple(row["actions"]), tuple(row.get("not_actions", ())))
+        name: Permission(
+            *(tuple(row.get(key, ())) for key in ("actions", "not_actions", "data_actions"))
+        )
         for name, row in table("roles")["roles"].items()
     }
 

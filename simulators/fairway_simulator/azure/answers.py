@@ -11,18 +11,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.azure.additions import role_definition
+from fairway_simulator.azure.compute import SCALE_SETS, refused
 from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.resource_ids import ResourcePath
-from fairway_simulator.azure.scale_sets import SCALE_SETS, instance_of, instances_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_simulator.azure.compute import Compute
     from fairway_simulator.azure.store import ResourceStore
-
-# What Azure goes on doing after its answer. Source: Azure documentation, REST API of
-# Microsoft.Compute, virtual machines and scale sets.
-_LASTING = frozenset({"deallocate", "start"})
 
 Answer = tuple[int, Any]
 
@@ -31,11 +28,15 @@ _SERVICES = re.compile(r"/(blob|file|queue|table)services/default$")
 
 
 def answer(
-    store: ResourceStore, method: str, path: ResourcePath, query: Mapping[str, str], body: Any
+    compute: Compute, method: str, path: ResourcePath, query: Mapping[str, str], body: Any
 ) -> Answer:
     """The status and the body that a request gets."""
+    store = compute.store
+    of_compute = compute.answer(method, path, body)
+    if of_compute is not None:
+        return of_compute
     if method in ("GET", "HEAD"):
-        return _read(store, path, query)
+        return _read(compute, path, query)
     if method == "PUT":
         # A role is Created whenever it is put; the provider takes no other status.
         # Source: Azure REST API, Role Definitions - Create Or Update.
@@ -49,16 +50,12 @@ def answer(
     return _act(store, path)
 
 
-def failure(status: int, code: str, message: str) -> Answer:
-    """An error in the form of Azure Resource Manager."""
-    return status, {"error": {"code": code, "message": message}}
-
-
-def _read(store: ResourceStore, path: ResourcePath, query: Mapping[str, str]) -> Answer:
+def _read(compute: Compute, path: ResourcePath, query: Mapping[str, str]) -> Answer:
+    store = compute.store
     found = store.get(path)
     if found is not None:
         return 200, found
-    special = _special(store, path)
+    special = _special(compute, path)
     if special is not None:
         return 200, special
     if path.is_resource:
@@ -66,7 +63,7 @@ def _read(store: ResourceStore, path: ResourcePath, query: Mapping[str, str]) ->
     if path.type.endswith("/roledefinitions"):
         return 200, {"value": _roles_named(store, query.get("$filter", ""))}
     if path.type.startswith(SCALE_SETS):
-        return 200, {"value": instances_in(store, path)}
+        return 200, {"value": compute.instances_in(path)}
     if path.type.endswith("/skus/versions"):  # of images: a plain list
         return 200, store.list(path)
     return 200, {"value": store.list(path)}
@@ -82,8 +79,9 @@ def _roles_named(store: ResourceStore, filter_: str) -> list[dict[str, Any]]:
     return [definition]
 
 
-def _special(store: ResourceStore, path: ResourcePath) -> dict[str, Any] | None:
+def _special(compute: Compute, path: ResourcePath) -> dict[str, Any] | None:
     """Resources that Azure has without anybody having made them."""
+    store = compute.store
     parts = path.key.strip("/").split("/")
     if len(parts) == 2 and parts[0] == "subscriptions":
         return {
@@ -100,7 +98,7 @@ def _special(store: ResourceStore, path: ResourcePath) -> dict[str, Any] | None:
         role = store.built_in_role(path.name)
         return role and {**role, "id": path.text}
     if path.type.startswith(f"{SCALE_SETS}/virtualmachines") and path.is_resource:
-        return instance_of(store, path)
+        return compute.instance(path)
     account = _SERVICES.search(path.key)
     if account and store.get(path.parent()) is not None:
         return {"id": path.text, "name": "default", "properties": {}}
@@ -127,11 +125,9 @@ def _act(store: ResourceStore, path: ResourcePath) -> Answer:
         return 200, {"primarySharedKey": "", "secondarySharedKey": ""}
     if action == "exporttemplate":
         return 200, {"template": (resource.get("properties") or {}).get("template") or {}}
-    if action in _LASTING:
-        return 202, None
     return 200, {}
 
 
 def _missing(path: ResourcePath) -> Answer:
     code = "ResourceGroupNotFound" if path.type == "resourcegroups" else "ResourceNotFound"
-    return failure(404, code, f"{path.text} was not found.")
+    return refused(404, code, f"{path.text} was not found.")

@@ -8,13 +8,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from fairway_simulator.azure.answers import Answer, answer, failure
+from fairway_simulator.azure.answers import Answer, answer
 from fairway_simulator.azure.certificate import serve_as_localhost
 from fairway_simulator.azure.cloud import metadata
-from fairway_simulator.azure.identity import NOBODY, openid_configuration, token_response
+from fairway_simulator.azure.compute import Compute, Started, refused
+from fairway_simulator.azure.identity import (
+    NOBODY,
+    audience_of,
+    openid_configuration,
+    principal_of,
+    token_response,
+)
 from fairway_simulator.azure.impacts import Impacts
 from fairway_simulator.azure.resource_ids import ResourcePath
+from fairway_simulator.azure.rights import Rights, action_of, linked_actions, refusal
 from fairway_simulator.azure.store import ResourceStore
+from fairway_simulator.azure.vaults import Vaults
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +38,9 @@ class ControlPlane:
     """The stand-in, served from a thread of its own while the context lasts.
 
     `folder` gets the file of the authority whose certificate it shows, which is worthless
-    afterwards. `requests` holds every request with its answer's status, in order, and `impacts`
-    the Guest Health Reports.
+    afterwards. `requests` holds every request with its answer's status, in order, `impacts`
+    the Guest Health Reports, `compute` the scale sets' instances and `vaults` the secrets. With
+    `rights` nobody may do anything but what these allow; without, everybody may do everything.
 
     >>> with ControlPlane(folder) as plane:  # doctest: +SKIP
     ...     plane.host
@@ -50,6 +60,9 @@ class ControlPlane:
         self.store = ResourceStore(self.host)
         self.requests: list[tuple[str, str, int]] = []
         self.impacts = Impacts()
+        self.compute = Compute(self.store)
+        self.vaults = Vaults(self.store)
+        self.rights: Rights | None = None
         self._given: dict[tuple[str, str], Answer] = {}
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL,), daemon=True
@@ -85,31 +98,52 @@ class ControlPlane:
     def operation(self) -> str:
         """Where what goes on after an answer is looked at; nothing is there unless it is given."""
         return (
-            f"https://{self.host}/subscriptions/{NOBODY}/providers/Microsoft.Compute/operations/1"
+            f"https://{self.host}/subscriptions/{NOBODY}/providers/Microsoft.Compute/locations"
+            "/loopback/operations/given"
         )
 
     def give(self, path: str, body: Any, *, status: int = 200, method: str = "GET") -> None:
         """Answers requests for that path, whatever their query, with this from now on."""
         self._given[method, ResourcePath(path).key] = status, body
 
-    def handle(self, method: str, target: str, body: bytes, *, signed_in: bool) -> Answer:
-        """The answer to a request; a body that is no JSON gets 400."""
+    def handle(self, method: str, target: str, body: bytes, token: str) -> Answer:
+        """The answer to a request with that token, empty where it has none."""
         url = urlsplit(target)
         path = ResourcePath(unquote(url.path))
         query = {key: values[-1] for key, values in parse_qs(url.query).items()}
-        status, found = self._answer(method, path, query, body, signed_in=signed_in)
+        status, found = self._answer(method, path, query, body, token)
         self.requests.append((method, target, status))
         return status, found
 
     def _answer(
-        self,
-        method: str,
-        path: ResourcePath,
-        query: dict[str, str],
-        body: bytes,
-        *,
-        signed_in: bool,
+        self, method: str, path: ResourcePath, query: dict[str, str], body: bytes, token: str
     ) -> Answer:
+        public = self._public(method, path, body)
+        if public:
+            return public
+        try:
+            document = json.loads(body) if body else None
+        except ValueError as error:
+            return refused(400, "InvalidRequestContent", f"The body is no JSON: {error}")
+        if path.key.startswith("/vaults/"):
+            return self.vaults.answer(method, path, document, token, self.rights)
+        refusal_ = self._refusal(method, path, document, token)
+        if refusal_:
+            return refusal_
+        given = self._given.get((method, path.key))
+        if given:
+            return given
+        if not path.key.startswith(("/subscriptions", "/providers", "/tenants")):
+            return refused(404, "NotFound", f"Nothing is at {path.text}.")
+        if not token:
+            return refused(401, "AuthenticationFailed", "The request has no bearer token.")
+        if self.rights and path.type == "microsoft.authorization/permissions":
+            return 200, {"value": self.rights.listed(principal_of(token), path.scope)}
+        impact = self.impacts.answer(method, path, document)
+        return impact or answer(self.compute, method, path, query, document)
+
+    def _public(self, method: str, path: ResourcePath, body: bytes) -> Answer | None:
+        """What is answered without a token: the cloud's metadata, and tokens themselves."""
         if path.key == "/metadata/endpoints":
             return 200, metadata(self.host)
         tenant, _, rest = path.key.lstrip("/").partition("/")
@@ -119,19 +153,24 @@ class ControlPlane:
             form = parse_qs(body.decode(errors="replace"))
             scope = (form.get("scope") or form.get("resource") or [""])[-1]
             return 200, token_response(tenant, scope)
-        given = self._given.get((method, path.key))
-        if given:
-            return given
-        if not path.key.startswith(("/subscriptions", "/providers", "/tenants")):
-            return failure(404, "NotFound", f"Nothing is at {path.text}.")
-        if not signed_in:
-            return failure(401, "AuthenticationFailed", "The request has no bearer token.")
-        try:
-            document = json.loads(body) if body else None
-        except ValueError as error:
-            return failure(400, "InvalidRequestContent", f"The body is no JSON: {error}")
-        impact = self.impacts.answer(method, path, document)
-        return impact or answer(self.store, method, path, query, document)
+        return None
+
+    def _refusal(self, method: str, path: ResourcePath, body: Any, token: str) -> Answer | None:
+        """What is said to who may not do this, where anything is forbidden at all."""
+        if self.rights is None or not token or not path.key.startswith("/subscriptions"):
+            return None
+        if audience_of(token).rstrip("/") != f"https://{self.host}":
+            return refused(401, "InvalidAuthenticationTokenAudience", "It is for another service.")
+        who = principal_of(token)
+        action, scope = action_of(method, path)
+        if not self.rights.allow(who, action, scope):
+            return refusal(who, action, scope)
+        if method in ("PUT", "PATCH"):
+            resource = {"before": self.store.get(path), "new": body}
+            for linked, where in linked_actions(path, resource):
+                if not self.rights.allow(who, linked, where):
+                    return refusal(who, linked, scope, linked=where)
+        return None
 
 
 class _Server(ThreadingHTTPServer):
@@ -154,8 +193,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        signed_in = self.headers.get("Authorization", "").startswith("Bearer ")
-        status, found = self.server.plane.handle(self.command, self.path, body, signed_in=signed_in)
+        kind, _, token = self.headers.get("Authorization", "").partition(" ")
+        plane = self.server.plane
+        status, found = plane.handle(self.command, self.path, body, token * (kind == "Bearer"))
+        operation = plane.operation
+        if isinstance(found, Started):
+            operation, found = f"https://{plane.host}{found.path}", None
         content = b"" if found is None else json.dumps(found).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json; charset=utf-8")
@@ -165,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content)))
         if status == 202:
             # It is looked at there; its path is known nowhere else.
-            self.send_header("Azure-AsyncOperation", self.server.plane.operation)
+            self.send_header("Azure-AsyncOperation", operation)
             self.send_header("Retry-After", "0")
         self.end_headers()
         if self.command != "HEAD":

@@ -13,10 +13,11 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 _LIFETIME = 3600
 
 
-def token_response(tenant: str, scope: str) -> dict[str, Any]:
-    """What a token endpoint answers: a token for that scope, valid for an hour."""
+def token_response(tenant: str, scope: str, principal: str = NOBODY) -> dict[str, Any]:
+    """What a token endpoint answers: a token of that principal for that scope, for an hour."""
+    audience = scope.partition(" ")[0].removesuffix("/.default")
     return {
-        "access_token": _unsigned(tenant, scope.partition(" ")[0].removesuffix("/.default")),
+        "access_token": _unsigned(tenant, audience, principal),
         "token_type": "Bearer",
         "expires_in": _LIFETIME,
         "ext_expires_in": _LIFETIME,
@@ -34,7 +35,27 @@ def openid_configuration(base: str, tenant: str) -> dict[str, str]:
     }
 
 
-def _unsigned(tenant: str, audience: str) -> str:
+def principal_of(token: str) -> str:
+    """The object id of whoever a token was given to; NOBODY where it does not say."""
+    return str(_claims(token).get("oid", NOBODY))
+
+
+def audience_of(token: str) -> str:
+    """The service that a token is for; empty where it does not say."""
+    return str(_claims(token).get("aud", ""))
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """What stands in a token; nothing where it is none of ours."""
+    try:
+        part = token.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _unsigned(tenant: str, audience: str, principal: str) -> str:
     """A JSON Web Token with an empty signature; the provider reads its own ids from it."""
     now = int(time.time())
     claims = {
@@ -44,8 +65,8 @@ def _unsigned(tenant: str, audience: str) -> str:
         "nbf": now,
         "exp": now + _LIFETIME,
         "appid": NOBODY,
-        "oid": NOBODY,
-        "sub": NOBODY,
+        "oid": principal,
+        "sub": principal,
         "tid": tenant,
         "ver": "1.0",
     }

@@ -66,6 +66,15 @@ class ResourcePath:
         """The resource in which this one lies."""
         return ResourcePath("/" + "/".join(self.parts[: -2 * levels]))
 
+    def parent_of_action(self) -> ResourcePath:
+        """The resource to which something is done, which is named last: …/SCALE_SET/delete."""
+        return ResourcePath("/" + "/".join(self.parts[:-1]))
+
+    @property
+    def scope(self) -> str:
+        """What lies before the last provider: a subscription, a group or another resource."""
+        return self.text[: self.key.rindex("/providers/")]
+
     def holds(self, other: ResourcePath) -> bool:
         """Whether the collection lists `other`: directly in it, or in a resource group below."""
         if other.key.rpartition("/")[0] == self.key:

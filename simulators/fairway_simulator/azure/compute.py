@@ -1,0 +1,319 @@
+"""Machines and scale sets: instances that nobody puts, and work that goes on after an answer.
+
+Stricter than most days on Azure, where it says nothing: an instance's number is never given again,
+a change of the capacity ends the one before (OperationPreempted), and none is repeated by itself.
+Sources: Azure REST API, Virtual Machine Scale Sets; Azure documentation, "Resolve errors for
+resource quotas" and "Provisioning states"; Azure/vm-scale-sets#82 for instances that failed.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog import vm_size
+from fairway_simulator.azure.additions import id_for
+from fairway_simulator.azure.addresses import address_in
+from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.azure.resource_ids import ResourcePath
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_simulator.azure.store import ResourceStore
+
+SCALE_SETS = "microsoft.compute/virtualmachinescalesets"
+_LEVEL = "/virtualmachinescalesets/"
+_OPERATIONS = f"/subscriptions/{NOBODY}/providers/Microsoft.Compute/locations/loopback/operations"
+# What is done to machines by POST, and ends after the answer. Source: Azure REST API, Virtual
+# Machines and Virtual Machine Scale Sets.
+_ACTIONS = frozenset({"deallocate", "delete", "start"})
+
+
+@dataclass(frozen=True)
+class Started:
+    """An answer whose work goes on: the path at which it is looked at."""
+
+    path: str
+
+
+def refused(status: int, code: str, message: str) -> tuple[int, Any]:
+    """An error in the form of Azure Resource Manager."""
+    return status, {"error": {"code": code, "message": message}}
+
+
+@dataclass
+class Compute:
+    """The instances of all scale sets, and what is being done.
+
+    `room` is how many instances Azure has the capacity for in each scale set, and `vcpus` how
+    many vCPUs the quota allows to all of them; the next `broken` instances are made and then
+    Failed. While `hold` is set nothing ends. `on_start` and `on_delete` are called with the id of
+    an instance that comes or goes.
+    """
+
+    store: ResourceStore
+    room: int | None = None
+    vcpus: int | None = None
+    broken: int = 0
+    hold: threading.Event = field(default_factory=threading.Event)
+    on_start: Callable[[str], None] | None = None
+    on_delete: Callable[[str], None] | None = None
+    _instances: dict[str, dict[int, str]] = field(default_factory=dict)
+    _made: dict[str, int] = field(default_factory=dict)
+    _operations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def answer(self, method: str, path: ResourcePath, body: Any) -> tuple[int, Any] | None:
+        """The status and the body of a request; None where it is about nothing of this."""
+        if path.key.startswith(_OPERATIONS.lower()):
+            return self._look(path)
+        if path.type == SCALE_SETS and path.is_resource:
+            return self._scale_set(method, path, body or {})
+        subject = path.parent_of_action()
+        machines = subject.type.startswith("microsoft.compute/virtualmachine")
+        if method == "POST" and machines and path.name.lower() in _ACTIONS:
+            return self._act(subject, path.name.lower(), body or {})
+        return None
+
+    def evict(self, scale_set: str, number: int) -> None:
+        """Takes an instance away; the capacity stays what it was asked to be."""
+        with self._lock:
+            del self._of(ResourcePath(scale_set).key)[number]
+
+    def fail(self, scale_set: str, number: int) -> None:
+        """The last work on an instance ended badly, whether or not it runs."""
+        with self._lock:
+            self._of(ResourcePath(scale_set).key)[number] = "Failed"
+
+    def instances_in(self, collection: ResourcePath) -> list[dict[str, Any]]:
+        """What a collection in a scale set lists: its instances, or their network interfaces.
+
+        Any other collection, of scale sets themselves for example, is what the store holds.
+        """
+        kind = collection.name.lower()
+        found = self._scale_set_of(collection)
+        if found is None or kind not in ("virtualmachines", "networkinterfaces"):
+            return self.store.list(collection)
+        key, scale_set = found
+        with self._lock:
+            states = dict(self._of(key))
+        if kind == "virtualmachines":
+            return [_instance(scale_set, number, state) for number, state in states.items()]
+        inside = collection.key.rpartition("/virtualmachines/")
+        if inside[1]:  # …/virtualMachines/3/networkInterfaces
+            states = {n: s for n, s in states.items() if str(n) == inside[2].partition("/")[0]}
+        return [_interface(self.store, scale_set, number) for number in states]
+
+    def instance(self, path: ResourcePath) -> dict[str, Any] | None:
+        """One instance by its number, or None where the set has no such one."""
+        found = self._scale_set_of(path)
+        if found is None or not path.name.isdecimal():
+            return None
+        key, scale_set = found
+        with self._lock:
+            state = self._of(key).get(int(path.name))
+        return None if state is None else _instance(scale_set, int(path.name), state)
+
+    def _scale_set(
+        self, method: str, path: ResourcePath, body: dict[str, Any]
+    ) -> tuple[int, Any] | None:
+        found = self.store.get(path)
+        if found is None:
+            return None
+        if method == "PATCH":
+            return self._patch(path, body)
+        with self._lock:
+            instances = self._of(path.key)
+            if method == "PUT":
+                found = self.store.put(path, body)
+                self._make(path.key, _capacity(found) - len(instances))
+                return 200, found
+        if method not in ("GET", "HEAD"):
+            return None
+        found["properties"]["provisioningState"] = "Updating" if self.hold.is_set() else "Succeeded"
+        return 200, found
+
+    def _patch(self, path: ResourcePath, body: dict[str, Any]) -> tuple[int, Any]:
+        """A change of a scale set: more instances where it asks for more, and never less.
+
+        Azure would choose which ones go, so a smaller capacity than there are instances is what
+        no client of ours may ask for.
+        """
+        with self._lock:
+            before = self._of(path.key)
+            wanted = int((body.get("sku") or {}).get("capacity", len(before)))
+            if wanted < len(before):
+                return refused(400, "BadRequest", "this leaves to Azure which instances go")
+            lacking = self._beyond_quota(path, wanted - len(before))
+            if lacking:
+                return refused(409, "OperationNotAllowed", lacking)
+            self._overtake(path.key)
+            self.store.patch(path, body)
+            made = self._make(path.key, wanted - len(before))
+            missing = wanted - len(before)
+            found = self.store.get(path)
+            assert found is not None
+        for number in made:
+            if self.on_start and self._of(path.key).get(number) != "Failed":
+                self.on_start(f"{found['id']}/virtualMachines/{number}")
+        text = "Allocation failed. We do not have sufficient capacity for the requested VM size."
+        return self._start(path.key, _ended("AllocationFailed", text) if missing else None)
+
+    def _overtake(self, key: str) -> None:
+        """What was being changed of a scale set is ended by a newer change."""
+        for operation in self._operations.values():
+            if operation["of"] == key and self.hold.is_set():
+                operation["end"] = _ended("OperationPreempted", "a newer change of it began")
+                operation["over"] = True
+
+    def _beyond_quota(self, path: ResourcePath, more: int) -> str:
+        """What Azure says of a quota that a change would exceed; empty where it would not."""
+        if self.vcpus is None or more <= 0:
+            return ""
+        resource = self.store.get(path) or {}
+        size = vm_size(resource["sku"]["name"])
+        used = sum(map(len, self._instances.values())) * size.quota_vcpus
+        needed = more * size.quota_vcpus
+        if used + needed <= self.vcpus:
+            return ""
+        return (
+            f"Operation could not be completed as it results in exceeding approved "
+            f"{size.quota_family} Cores quota. Additional details - Current Limit: {self.vcpus}, "
+            f"Current Usage: {used}, Additional Required: {needed}"
+        )
+
+    def _make(self, key: str, count: int) -> list[int]:
+        instances, made = self._of(key), []
+        for _ in range(count):
+            if self.room is not None and len(instances) >= self.room:
+                break
+            number = self._made.get(key, 0)
+            self._made[key] = number + 1
+            instances[number] = "Failed" if self.broken else "Succeeded"
+            self.broken = max(0, self.broken - 1)
+            made.append(number)
+        return made
+
+    def _act(
+        self, subject: ResourcePath, action: str, body: dict[str, Any]
+    ) -> tuple[int, Any] | None:
+        """What is done to a machine or to instances of a scale set."""
+        found = self.store.get(subject)
+        if found is None:
+            return None
+        if action != "delete":
+            return self._start(subject.key, None)
+        with self._lock:
+            instances = self._of(subject.key)
+            numbers = [int(each) for each in body.get("instanceIds") or ()]
+            if not numbers or set(numbers) - instances.keys():
+                text = f"no instance of {subject.name} is one of {numbers}"
+                return refused(404, "ResourceNotFound", text)
+            for number in numbers:
+                del instances[number]
+            sku = {**found["sku"], "capacity": _capacity(found) - len(numbers)}
+            self.store.patch(subject, {"sku": sku})
+        for number in numbers:
+            if self.on_delete:
+                self.on_delete(f"{found['id']}/virtualMachines/{number}")
+        return self._start(subject.key, None)
+
+    def _start(self, key: str, failure: dict[str, Any] | None) -> tuple[int, Any]:
+        with self._lock:
+            path = f"{_OPERATIONS}/{len(self._operations)}"
+            end = failure or {"status": "Succeeded"}
+            self._operations[path.lower()] = {"of": key, "end": end, "over": False}
+        return 202, Started(path)
+
+    def _look(self, path: ResourcePath) -> tuple[int, Any]:
+        with self._lock:
+            operation = self._operations.get(path.key)
+            if operation is None:
+                return refused(404, "NotFound", "no such operation")
+            operation["over"] = operation["over"] or not self.hold.is_set()
+            return 200, operation["end"] if operation["over"] else {"status": "InProgress"}
+
+    def _of(self, key: str) -> dict[int, str]:
+        """The instances of a scale set: as many as it was put with, when it is first seen."""
+        if key not in self._instances:
+            found = self.store.get(ResourcePath(key)) or {}
+            count = _capacity(found)
+            self._instances[key] = dict.fromkeys(range(count), "Succeeded")
+            self._made[key] = count
+        return self._instances[key]
+
+    def _scale_set_of(self, path: ResourcePath) -> tuple[str, dict[str, Any]] | None:
+        """The scale set that a path leads into, and its key."""
+        before, level, after = path.key.partition(_LEVEL)
+        key = f"{before}{level}{after.partition('/')[0]}"
+        found = self.store.get(ResourcePath(key)) if level else None
+        return (key, found) if found else None
+
+
+def _capacity(scale_set: dict[str, Any]) -> int:
+    return int((scale_set.get("sku") or {}).get("capacity") or 0)
+
+
+def _ended(code: str, message: str) -> dict[str, Any]:
+    """An operation that failed, with its reason as deep as Azure puts it."""
+    inner = {"code": code, "message": message}
+    return {"status": "Failed", "error": {"code": "VMFailure", "details": [inner]}}
+
+
+def _instance(scale_set: dict[str, Any], number: int, state: str) -> dict[str, Any]:
+    properties = scale_set["properties"]
+    profile = properties.get("virtualMachineProfile") or {}
+    prefix = (profile.get("osProfile") or {}).get("computerNamePrefix", scale_set["name"])
+    place = f"{scale_set['id']}/virtualMachines/{number}"
+    interface = f"{place}/networkInterfaces/primary"
+    return {
+        "id": place,
+        "name": f"{scale_set['name']}_{number}",
+        "instanceId": str(number),
+        "location": scale_set.get("location"),
+        "sku": {key: scale_set["sku"].get(key) for key in ("name", "tier")},
+        "zones": scale_set.get("zones"),
+        "properties": {
+            "provisioningState": state,
+            "latestModelApplied": True,
+            "vmId": id_for(place.lower()),
+            "osProfile": {"computerName": f"{prefix}{number:06d}"},
+            "networkProfile": {
+                "networkInterfaces": [{"id": interface, "properties": {"primary": True}}]
+            },
+            "instanceView": {
+                "statuses": [{"code": "PowerState/running", "displayStatus": "VM running"}]
+            },
+        },
+    }
+
+
+def _interface(store: ResourceStore, scale_set: dict[str, Any], number: int) -> dict[str, Any]:
+    profile = scale_set["properties"].get("virtualMachineProfile") or {}
+    interfaces = (profile.get("networkProfile") or {}).get("networkInterfaceConfigurations") or [{}]
+    configured = (interfaces[0].get("properties") or {}).get("ipConfigurations") or [{}]
+    subnet = ((configured[0].get("properties") or {}).get("subnet") or {}).get("id", "")
+    machine = f"{scale_set['id']}/virtualMachines/{number}"
+    return {
+        "id": f"{machine}/networkInterfaces/primary",
+        "name": "primary",
+        "properties": {
+            "primary": True,
+            "provisioningState": "Succeeded",
+            "virtualMachine": {"id": machine},
+            "ipConfigurations": [
+                {
+                    "name": "primary",
+                    "properties": {
+                        "primary": True,
+                        "privateIPAddress": address_in(
+                            store.get(ResourcePath(subnet)), machine.lower()
+                        ),
+                        "subnet": {"id": subnet},
+                    },
+                }
+            ],
+        },
+    }

@@ -1,0 +1,224 @@
+"""An environment as Azure has it once it is deployed, read from its synthesized stacks.
+
+Every resource has the id that Azure would give it, references are filled in, and role
+assignments are as the stacks make them: what a stack forgets to allow is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog.roles import Permission, built_in_roles
+from fairway_simulator.azure.additions import id_for
+from fairway_simulator.azure.expressions import fill_in
+from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.azure.rights import Assignment, Rights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# The types of Azure for those of Terraform that stand in a resource group by themselves.
+_TYPES = {
+    "azurerm_batch_account": "Microsoft.Batch/batchAccounts",
+    "azurerm_container_registry": "Microsoft.ContainerRegistry/registries",
+    "azurerm_key_vault": "Microsoft.KeyVault/vaults",
+    "azurerm_linux_virtual_machine": "Microsoft.Compute/virtualMachines",
+    "azurerm_linux_virtual_machine_scale_set": "Microsoft.Compute/virtualMachineScaleSets",
+    "azurerm_network_interface": "Microsoft.Network/networkInterfaces",
+    "azurerm_storage_account": "Microsoft.Storage/storageAccounts",
+    "azurerm_user_assigned_identity": "Microsoft.ManagedIdentity/userAssignedIdentities",
+    "azurerm_virtual_network": "Microsoft.Network/virtualNetworks",
+}
+# Those that stand inside another resource: the argument that is its id, and what comes between.
+_INSIDE = {
+    "azurerm_key_vault_key": ("key_vault_id", "keys"),
+    "azurerm_storage_container": ("storage_account_id", "blobServices/default/containers"),
+}
+# What else has an id of its own way.
+_OTHERS = frozenset(
+    {
+        "azurerm_resource_group",
+        "azurerm_role_assignment",
+        "azurerm_role_definition",
+        "azurerm_subnet",
+    }
+)
+_SUBSCRIPTION = f"/subscriptions/{NOBODY}"
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A resource: Terraform's type and key, the arguments of the stack, and Azure's id."""
+
+    type: str
+    key: str
+    arguments: Mapping[str, Any]
+    id: str
+
+
+class Deployment:
+    """The resources of an environment's stacks, which are given by their roles.
+
+    `host` is where its vaults answer, each below a folder of its name. KeyError where a stack
+    refers to what none has, or assigns a role that the catalogue does not know.
+
+    >>> deployed = Deployment({"network": {...}, "data": {...}}, host)  # doctest: +SKIP
+    >>> deployed.rights.allow(principal, action, scope)  # doctest: +SKIP
+    """
+
+    def __init__(self, stacks: Mapping[str, Mapping[str, Any]], host: str) -> None:
+        self._stacks = stacks
+        self._host = host
+        self._known: dict[tuple[str, str, str], Deployed] = {}
+
+    @cached_property
+    def resources(self) -> list[Deployed]:
+        """Those to which roles are given, and what these refer to, stack by stack."""
+        return [
+            self._resource(stack, type_, key)
+            for stack, body in self._stacks.items()
+            for type_, of_type in body["resource"].items()
+            if type_ in _OTHERS or type_ in _TYPES or type_ in _INSIDE
+            for key in of_type
+        ]
+
+    def resource(self, type_: str, key: str) -> Deployed:
+        """The one of that type and key."""
+        return next(each for each in self.resources if (each.type, each.key) == (type_, key))
+
+    @cached_property
+    def rights(self) -> Rights:
+        """All role assignments of the stacks."""
+        given = (each for each in self.resources if each.type == "azurerm_role_assignment")
+        return Rights(tuple(self._assignment(each) for each in given))
+
+    def principal_of(self, identity: str) -> str:
+        """The object id of an identity, which a principal's role assignments name."""
+        return id_for(identity.lower())
+
+    def boot_data(self, machine: Deployed) -> str:
+        """The text with which a VM, or one of a scale set, boots."""
+        return base64.b64decode(machine.arguments["custom_data"]).decode()
+
+    def _assignment(self, made: Deployed) -> Assignment:
+        arguments = made.arguments
+        role = arguments.get("role_definition_name")
+        permission = built_in_roles()[role] if role else self._own_role(arguments)
+        return Assignment(made.key, arguments["principal_id"], arguments["scope"], permission)
+
+    def _own_role(self, assignment: Mapping[str, Any]) -> Permission:
+        wanted = assignment["role_definition_id"]
+        (role,) = (
+            each
+            for each in self.resources
+            if each.type == "azurerm_role_definition" and each.id == wanted
+        )
+        actions = [each for part in role.arguments["permissions"] for each in part["actions"]]
+        return Permission(tuple(actions))
+
+    def _resource(self, stack: str, type_: str, key: str) -> Deployed:
+        place = (stack, type_, key)
+        if place not in self._known:
+            arguments = self._filled_in(stack, self._stacks[stack]["resource"][type_][key])
+            self._known[place] = Deployed(type_, key, arguments, _id(type_, key, arguments))
+        return self._known[place]
+
+    def _filled_in(self, stack: str, value: Any) -> Any:
+        return fill_in(value, lambda parts: self._look_up(stack, parts))
+
+    def _look_up(self, stack: str, parts: tuple[str, ...]) -> Any:
+        match parts:
+            case ("data", "azurerm_client_config", _, _) | ("data", "azurerm_subscription", _, _):
+                return NOBODY
+            case ("data", "terraform_remote_state", reference, "outputs", name):
+                other = reference.rpartition("-")[2]
+                return self._filled_in(other, self._stacks[other]["output"][name]["value"])
+            case ("data", *rest):
+                return "/".join(rest)
+            case ("terraform", _):
+                return "default"
+            case (type_, key, *rest):
+                return self._attribute(self._resource(stack, type_, key), rest)
+        raise KeyError(".".join(parts))
+
+    def _attribute(self, resource: Deployed, path: list[str]) -> Any:
+        name = path[0]
+        made = {
+            "id": resource.id,
+            "role_definition_resource_id": resource.id,
+            "principal_id": self.principal_of(resource.id),
+            "client_id": id_for(f"{resource.id}/client".lower()),
+            "vault_uri": f"https://{self._host}/vaults/{resource.id.rpartition('/')[2]}/",
+        }
+        if name in made:
+            return made[name]
+        # What else Azure makes up, such as addresses, is told by its name.
+        return resource.arguments.get(name, f"{resource.key}-{name}")
+
+
+def scale_set_body(deployed: Deployed) -> dict[str, Any]:
+    """A scale set as it is put to Azure, as far as anything asks for it."""
+    arguments = deployed.arguments
+    image = arguments.get("source_image_id")
+    near = arguments.get("proximity_placement_group_id")
+    interfaces = [
+        {"properties": {"ipConfigurations": [_ip_configuration(each) for each in _listed(nic)]}}
+        for nic in arguments["network_interface"]
+    ]
+    properties: dict[str, Any] = {
+        "virtualMachineProfile": {
+            "storageProfile": {"imageReference": {"id": image}} if image else {},
+            "networkProfile": {"networkInterfaceConfigurations": interfaces},
+        }
+    }
+    if near:
+        properties["proximityPlacementGroup"] = {"id": near}
+    identities = arguments["identity"]["identity_ids"]
+    return {
+        "location": arguments["location"],
+        "sku": {"name": arguments["sku"], "tier": "Standard", "capacity": arguments["instances"]},
+        "zones": arguments.get("zones"),
+        "identity": {"type": "UserAssigned", "userAssignedIdentities": dict.fromkeys(identities)},
+        "properties": properties,
+    }
+
+
+def machine_body(deployed: Deployed) -> dict[str, Any]:
+    """A VM as it is put to Azure, as far as anything asks for it."""
+    identities = (deployed.arguments.get("identity") or {}).get("identity_ids") or ()
+    return {
+        "location": deployed.arguments["location"],
+        "identity": {"type": "UserAssigned", "userAssignedIdentities": dict.fromkeys(identities)},
+        "properties": {},
+    }
+
+
+def _ip_configuration(configured: Mapping[str, Any]) -> dict[str, Any]:
+    return {"properties": {"subnet": {"id": configured["subnet_id"]}}}
+
+
+def _listed(interface: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from interface["ip_configuration"]
+
+
+def _id(type_: str, key: str, arguments: Mapping[str, Any]) -> str:
+    name = arguments.get("name", key)
+    group = f"{_SUBSCRIPTION}/resourceGroups/{arguments.get('resource_group_name', 'none')}"
+    if type_ in _TYPES:
+        return f"{group}/providers/{_TYPES[type_]}/{name}"
+    if type_ in _INSIDE:
+        outer, between = _INSIDE[type_]
+        return f"{arguments[outer]}/{between}/{name}"
+    match type_:
+        case "azurerm_resource_group":
+            return f"{_SUBSCRIPTION}/resourceGroups/{name}"
+        case "azurerm_subnet":
+            network = arguments["virtual_network_name"]
+            return f"{group}/providers/Microsoft.Network/virtualNetworks/{network}/subnets/{name}"
+        case "azurerm_role_definition":
+            roles = "providers/Microsoft.Authorization/roleDefinitions"
+            return f"{arguments['scope']}/{roles}/{id_for(name)}"
+    return f"{group}/providers/Terraform/{type_}/{key}"

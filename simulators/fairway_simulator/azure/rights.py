@@ -1,0 +1,164 @@
+"""Who may do what: role assignments, and what each request asks for.
+
+Azure Resource Manager asks for the action of a request on its resource, and for further actions
+on resources that the request refers to. Sources: Azure documentation, "Understand Azure role
+definitions" and "Azure permissions for Compute"; the linked scopes are those that requests were
+refused for, see each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog.roles import allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_core.catalog.roles import Permission
+    from fairway_simulator.azure.resource_ids import ResourcePath
+
+_VERBS = {"GET": "read", "HEAD": "read", "PUT": "write", "PATCH": "write", "DELETE": "delete"}
+# Of paths without a provider, what Microsoft.Resources calls them.
+_RESOURCES = "Microsoft.Resources/subscriptions"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A role given to a principal, by object id, on a scope and all below it.
+
+    `name` is what Terraform calls it.
+    """
+
+    name: str
+    principal: str
+    scope: str
+    permission: Permission
+
+    def covers(self, principal: str, scope: str) -> bool:
+        """Whether it is about that principal and that scope."""
+        own, asked = self.scope.rstrip("/").lower(), scope.rstrip("/").lower()
+        return self.principal == principal and (asked == own or asked.startswith(f"{own}/"))
+
+
+@dataclass(frozen=True)
+class Rights:
+    """All role assignments; what none of them allows is refused."""
+
+    assignments: tuple[Assignment, ...]
+
+    def allow(self, principal: str, action: str, scope: str, *, data: bool = False) -> bool:
+        """Whether the principal may do that there; with `data`, to what the resource holds."""
+        return allowed(action, self._permissions(principal, scope), data=data)
+
+    def without(self, name: str) -> Rights:
+        """All but the assignment of that name, which must be one of them."""
+        left = tuple(each for each in self.assignments if each.name != name)
+        assert len(left) < len(self.assignments), f"no assignment is called {name}"
+        return Rights(left)
+
+    def listed(self, principal: str, scope: str) -> list[dict[str, Any]]:
+        """The answer of Microsoft.Authorization/permissions."""
+        return [
+            {"actions": list(each.actions), "notActions": list(each.not_actions)}
+            for each in self._permissions(principal, scope)
+        ]
+
+    def _permissions(self, principal: str, scope: str) -> list[Permission]:
+        found = (each for each in self.assignments if each.covers(principal, scope))
+        return [each.permission for each in found]
+
+
+def action_of(method: str, path: ResourcePath) -> tuple[str, str]:
+    """The action of a request, and the scope for which it is asked.
+
+    >>> from fairway_simulator.azure.resource_ids import ResourcePath
+    >>> action_of("GET", ResourcePath("/subscriptions/s/providers/Microsoft.Compute/skus"))
+    ('microsoft.compute/skus/read', '/subscriptions/s')
+    """
+    if method == "POST":
+        subject = path.parent_of_action()
+        return f"{subject.type}/{path.name}/action", subject.text
+    verb = _VERBS[method]
+    if not path.namespace:
+        below = path.parts[2::2]
+        return "/".join((_RESOURCES, *below, verb)), path.text
+    if path.parts[-2:-1] == ("providers",):
+        return f"{_RESOURCES}/providers/{verb}", path.scope
+    if path.is_resource:
+        return f"{path.type}/{verb}", path.text
+    # A collection: asked for the resource in which it lies, or for the scope of the provider.
+    above = path.text.rpartition("/")[0]
+    inside = not above.lower().endswith(f"/providers/{path.namespace}")
+    return f"{path.type}/{verb}", above if inside else path.scope
+
+
+def linked_actions(path: ResourcePath, resource: Any) -> Iterator[tuple[str, str]]:
+    """The further actions that making or changing a resource takes, each with its scope.
+
+    All of them at every change: nothing says that one that leaves a part alone is not asked for
+    it. Sources: Azure documentation, "Azure permissions for Networking" and "… for Identity" (what
+    join and assign are for); kubernetes-sigs/cloud-provider-azure#1999, Azure/aad-pod-identity#511
+    and #613 (scale sets: subnets, identities); Azure/AKS#2040 (images of galleries); "Service
+    principals with AKS", cluster identity permissions (placement groups, which have no join).
+    """
+    if not path.type.startswith("microsoft.compute/virtualmachine"):
+        return
+    for found in sorted(set(_ids_in(resource))):
+        kind = found.lower()
+        if "/userassignedidentities/" in kind:
+            yield "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action", found
+        elif "/subnets/" in kind:
+            yield "Microsoft.Network/virtualNetworks/subnets/join/action", found
+        elif "/networksecuritygroups/" in kind:
+            yield "Microsoft.Network/networkSecurityGroups/join/action", found
+        elif "/applicationsecuritygroups/" in kind:
+            yield (
+                "Microsoft.Network/applicationSecurityGroups/joinIpConfiguration/action",
+                found,
+            )
+        elif "/galleries/" in kind:
+            yield "Microsoft.Compute/galleries/images/versions/read", found
+        elif "/proximityplacementgroups/" in kind:
+            yield "Microsoft.Compute/proximityPlacementGroups/write", found
+
+
+def refusal(principal: str, action: str, scope: str, linked: str = "") -> tuple[int, Any]:
+    """The 403 of an action that is not allowed, or of one on a linked scope.
+
+    Source: Azure documentation, "Troubleshoot Azure RBAC"; the linked one: see `linked_actions`.
+    """
+    who = f"The client '{principal}' with object id '{principal}'"
+    code = "AuthorizationFailed"
+    message = (
+        f"{who} does not have authorization to perform action '{action}' over scope '{scope}' or "
+        "the scope is invalid. If access was recently granted, please refresh your credentials."
+    )
+    if linked:
+        code = "LinkedAuthorizationFailed"
+        message = (
+            f"{who} has permission to perform the action; however, it does not have permission to "
+            f"perform action '{action}' on the linked scope(s) '{linked}'"
+        )
+    return 403, {"error": {"code": code, "message": message}}
+
+
+def _ids_in(value: Any) -> Iterator[str]:
+    """Every resource id in a resource, but for its own."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if str(key).startswith("/subscriptions/"):
+                yield str(key)
+            yield from _ids_in(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _ids_in(each)
+    elif isinstance(value, str) and value.startswith("/subscriptions/"):
+        yield value
+
+
+def all_of(permission: Permission, principals: Sequence[str], scope: str) -> Rights:
+    """Rights by which each of these principals has one role on a scope."""
+    given = (Assignment(f"given-{each}", each, scope, permission) for each in principals)
+    return Rights(tuple(given))

@@ -1,0 +1,267 @@
+"""The roles that stacks assign, held against what runs: an assignment that is missing is a 403.
+
+The scheduler's own programs, as its VM boots with them, on a stand-in of Azure that allows what
+the synthesized stacks allow and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from fairway_simulator.azure import ControlPlane
+from fairway_simulator.azure.deployment import Deployment, machine_body, scale_set_body
+from fairway_simulator.azure.imds import MetadataService
+from fairway_simulator.azure.resource_ids import ResourcePath
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fairway_simulator.azure.deployment import Deployed
+
+    Stacks = dict[str, dict[str, Any]]
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHERS = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/g/providers"
+IMAGE = f"{OTHERS}/Microsoft.Compute/galleries/g/images/i/versions/1.0.0"
+NEAR = f"{OTHERS}/Microsoft.Compute/proximityPlacementGroups/p"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+LAB = f"""\
+name: lab
+location: westeurope
+access: {{ssh_keys: ["{KEY}"]}}
+filesystems:
+  data: {{kind: nfs_server, path: /data}}
+clusters:
+  nd:
+    engine: slurm
+    size: Standard_HB176rs_v4
+    nodes: {{min: 0, max: 8}}
+    mounts: [data]
+    image_id: {IMAGE}
+    proximity_placement_group: {NEAR}
+"""
+# What the programs ask of slurmctld here: nothing of it matters to Azure.
+COMMAND = """#!/bin/sh
+echo "$*" >>{folder}/told
+case "$*" in *"show partition"*) echo "PartitionName=nd State=UP" ;; esac
+"""
+ENVIRONMENTS = ("h100-slurm", "lab")
+
+
+@dataclass
+class Scheduler:
+    """A scheduler's VM of a deployed environment, with the programs that it boots with."""
+
+    folder: Path
+    plane: ControlPlane
+    deployed: Deployment
+    metadata: str
+    settings: dict[str, Any]
+    scale_sets: dict[str, Deployed] = field(default_factory=dict)
+
+    def run(self, *words: str) -> int:
+        """Runs one of slurmctld's programs, or a module that systemd starts; its exit code."""
+        script = self.folder / "programs" / words[0]
+        command = [str(script)] if script.exists() else [sys.executable, "-m", words[0]]
+        (self.folder / "settings.json").write_text(json.dumps(self.settings))
+        return subprocess.run(
+            [*command, *words[1:]],
+            check=False,
+            timeout=300,
+            env={
+                **os.environ,
+                "FAIRWAY_SLURM_SETTINGS": str(self.folder / "settings.json"),
+                "PYTHONPATH": str(self.folder / "lib"),
+            },
+        ).returncode
+
+    def instances(self, partition: str = "nd") -> int:
+        """How many instances the partition's scale set has."""
+        collection = ResourcePath(f"{self.scale_sets[partition].id}/virtualMachines")
+        return len(self.plane.compute.instances_in(collection))
+
+    def refused(self) -> list[str]:
+        """The requests that were forbidden since the last look."""
+        found = [f"{verb} {path}" for verb, path, status in self.plane.requests if status == 403]
+        self.plane.requests.clear()
+        return found
+
+    @property
+    def told(self) -> str:
+        """What slurmctld was told."""
+        file = self.folder / "told"
+        return file.read_text() if file.exists() else ""
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+
+def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
+    """Puts the programs of a VM's boot data into a folder; answers with their settings."""
+    found: dict[str, Any] = {}
+    (folder / "programs").mkdir()
+    for entry in YAML(typ="safe", pure=True).load(boot)["write_files"]:
+        path, content = entry["path"], entry["content"]
+        if path.endswith("fairway_slurm.tar.bz2"):
+            with tarfile.open(fileobj=io.BytesIO(base64.b64decode(content))) as tar:
+                tar.extractall(folder / "lib", filter="data")
+        elif path == "/etc/fairway/slurm.json":
+            found = json.loads(content)
+        elif "fairway_slurm." in content and content.startswith("#!/bin/sh"):
+            text = content.replace("/etc/fairway/slurm.json", str(folder / "settings.json"))
+            text = text.replace("/usr/local/lib/fairway", str(folder / "lib"))
+            file = folder / "programs" / Path(path).name
+            file.write_text(text.replace("/usr/bin/python3", sys.executable))
+            file.chmod(0o755)
+    return found
+
+
+@pytest.fixture(params=ENVIRONMENTS)
+def stacks(request: pytest.FixtureRequest, written: Callable[..., Stacks]) -> Stacks:
+    """The stacks of an environment with Slurm: one of ours, and one that refers to others'."""
+    if request.param == "lab":
+        return written(LAB)
+    return written(ROOT / "stacks" / "environments" / f"{request.param}.yaml")
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, stacks: Stacks) -> Iterator[Scheduler]:
+    """The environment, deployed on a stand-in of Azure that enforces its roles."""
+    folder = tmp_path / "scheduler"
+    folder.mkdir()
+    for name in ("scontrol", "squeue"):
+        (folder / name).write_text(COMMAND.format(folder=folder))
+        (folder / name).chmod(0o755)
+    with ControlPlane(tmp_path) as plane:
+        deployed = Deployment(stacks, plane.host)
+        sets = {}
+        for each in deployed.resources:
+            if each.type == "azurerm_linux_virtual_machine_scale_set":
+                plane.store.put(ResourcePath(each.id), scale_set_body(each))
+                sets[each.key.removeprefix("cluster-")] = each
+            elif each.type in ("azurerm_linux_virtual_machine", "azurerm_key_vault"):
+                body = machine_body(each) if "machine" in each.type else {}
+                plane.store.put(ResourcePath(each.id), body)
+        machine = deployed.resource("azurerm_linux_virtual_machine", "slurm-scheduler")
+        settings = _unpacked(deployed.boot_data(machine), folder)
+        assert {n: s["id"] for n, s in settings["scale_sets"].items()} == {
+            name: each.id for name, each in sets.items()
+        }
+        plane.rights = deployed.rights
+        with MetadataService(plane.store, machine.id) as metadata:
+            own = {
+                "state": str(folder / "state"),
+                "arm": f"https://{plane.host}",
+                "metadata": metadata.url,
+                "authority": str(plane.authority),
+                "bin": str(folder),
+                "log": str(folder / "log"),
+                "poll": 0.01,
+                "user": "root",
+                "munge_key": str(folder / "munge.key"),
+                "restart_munge": ["true"],
+            }
+            settings |= own
+            yield Scheduler(folder, plane, deployed, metadata.url, settings, sets)
+
+
+def test_the_scheduler_may_do_all_that_it_does(scheduler: Scheduler) -> None:
+    assert scheduler.run("fairway_slurm.munge_key") == 0
+    assert scheduler.run("resume", "nd-[0-2]") == 0
+    assert scheduler.instances() == 3
+    assert scheduler.run("fairway_slurm.reconcile") == 0
+    scheduler.settings["orphan_after"] = 0
+    assert scheduler.run("suspend", "nd-[0-2]") == 0
+    assert scheduler.run("fairway_slurm.reconcile") == 0
+    assert scheduler.instances() == 0
+    assert scheduler.refused() == []
+
+
+def test_it_needs_each_of_its_roles(scheduler: Scheduler) -> None:
+    """Narrow as they are: without any of them something that it does is forbidden."""
+    rights = scheduler.deployed.rights
+    identity = scheduler.deployed.resource("azurerm_user_assigned_identity", "slurm-scheduler")
+    me = scheduler.deployed.principal_of(identity.id)
+    own = [each.name for each in rights.assignments if each.principal == me]
+    assert len(own) >= 5
+    for number, name in enumerate(own):
+        scheduler.plane.rights = rights.without(name)
+        scheduler.run("fairway_slurm.munge_key")
+        scheduler.run("resume", ",".join(f"{each}-{number}" for each in scheduler.scale_sets))
+        assert scheduler.refused(), f"{name} allows nothing that is needed"
+
+
+def test_nodes_read_the_munge_key_by_an_identity_of_their_own(
+    scheduler: Scheduler, tmp_path: Path
+) -> None:
+    assert scheduler.run("fairway_slurm.munge_key") == 0
+    assert scheduler.run("resume", "nd-0") == 0
+    node = scheduler.scale_sets["nd"]
+    folder = tmp_path / "node"
+    folder.mkdir()
+    settings = _unpacked(scheduler.deployed.boot_data(node), folder)
+    program = (
+        "import sys; from fairway_slurm import settings, vault; s = settings.load();"
+        "sys.stdout.buffer.write(vault.read_key(s, settings.metadata_service(s)))"
+    )
+    with MetadataService(scheduler.plane.store, f"{node.id}/virtualMachines/0") as metadata:
+        settings |= {"metadata": metadata.url, "authority": str(scheduler.plane.authority)}
+        (folder / "settings.json").write_text(json.dumps(settings))
+        read = [sys.executable, "-B", "-c", program]
+        variables = {
+            **os.environ,
+            "FAIRWAY_SLURM_SETTINGS": str(folder / "settings.json"),
+            "PYTHONPATH": str(folder / "lib"),
+        }
+        done = subprocess.run(read, env=variables, capture_output=True, check=True, timeout=300)
+        assert done.stdout == (scheduler.folder / "munge.key").read_bytes()
+        scheduler.plane.rights = scheduler.deployed.rights.without("slurm-nodes-read_munge_key")
+        done = subprocess.run(read, env=variables, capture_output=True, check=False, timeout=300)
+        assert b"Forbidden" in done.stderr
+
+
+def test_azures_reason_for_missing_nodes_is_read(scheduler: Scheduler) -> None:
+    scheduler.plane.compute.room = 1
+    assert scheduler.run("resume", "nd-[0-2]") == 0
+    assert scheduler.instances() == 1
+    assert "AllocationFailed: Allocation failed" in scheduler.told
+    assert scheduler.refused() == []
+
+
+def test_a_quota_that_is_short_is_said_and_asked_once(scheduler: Scheduler) -> None:
+    """A conflict that does not pass: asking again in a moment would keep jobs waiting."""
+    scheduler.plane.compute.vcpus = 0
+    assert scheduler.run("resume", "nd-[0-2]") == 0
+    assert "exceeding approved" in scheduler.told
+    assert "nd-[0-2]" in scheduler.log
+    assert [verb for verb, *_ in scheduler.plane.requests].count("PATCH") == 1
+    assert scheduler.instances() == 0
+
+
+def test_instances_that_azure_could_not_make_are_replaced(scheduler: Scheduler) -> None:
+    scheduler.plane.compute.broken = 1
+    scheduler.settings["failed_after"] = 0
+    assert scheduler.run("resume", "nd-[0-1]") == 0
+    assert scheduler.instances() == 1, "the one that failed is deleted"
+    assert "state=power_down_force" in scheduler.told
+    assert scheduler.refused() == []
+
+
+def test_an_instance_that_was_taken_away_is_made_again(scheduler: Scheduler) -> None:
+    assert scheduler.run("resume", "nd-0") == 0
+    scheduler.plane.compute.evict(scheduler.scale_sets["nd"].id, 0)
+    assert scheduler.run("resume", "nd-0") == 0
+    assert scheduler.instances() == 1
