@@ -22,7 +22,7 @@ from fairway_core.environment.schedule import minutes
 from fairway_core.naming import unique_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
@@ -34,6 +34,9 @@ _ACTIONS = tuple(
     for kind in ("virtualMachines", "virtualMachineScaleSets")
     for action in ("read", "start/action", "deallocate/action")
 )
+# How stopping and starting ended: operations lie beside the machines, in the subscription. A Logic
+# App follows them with its own identity, and calls what it may not follow a failure.
+_OPERATIONS = "Microsoft.Compute/locations/operations/read"
 _COMPUTE_API = "2024-07-01"
 _WORKFLOW_API = "2019-05-01"
 _SCHEMAS = "https://schema.management.azure.com"
@@ -65,21 +68,32 @@ class WorkingHours(Component):
             location=place.location,
             tags=place.tags,
         )
-        role_id = self._role()
+        role_id = self._role("schedule", "stop and start nodes", _ACTIONS)
+        subscription = f"/subscriptions/{client_config(self).subscription_id}"
+        follows = self._assignment(
+            "operations-of-schedules",
+            subscription,
+            self._role("operations-of-schedules", "read how that ended", (_OPERATIONS,)),
+            "Schedules read whether Azure stopped and started nodes",
+        )
         for name, (schedule, machines) in clusters.items():
-            assignment = RoleAssignment(
-                self,
-                f"schedule-{name}",
-                scope_=machines,
-                role_definition_id=role_id,
-                principal_id=self._identity.principal_id,
-                principal_type="ServicePrincipal",
-                skip_service_principal_aad_check=True,
-                description=f"{name} is stopped and started by its schedule",
-            )
-            self._logic_app(name, "stop", schedule.stop, schedule, machines, assignment)
+            reason = f"{name} is stopped and started by its schedule"
+            rights = [self._assignment(f"schedule-{name}", machines, role_id, reason), follows]
+            self._logic_app(name, "stop", schedule.stop, schedule, machines, rights)
             if schedule.start:
-                self._logic_app(name, "start", schedule.start, schedule, machines, assignment)
+                self._logic_app(name, "start", schedule.start, schedule, machines, rights)
+
+    def _assignment(self, key: str, scope: str, role_id: str, reason: str) -> RoleAssignment:
+        return RoleAssignment(
+            self,
+            key,
+            scope_=scope,
+            role_definition_id=role_id,
+            principal_id=self._identity.principal_id,
+            principal_type="ServicePrincipal",
+            skip_service_principal_aad_check=True,
+            description=reason,
+        )
 
     def _logic_app(
         self,
@@ -88,7 +102,7 @@ class WorkingHours(Component):
         time: str,
         schedule: Schedule,
         machines: str,
-        assignment: RoleAssignment,
+        rights: Sequence[RoleAssignment],
     ) -> None:
         place = self._place
         values = {
@@ -107,21 +121,21 @@ class WorkingHours(Component):
             template_content=json.dumps(_template(what, time, schedule), sort_keys=True),
             parameters_content=json.dumps({key: {"value": each} for key, each in values.items()}),
             tags=place.tags,
-            depends_on=[assignment],
+            depends_on=rights,
         )
 
-    def _role(self) -> str:
+    def _role(self, name: str, what: str, actions: Sequence[str]) -> str:
         """The id of a new role, which has to be made for the subscription."""
         subscription = client_config(self).subscription_id
         suffix = unique_suffix(subscription, self._place.environment)
         whole = f"/subscriptions/{subscription}"
         return RoleDefinition(
             self,
-            "schedule-role",
-            name=self._place.name("role_definition", "schedule", suffix=suffix),
+            f"{name}-role",
+            name=self._place.name("role_definition", name, suffix=suffix),
             scope_=whole,
-            description=f"Schedules of {self._place.environment} stop and start nodes",
-            permissions=[Permissions(actions=list(_ACTIONS))],
+            description=f"Schedules of {self._place.environment} {what}",
+            permissions=[Permissions(actions=list(actions))],
             assignable_scopes=[whole],
         ).role_definition_resource_id
 

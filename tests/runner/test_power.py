@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node
 from fairway_runner.live import management, power
 from fairway_simulator.azure import ControlPlane
+from fairway_simulator.azure.resource_ids import ResourcePath
+from fairway_simulator.azure.rights import all_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +86,35 @@ def test_it_returns_when_azure_is_done(
     assert len(looks) == 3
     assert fairway(tmp_path, "nodes", "start", "box")[0] == 0
     assert _asked(plane) == ["deallocate", "start"]
+
+
+@pytest.mark.parametrize("subscription", [False, True])
+def test_a_role_on_the_machine_alone_is_enough(
+    fairway: RunFairway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    subscription: bool,
+) -> None:
+    """What docs/ssh.md asks for. Operations lie in the subscription, and may not be read then."""
+    ssh = {"host": "10.40.0.4", "user": "azureuser", "shared": "/data", "machines": BOX}
+    target = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": ssh}
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+    _runs(monkeypatch, "")
+    monkeypatch.setattr(management, "time", SimpleNamespace(sleep=lambda _: None))
+    (tmp_path / "azure").mkdir()
+    with ControlPlane(tmp_path / "azure") as plane:
+        for name, text in plane.environment().items():
+            monkeypatch.setenv(name, text)
+        plane.store.put(ResourcePath(BOX), {"location": "westeurope", "properties": {}})
+        role = built_in_roles()["Virtual Machine Contributor"]
+        plane.rights = all_of(role, [NOBODY], f"/subscriptions/{NOBODY}" if subscription else BOX)
+        assert fairway(tmp_path, "nodes", "stop", "box")[0] == 0
+        assert [status for *_, status in plane.requests if status == 403] == (
+            [] if subscription else [403]
+        )
+        plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], f"/subscriptions/{NOBODY}")
+        code, _, errors = fairway(tmp_path, "nodes", "start", "box")
+        assert (code, "Virtual Machine Contributor" in errors) == (2, True)
 
 
 def test_runs_are_not_lost_by_it(

@@ -5,8 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator.azure import ControlPlane
+from fairway_simulator.azure.deployment import Deployment
+from fairway_simulator.azure.identity import NOBODY, token_response
+from fairway_simulator.azure.resource_ids import ResourcePath
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Written = Callable[..., dict[str, dict[str, Any]]]
 
@@ -66,7 +72,7 @@ def test_a_logic_app_for_each_time_asks_azure_at_that_time(written: Written) -> 
 
 def test_its_identity_may_stop_and_start_these_machines_alone(written: Written) -> None:
     resources = written(LAB)["compute"]["resource"]
-    (role,) = resources["azurerm_role_definition"].values()
+    role = resources["azurerm_role_definition"]["schedule-role"]
     verbs = {
         action.rpartition("Microsoft.Compute/")[2] for action in role["permissions"][0]["actions"]
     }
@@ -82,6 +88,26 @@ def test_its_identity_may_stop_and_start_these_machines_alone(written: Written) 
     }
     assert set(grants) == {"schedule-box", "schedule-pair"}
     assert grants["schedule-box"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
+
+
+def test_it_may_follow_what_it_asked_for_to_its_end(written: Written, tmp_path: Path) -> None:
+    """A Logic App looks at the operation as itself; what it may not look at is a failed run."""
+    with ControlPlane(tmp_path) as plane:
+        deployed = Deployment(written(LAB), plane.host)
+        identity = deployed.resource("azurerm_user_assigned_identity", "schedule-id")
+        principal = deployed.principal_of(identity.id)
+        token = token_response(NOBODY, f"https://{plane.host}/", principal)["access_token"]
+        plane.rights = deployed.rights
+        for type_, key in (("", "cluster-box"), ("_scale_set", "cluster-pair")):
+            machines = deployed.resource(f"azurerm_linux_virtual_machine{type_}", key).id
+            plane.store.put(ResourcePath(machines), {"properties": {}})
+            for action in ("deallocate", "start"):
+                status, started = plane.handle("POST", f"{machines}/{action}", b"", token)
+                assert status == 202
+                status, operation = plane.handle("GET", started.path, b"", token)
+                assert (status, operation) == (200, {"status": "Succeeded"})
+        free = deployed.resource("azurerm_linux_virtual_machine", "cluster-free").id
+        assert plane.handle("POST", f"{free}/deallocate", b"", token)[0] == 403
 
 
 def test_a_schedule_that_goes_takes_its_logic_app_along(written: Written) -> None:

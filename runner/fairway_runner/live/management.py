@@ -25,6 +25,7 @@ _FAILED = 5
 _RETRIES = 3
 _BATCH_VERSION = "2025-06-01"
 _DONE = (200, 201, 202)
+_SETTLED = ("", "Succeeded", "Canceled")  # of a resource to which nothing is being done
 _SERVER_FAULT = 500
 _PAUSE = 10.0  # seconds between two looks at what is being done, where Azure names none
 
@@ -117,13 +118,24 @@ class Management:
         while operation:
             time.sleep(float(answer.headers.get("Retry-After") or _PAUSE))
             answer = self._send("GET", operation, {})
-            found = self._read(answer, path) or {}
-            if found.get("status") == "Succeeded":
-                return True
-            if found.get("status") in ("Failed", "Canceled"):
-                error = found.get("error") or {}
-                raise Refused(str(error.get("code") or found["status"]), error.get("message") or "")
+            if answer.status_code in (403, 404):
+                self._wait_for_state(path.rpartition("/")[0], version)
+                break
+            if _is_over(self._read(answer, path) or {}):
+                break
         return True
+
+    def _wait_for_state(self, path: str, version: str) -> None:
+        """Until nothing is done to a resource any more, by its own state: operations lie in the
+        subscription, where whoever has a role on one machine may not read them."""
+        while True:
+            properties = (self.get(path, version) or {}).get("properties") or {}
+            state = str(properties.get("provisioningState", ""))
+            if state == "Failed":
+                raise Refused(state, "you may not read why, which takes the subscription's Reader")
+            if state in _SETTLED:
+                return
+            time.sleep(_PAUSE)
 
     def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
         """The images of pools, from the account itself; see `Reader`."""
@@ -207,6 +219,15 @@ class Management:
     def _close_client(self) -> None:
         if self._client is not None:
             self._client.close()
+
+
+def _is_over(operation: Mapping[str, Any]) -> bool:
+    """Whether an operation ended well; Refused where it ended otherwise."""
+    status = operation.get("status")
+    if status in ("Failed", "Canceled"):
+        error = operation.get("error") or {}
+        raise Refused(str(error.get("code") or status), error.get("message") or "")
+    return status == "Succeeded"
 
 
 def _no_answer(error: object) -> UserError:
