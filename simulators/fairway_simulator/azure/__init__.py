@@ -2,8 +2,8 @@
 
 It keeps what is put, answers with it, and adds what each service would have added: enough
 for the azurerm provider to plan and apply an environment's stacks. Scale sets have instances that
-come, fail and go, quotas and capacity that end, and work that goes on after an answer. With `rights`,
-as the stacks of an environment assign them, all else is forbidden; without, everything is allowed.
+come, fail and go, quotas and capacity that end, and work that goes on after an answer. With
+`rights`, as the stacks of an environment assign them, all else is forbidden; without, nothing is.
 Nothing leaves the machine.
 
 >>> with ControlPlane(folder) as plane:  # doctest: +SKIP
