@@ -57,6 +57,7 @@ COMMAND = """#!/bin/sh
 echo "$*" >>{folder}/told
 case "$*" in *"show partition"*) echo "PartitionName=nd State=UP" ;; esac
 """
+PROGRAMS = "fairway_agent.slurm.autoscale"
 ENVIRONMENTS = ("h100-slurm", "lab")
 
 
@@ -115,12 +116,12 @@ def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
     (folder / "programs").mkdir()
     for entry in YAML(typ="safe", pure=True).load(boot)["write_files"]:
         path, content = entry["path"], entry["content"]
-        if path.endswith("fairway_slurm.tar.bz2"):
+        if path.endswith(".tar.bz2"):
             with tarfile.open(fileobj=io.BytesIO(base64.b64decode(content))) as tar:
                 tar.extractall(folder / "lib", filter="data")
         elif path == "/etc/fairway/slurm.json":
             found = json.loads(content)
-        elif "fairway_slurm." in content and content.startswith("#!/bin/sh"):
+        elif PROGRAMS in content and content.startswith("#!/bin/sh"):
             text = content.replace("/etc/fairway/slurm.json", str(folder / "settings.json"))
             text = text.replace("/usr/local/lib/fairway", str(folder / "lib"))
             file = folder / "programs" / Path(path).name
@@ -179,13 +180,13 @@ def scheduler(tmp_path: Path, stacks: Stacks) -> Iterator[Scheduler]:
 
 
 def test_the_scheduler_may_do_all_that_it_does(scheduler: Scheduler) -> None:
-    assert scheduler.run("fairway_slurm.munge_key") == 0
+    assert scheduler.run(f"{PROGRAMS}.munge_key") == 0
     assert scheduler.run("resume", "nd-[0-2]") == 0
     assert scheduler.instances() == 3
-    assert scheduler.run("fairway_slurm.reconcile") == 0
+    assert scheduler.run(f"{PROGRAMS}.reconcile") == 0
     scheduler.settings["orphan_after"] = 0
     assert scheduler.run("suspend", "nd-[0-2]") == 0
-    assert scheduler.run("fairway_slurm.reconcile") == 0
+    assert scheduler.run(f"{PROGRAMS}.reconcile") == 0
     assert scheduler.instances() == 0
     assert scheduler.refused() == []
 
@@ -199,7 +200,7 @@ def test_it_needs_each_of_its_roles(scheduler: Scheduler) -> None:
     assert len(own) >= 5
     for number, name in enumerate(own):
         scheduler.plane.rights = rights.without(name)
-        scheduler.run("fairway_slurm.munge_key")
+        scheduler.run(f"{PROGRAMS}.munge_key")
         scheduler.run("resume", ",".join(f"{each}-{number}" for each in scheduler.scale_sets))
         assert scheduler.refused(), f"{name} allows nothing that is needed"
 
@@ -207,15 +208,15 @@ def test_it_needs_each_of_its_roles(scheduler: Scheduler) -> None:
 def test_nodes_read_the_munge_key_by_an_identity_of_their_own(
     scheduler: Scheduler, tmp_path: Path
 ) -> None:
-    assert scheduler.run("fairway_slurm.munge_key") == 0
+    assert scheduler.run(f"{PROGRAMS}.munge_key") == 0
     assert scheduler.run("resume", "nd-0") == 0
     node = scheduler.scale_sets["nd"]
     folder = tmp_path / "node"
     folder.mkdir()
     settings = _unpacked(scheduler.deployed.boot_data(node), folder)
     program = (
-        "import sys; from fairway_slurm import settings, vault; s = settings.load();"
-        "sys.stdout.buffer.write(vault.read_key(s, settings.metadata_service(s)))"
+        f"import sys; from {PROGRAMS} import munge_key, settings; s = settings.load();"
+        "sys.stdout.buffer.write(munge_key.read_key(s, settings.metadata_service(s)))"
     )
     with MetadataService(scheduler.plane.store, f"{node.id}/virtualMachines/0") as metadata:
         settings |= {"metadata": metadata.url, "authority": str(scheduler.plane.authority)}
