@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_agent.plan import RunPlan
+
 PAUSES = (5.0, 30.0, 120.0, 600.0)  # seconds before each further try
 _ANSWER = 20.0  # seconds for the receiver to answer
 _AGAIN = (408, 425, 429)  # of what is the caller's fault, what another try may change
@@ -38,19 +40,19 @@ def event_of(state: str) -> str:
     return {"queued": "waiting", "cancelled": "failed"}.get(state, state)
 
 
-def notify(folder: Path, plan: Mapping[str, Any], status: Mapping[str, Any]) -> int | None:
+def notify(folder: Path, plan: RunPlan, status: Mapping[str, Any]) -> int | None:
     """Starts what sends word of the run's state, if somebody wants it; its process id."""
-    wanted = plan.get("notify")
-    if not wanted or event_of(str(status["state"])) not in wanted["on"]:
+    wanted = plan.notify
+    if not wanted or event_of(str(status["state"])) not in wanted.on:
         return None
-    url = os.environ.get(wanted["secret"], "") if wanted.get("secret") else wanted["webhook"]
-    secrets = [os.environ.get(name, "") for name in plan["secrets"]]
-    message = {"url": url, "body": body(form_of(url, wanted["form"]), facts(plan, status, secrets))}
+    url = os.environ.get(wanted.secret, "") if wanted.secret else wanted.webhook
+    secrets = [os.environ.get(name, "") for name in plan.secrets]
+    message = {"url": url, "body": body(form_of(url, wanted.form), facts(plan, status, secrets))}
     try:
         with (folder / "notify.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable or "python3", "-I", "-c", _PROGRAM, str(bundle.here())],
-                env={name: os.environ[name] for name in os.environ if name not in plan["secrets"]},
+                env={name: os.environ[name] for name in os.environ if name not in plan.secrets},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -64,9 +66,7 @@ def notify(folder: Path, plan: Mapping[str, Any], status: Mapping[str, Any]) -> 
     return process.pid
 
 
-def facts(
-    plan: Mapping[str, Any], status: Mapping[str, Any], secrets: Sequence[str] = ()
-) -> dict[str, Any]:
+def facts(plan: RunPlan, status: Mapping[str, Any], secrets: Sequence[str] = ()) -> dict[str, Any]:
     """What is said of the run; no secret is in it."""
     mask = Mask(secrets)
     reason = str(status.get("reason") or "").encode()
@@ -77,13 +77,13 @@ def facts(
     state = str(status["state"])
     verb = {"queued": "waits"}.get(state, f"was {state}" if state == "cancelled" else state)
     return {
-        "run": plan["run"],
+        "run": plan.run,
         "event": event_of(state),
         "state": state,
         "reason": why,
         "seconds": seconds,
         "tasks": dict(status.get("tasks") or {}),
-        "text": f"{plan['run']} {verb}{spent}{f': {why}' if why else ''}",
+        "text": f"{plan.run} {verb}{spent}{f': {why}' if why else ''}",
     }
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from fairway_agent.task_spec import Output
 
-def collect(
-    written: Path, kept: Path, outputs: Mapping[str, Mapping[str, Any]], *, succeeded: bool
-) -> None:
+
+def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
     """Moves what a task wrote to where it is kept.
 
     `outputs` has for each id the `pattern` of its files below `written`, and `when` they
@@ -21,9 +21,9 @@ def collect(
     """
     outcome = "success" if succeeded else "failure"
     for name, output in outputs.items():
-        if output["when"] not in ("always", outcome):
+        if output.when not in ("always", outcome):
             continue
-        for file in _matching(written, str(output["pattern"])):
+        for file in _matching(written, output.pattern):
             target = kept / name / _below(file.relative_to(written).as_posix(), name)
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.is_dir() and not target.is_symlink():

@@ -7,20 +7,22 @@ library only.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent import record, scratch, staging
+from fairway_agent import record, run_files, scratch, staging
 from fairway_agent.faults import Fault
 from fairway_agent.setup import SETUP_FAILED, has_setup
 from fairway_agent.shared import plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.task_spec import TaskSpec
 
 _FAULT = 74  # the code of a node that could not be prepared; "I/O error" in sysexits.h
 
@@ -33,16 +35,17 @@ def main() -> None:
 def prepare(run: Path, make_scratch: Callable[[], None]) -> None:
     """Makes the node ready, its folder for the task first; ends the program where it cannot,
     or with the setup's code."""
-    plan = plans.read(run)
     try:
+        plan = plans.read(run)
         make_scratch()
         _stage(plan, run)
+        setup = run_files.read_spec(run / "setup.jsonl") if has_setup(run) else None
     except Fault as fault:
         _fail(str(fault))
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
-    if has_setup(run):
-        sys.exit(_set_up(plan, run))
+    if setup is not None:
+        sys.exit(_set_up(plan, setup, run))
 
 
 def _fail(why: str) -> None:
@@ -50,22 +53,21 @@ def _fail(why: str) -> None:
     sys.exit(_FAULT)
 
 
-def _stage(plan: dict[str, Any], run: Path) -> None:
+def _stage(plan: RunPlan, run: Path) -> None:
     """Copies inputs: to this node, and to the shared folder if it is the task's first."""
-    for entry in plan["staged"]:
-        if entry["stage"] == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
+    for entry in plan.staged:
+        if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
             staging.stage(entry, scratch.input_folder(run.parents[1], entry))
 
 
-def _set_up(plan: dict[str, Any], run: Path) -> int:
+def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     """Runs the job's setup unless it has succeeded here; its exit code."""
     done = scratch.root() / "set-up" / run.name
     if done.exists():
         return 0
-    spec = json.loads((run / "setup.jsonl").read_text(encoding="utf-8"))
     script = Path(os.environ["FAIRWAY_SCRATCH_DIR"], "setup.sh")
-    script.write_text(spec["script"], encoding="utf-8")
-    code = subprocess.call(["bash", str(script)], cwd=plan["directory"])
+    script.write_text(setup.script, encoding="utf-8")
+    code = subprocess.call(["bash", str(script)], cwd=plan.directory)
     if code:
         task = Path(os.environ["FAIRWAY_TASK_FOLDER"])
         record.write_json(task / SETUP_FAILED, {"node": os.uname().nodename, "exit_code": code})

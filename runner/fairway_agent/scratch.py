@@ -7,7 +7,7 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import processes
 from fairway_agent.allocators.hosts import own_name
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_agent.allocators.hosts import Host
+    from fairway_agent.plan import Staged
 
 # Of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
 LEASE = "_FAIRWAY_LEASE"
@@ -35,13 +36,13 @@ def lease(run: Path, task: str, attempt: int, nodes: Sequence[Host]) -> str:
     return f"{run}#{task}#{attempt}#{','.join(host.name for host in nodes)}"
 
 
-def input_folder(shared: Path, entry: Mapping[str, Any]) -> Path:
+def input_folder(shared: Path, entry: Staged) -> Path:
     """Where a staged input lies: where the job says, or the same folder for the same blobs."""
-    if "to" in entry:
-        return Path(entry["to"])
-    key = f"{entry.get('account', '')}\0{entry['container']}\0{entry['path']}"
+    if entry.to is not None:
+        return Path(entry.to)
+    key = f"{entry.account}\0{entry.container}\0{entry.path}"
     name = hashlib.sha256(key.encode()).hexdigest()[:16]
-    return (shared if entry["stage"] == "shared" else root()) / "inputs" / name
+    return (shared if entry.stage == "shared" else root()) / "inputs" / name
 
 
 def prepare(environment: Mapping[str, str]) -> None:

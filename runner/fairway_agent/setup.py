@@ -62,6 +62,6 @@ def _state(state: str, began: float) -> dict[str, object]:
 
 
 def _append(run: Path, folder: Path, text: bytes) -> None:
-    mask = Mask(os.environ.get(name, "") for name in plans.read(run)["secrets"])
+    mask = Mask(os.environ.get(name, "") for name in plans.read(run).secrets)
     with (folder / "log.txt").open("ab") as log:
         log.write(mask.feed(text) + mask.flush())

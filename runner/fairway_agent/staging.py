@@ -13,7 +13,7 @@ import http.client
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from fairway_agent import record
@@ -22,8 +22,10 @@ from fairway_agent.azure.identity import bearer, reading
 from fairway_agent.faults import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from fairway_agent.plan import Staged
 
 _RESOURCE = "https://storage.azure.com/"
 _VERSION = "2021-12-02"  # of the storage's interface
@@ -44,7 +46,7 @@ class Blob:
     md5: str
 
 
-def stage(entry: Mapping[str, Any], folder: Path) -> int:
+def stage(entry: Staged, folder: Path) -> int:
     """Brings the blobs of `account`, `container` and `path` into the folder; how many were
     copied. Fault where that is not possible."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -52,10 +54,10 @@ def stage(entry: Mapping[str, Any], folder: Path) -> int:
         return _update(entry, folder)
 
 
-def _update(entry: Mapping[str, Any], folder: Path) -> int:
+def _update(entry: Staged, folder: Path) -> int:
     blobs = list(_list(entry))
     if not blobs:
-        message = f"there is nothing at {entry['container']}:{entry['path']} to be staged"
+        message = f"there is nothing at {entry.container}:{entry.path} to be staged"
         raise Fault("no-input", message, "", 2)
     index = record.read_json(folder / _INDEX)
     for path in set(index) - {blob.path for blob in blobs}:
@@ -67,13 +69,13 @@ def _update(entry: Mapping[str, Any], folder: Path) -> int:
     return len(missing)
 
 
-def _list(entry: Mapping[str, Any]) -> Iterator[Blob]:
+def _list(entry: Staged) -> Iterator[Blob]:
     """The blobs at a path: one, or all in the folder of that name."""
-    path, marker = str(entry["path"]), ""
+    path, marker = entry.path, ""
     while True:
         query = {"restype": "container", "comp": "list", "prefix": path, "marker": marker}
-        url = f"{entry['account']}/{entry['container']}?{urllib.parse.urlencode(query)}"
-        what = f"the container {entry['container']}"
+        url = f"{entry.account}/{entry.container}?{urllib.parse.urlencode(query)}"
+        what = f"the container {entry.container}"
         headers = _headers()
         with reading(what), azure.stream(url, headers) as answer:
             tree = ElementTree.fromstring(answer.read())  # noqa: S314 - the storage's own
@@ -112,12 +114,12 @@ def _headers() -> dict[str, str]:
     return {**bearer(_RESOURCE), "x-ms-version": _VERSION}
 
 
-def _copy(entry: Mapping[str, Any], blob: Blob, folder: Path) -> None:
+def _copy(entry: Staged, blob: Blob, folder: Path) -> None:
     target = folder / blob.path
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     part.unlink(missing_ok=True)
-    url = f"{entry['account']}/{entry['container']}/{urllib.parse.quote(blob.name)}"
+    url = f"{entry.account}/{entry.container}/{urllib.parse.quote(blob.name)}"
     why = ""
     for _ in range(_TRIES):
         why = _go_on(url, blob, part)

@@ -20,12 +20,13 @@ import socket
 import sys
 import time
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, predecessors, processes, record, wakeups
+from fairway_agent import bundle, predecessors, processes, record, run_files, wakeups
 from fairway_agent.allocators.cores import Cores
+from fairway_agent.faults import Fault
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.task import TIMED_OUT, Task
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_agent.allocators.cores import Room
+    from fairway_agent.plan import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
 _ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have room again
@@ -50,7 +52,7 @@ class Supervisor:
     """
 
     folder: Path
-    plan: dict[str, Any]
+    plan: RunPlan
     guard: processes.Guard
     wakeup: socket.socket
     bell: socket.socket
@@ -72,10 +74,10 @@ class Supervisor:
 
     def run(self, ready: int) -> None:
         """Runs everything to its end; returns when the run's last state is written."""
-        self.counts.update(self.plan.get("done", {}))
-        self.counts["queued"] = self.plan["tasks"] - self.counts.total()
+        self.counts.update(self.plan.done)
+        self.counts["queued"] = self.plan.tasks - self.counts.total()
         self._queue_again()
-        self._record("queued" if self.plan["after"] or self.room.allots else "running")
+        self._record("queued" if self.plan.after or self.room.allots else "running")
         if self.states.late:  # nothing has begun, and nobody would see that it does
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
         os.write(ready, b"ready")
@@ -83,7 +85,7 @@ class Supervisor:
         self._await_predecessors()
         if not self.cancelled and not self.reason:
             self.started = None if self.room.allots else time.time()
-            if not self.plan.get("is_set_up") and not self.room.allots:
+            if not self.plan.is_set_up and not self.room.allots:
                 self._stage(self._tasks_of("setup"), counted=False)
         if not self.cancelled and not self.reason:
             self._sample()
@@ -109,39 +111,35 @@ class Supervisor:
 
     def _queue_again(self) -> None:
         """Says of the tasks of a retry that they are to come, and not what became of them."""
-        if "only" in self.plan:
+        if self.plan.retry:
             for stage in ("tasks", "finally"):
                 for task in self._tasks_of(stage):
                     task.record("queued")
 
     def _await_predecessors(self) -> None:
-        if not self.plan["after"]:
+        if not self.plan.after:
             return
-        ended = predecessors.watch(self.plan["after"], self.bell)
+        ended = predecessors.watch(self.plan.after, self.bell)
         while not ended.is_set() and not self.cancelled:
             wakeups.wait(self.wakeup, None)
-        failed = [] if self.cancelled else predecessors.unsuccessful(self.plan["after"])
+        failed = [] if self.cancelled else predecessors.unsuccessful(self.plan.after)
         if failed:
             self.reason = f"not started: {', '.join(failed)}"
 
     def _tasks_of(self, stage: str) -> Iterator[Task]:
         """The tasks of a stage, read when they are wanted: there may be very many."""
-        only = set(self.plan["only"]) if stage == "tasks" and "only" in self.plan else None
-        path = self.folder / f"{stage}.jsonl"
-        if not path.exists():
-            return
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                spec = json.loads(line)
-                if only is not None and spec["index"] not in only:
-                    continue
-                folder = Path("setup") if stage == "setup" else Path("tasks", str(spec["index"]))
-                task = self.task_type(
-                    self.plan, spec, self.folder, self.folder / folder, states=self.states
-                )
-                if "only" in self.plan:
-                    task.resume_count()
-                yield task
+        retry = self.plan.retry
+        only = set(retry.only) if retry and stage == "tasks" else None
+        for spec in run_files.read_specs(self.folder / f"{stage}.jsonl"):
+            if only is not None and spec.index not in only:
+                continue
+            folder = Path("setup") if stage == "setup" else Path("tasks", spec.name)
+            task = self.task_type(
+                self.plan, spec, self.folder, self.folder / folder, states=self.states
+            )
+            if retry:
+                task.resume_count()
+            yield task
 
     def _stage(self, tasks: Iterator[Task], *, counted: bool = True) -> None:
         """Runs all tasks of a stage to their end; `counted` says that they are the job's own."""
@@ -174,9 +172,9 @@ class Supervisor:
         """Has this machine sampled; where nodes are allotted, their tasks see to that."""
         if self.room.allots:
             return
-        hidden = set(self.plan["secrets"])
+        hidden = set(self.plan.secrets)
         self.sampling = Sampling(
-            self.plan.get("sample_every"),
+            self.plan.sample_every,
             lambda seconds: sampler(self.folder, seconds),
             lambda: {name: value for name, value in os.environ.items() if name not in hidden},
         )
@@ -191,7 +189,7 @@ class Supervisor:
         return self.cancelled or self.limited or (self.room.allots and self.setup_failed)
 
     def _take_room(self, task: Task) -> bool:
-        limit = self.plan["max_parallel"]
+        limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
             return False
         taken = self.room.take(task, self.running)
@@ -252,15 +250,17 @@ class Supervisor:
     def _limit(self) -> float | None:
         """When the run is over its time, on the clock; None before it has begun, and where it may
         take as long as it wants."""
-        limit = self.plan.get("max_duration")
-        return None if limit is None or self.started is None else self.started + float(limit)
+        limit = self.plan.max_duration
+        return None if limit is None or self.started is None else self.started + limit
 
     def _keep_limit(self) -> None:
         """Ends the run where it is over its time."""
-        limit = self._limit()
-        if limit is not None and time.time() >= limit and not self._is_ending():
+        limit, most = self._limit(), self.plan.max_duration
+        if limit is None or most is None:
+            return
+        if time.time() >= limit and not self._is_ending():
             self.limited = True
-            self.reason = f"it was over its max_duration of {_written(self.plan['max_duration'])}"
+            self.reason = f"it was over its max_duration of {_written(most)}"
 
     def _move(self, counted: bool, before: str, after: str) -> None:
         if counted:
@@ -299,7 +299,7 @@ class Supervisor:
             "started": self.started,
             "ended": ended,
             "supervisor": os.getpid(),
-            "submission": self.plan.get("submission", 0),
+            "submission": self.plan.submission,
             "tasks": {name: count for name, count in self.counts.items() if count > 0},
         }
         if self.limited:
@@ -307,7 +307,7 @@ class Supervisor:
         if value != self.recorded:
             self.states.write(self.folder / "state.json", value)
             self.recorded = value
-        if state == "queued" and not self.notified and (self.blocked or self.plan["after"]):
+        if state == "queued" and not self.notified and (self.blocked or self.plan.after):
             self.notified = notify(self.folder, self.plan, value) or -1
         if self.states.late:
             # The value is among what is late, or will be followed by another.
@@ -326,7 +326,7 @@ def _written(seconds: float) -> str:
     return f"{seconds:g}s"
 
 
-def supervise(folder: Path, lock: int, ready: int, plan: dict[str, Any], **ways: Any) -> None:
+def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -> None:
     """Runs a run's tasks as the `plan` says; `ways` are fields of `Supervisor`."""
     # Neither descriptor may reach a task: it would keep the run looking alive.
     os.set_inheritable(lock, False)
@@ -345,28 +345,24 @@ def supervise(folder: Path, lock: int, ready: int, plan: dict[str, Any], **ways:
     supervisor.run(ready)
 
 
-def read_plan(folder: Path, *, retry: bool) -> dict[str, Any]:
-    """What the run's files say is to be done."""
-    plan: dict[str, Any] = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-    if retry:
-        plan |= json.loads((folder / "retry.json").read_text(encoding="utf-8"))
-    return plan
-
-
-def plan_here(folder: Path, *, retry: bool) -> dict[str, Any]:
-    """The same on this machine, where the agent's own programs may lie elsewhere by now than when
-    the run was submitted."""
-    plan = read_plan(folder, retry=retry)
-    path = plan["environment"].get("PATH", os.environ.get("PATH", os.defpath))
+def plan_here(folder: Path, *, retry: bool) -> RunPlan:
+    """The run's plan on this machine, where the agent's own programs may lie elsewhere by now than
+    when the run was submitted."""
+    plan = run_files.read_plan(folder, retry=retry)
+    path = plan.environment.get("PATH", os.environ.get("PATH", os.defpath))
     programs = bundle.package() / "fanout" / "local"
-    return {**plan, "environment": {**plan["environment"], "PATH": f"{path}:{programs}"}}
+    return replace(plan, environment={**plan.environment, "PATH": f"{path}:{programs}"})
 
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     os.environ.update(json.load(sys.stdin))  # into this process's memory alone
-    supervise(folder, lock, ready, plan_here(folder, retry="retry" in sys.argv[4:]))
+    try:
+        plan = plan_here(folder, retry="retry" in sys.argv[4:])
+    except Fault as fault:
+        sys.exit(str(fault))
+    supervise(folder, lock, ready, plan)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,15 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import container, outputs, processes, record
 from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
+
+if TYPE_CHECKING:
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.task_spec import TaskSpec
 
 # In its first two levels a bash that reads from a socket, as a launcher may give it, takes
 # itself for one that sshd has started, and reads bashrc.
@@ -41,8 +45,8 @@ class Task:
     # Not FAIRWAY_…, which launchers pass on to other nodes.
     MARK: ClassVar = "_FAIRWAY_MARK"
 
-    plan: dict[str, Any]
-    spec: dict[str, Any]
+    plan: RunPlan
+    spec: TaskSpec
     run_folder: Path
     folder: Path
     attempt: int = -1
@@ -59,12 +63,12 @@ class Task:
     @property
     def name(self) -> str:
         """The task's number, from 0, or `setup`."""
-        return str(self.spec["index"])
+        return self.spec.name
 
     @property
     def ranks(self) -> int:
         """How many processes it starts."""
-        return int(self.spec["nodes"]) * int(self.spec["processes_per_node"])
+        return self.spec.nodes * self.spec.processes_per_node
 
     @property
     def session(self) -> int:
@@ -87,19 +91,19 @@ class Task:
         self.attempt += 1
         environment = self._contract()
         script = self.folder / "launch.sh"
-        script.write_text(self.spec["script"], encoding="utf-8")
+        script.write_text(self.spec.script, encoding="utf-8")
         self.process = self._launch(script, environment)
         self.started = time.time()
         self.kill_at, self.timed_out = None, False
         self.record("running", session=self.session)
 
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        secrets = [os.environ.get(name, "") for name in self.plan["secrets"]]
+        secrets = [os.environ.get(name, "") for name in self.plan.secrets]
         log = (self.folder / "log.txt").open("ab")
         try:
             process = subprocess.Popen(
                 self._command(script),
-                cwd=self.plan["directory"],
+                cwd=self.plan.directory,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if secrets else log,
@@ -140,24 +144,24 @@ class Task:
 
     def has_retry(self) -> bool:
         """Whether it may be begun again after a failure."""
-        return self.attempt - self.first < int(self.plan["retries"])
+        return self.attempt - self.first < self.plan.retries
 
     def stop(self, *, timed_out: bool = False) -> None:
         """Asks the task's program to end; it is killed when its grace is over."""
         if self.kill_at is not None:
             return
         self.timed_out = timed_out
-        self.kill_at = time.monotonic() + self.plan["grace"]
-        number = signal.Signals[f"SIG{self.plan['signal']}"]
+        self.kill_at = time.monotonic() + self.plan.grace
+        number = signal.Signals[f"SIG{self.plan.signal}"]
         processes.tell(self.sessions(), number)
 
     def deadline(self) -> float | None:
         """When something is to be done about it next, on the monotonic clock."""
         if self.kill_at is not None:
             return self.kill_at
-        if self.plan["timeout"] is None:
+        if self.plan.timeout is None:
             return None
-        return time.monotonic() + self.started + float(self.plan["timeout"]) - time.time()
+        return time.monotonic() + self.started + self.plan.timeout - time.time()
 
     def keep_deadline(self) -> None:
         """Does what is due: ends a task that is over its time, kills one over its grace."""
@@ -193,7 +197,7 @@ class Task:
             outputs.collect(
                 written,
                 self.folder / "outputs",
-                self.spec["outputs"],
+                self.spec.outputs,
                 succeeded=state == "succeeded",
             )
         except OSError as error:
@@ -214,20 +218,20 @@ class Task:
 
     def _hosts(self) -> list[str]:
         """Its nodes, the one of the main process first; here all of them are this machine."""
-        return ["localhost"] * int(self.spec["nodes"])
+        return ["localhost"] * self.spec.nodes
 
     def _checkpoint_directory(self) -> Path:
-        return Path(self.spec["checkpoint"] or self.run_folder / "checkpoints" / self.name)
+        return Path(self.spec.checkpoint or self.run_folder / "checkpoints" / self.name)
 
     def _contract(self) -> dict[str, str]:
         """The environment that a launcher relies on; its directories exist when it starts."""
-        nodes, width = int(self.spec["nodes"]), int(self.spec["processes_per_node"])
+        nodes, width = self.spec.nodes, self.spec.processes_per_node
         directories = {
             "FAIRWAY_SHARED_DIR": self.run_folder / "shared",
             "FAIRWAY_SCRATCH_DIR": self.folder / "scratch",
             "FAIRWAY_CHECKPOINT_DIR": self._checkpoint_directory(),
         }
-        for name in self.spec["outputs"]:
+        for name in self.spec.outputs:
             directories[f"FAIRWAY_OUTPUT_{name.upper()}"] = self.folder / "work" / name
         for directory in (self.folder, *directories.values()):
             directory.mkdir(parents=True, exist_ok=True)
@@ -237,9 +241,9 @@ class Task:
         return {
             **os.environ,
             **NESTED,
-            **self.plan["environment"],
-            **self.spec["environment"],
-            "FAIRWAY_RUN": self.plan["run"],
+            **self.plan.environment,
+            **self.spec.environment,
+            "FAIRWAY_RUN": self.plan.run,
             "FAIRWAY_TASK": self.name,
             "FAIRWAY_ATTEMPT": str(self.attempt),
             "FAIRWAY_NODES": str(nodes),

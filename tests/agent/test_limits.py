@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import supervisor
+from fairway_agent.plan import RunPlan
 from fairway_agent.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supe
     )
     left, right = socket.socketpair()
     with left, right:
-        plan = {"max_duration": 3600.0, "secrets": [], "after": []}
+        plan = RunPlan("job-a", str(tmp_path), max_duration=3600.0)
         yield Supervisor(tmp_path, plan, SimpleNamespace(pid=1), left, right), clock  # type: ignore[arg-type]
 
 

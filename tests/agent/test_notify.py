@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from fairway_agent import notify
+from fairway_agent.plan import RunPlan
 from fairway_core.findings import UserError
 from fairway_core.notifications import Notify
 from fairway_core.target import Target
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from conftest import Receiver
 
-PLAN = {"run": "job-a", "secrets": ["TOKEN"]}
+PLAN = RunPlan("job-a", "/code", secrets=("TOKEN",))
 FAILED = {"state": "failed", "reason": "hunter2 & <b>", "started": 10.0, "ended": 22.5}
 
 
@@ -127,7 +128,7 @@ def test_the_address_may_be_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyP
     process = MagicMock()
     monkeypatch.setenv("HOOK", "https://example.org/private")
     monkeypatch.setattr(notify.subprocess, "Popen", process)
-    notify.notify(tmp_path, {**plan, "run": "job-a"}, {"state": "succeeded"})
+    notify.notify(tmp_path, RunPlan.from_json({**plan, "run": "job-a"}), {"state": "succeeded"})
     [call] = process.call_args_list
     assert "private" not in json.dumps(call.args)
     assert "HOOK" not in call.kwargs["env"]

@@ -15,7 +15,9 @@ from fairway_agent.allocators import hosts
 from fairway_agent.allocators.leases import Nodes
 from fairway_agent.allocators.queue import Queue, users
 from fairway_agent.fanout.ssh import shell
+from fairway_agent.plan import RunPlan
 from fairway_agent.ssh.task import HostTask
+from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -153,7 +155,7 @@ def test_a_node_that_takes_no_connection_is_left_out(
 
     monkeypatch.setattr(shell, "unreachable", unreachable)
     room = Nodes(Queue(shared, "pair", "a"))
-    task = HostTask({}, {"index": 0, "nodes": 2}, shared, shared / "tasks" / "0")
+    task = HostTask(RunPlan("job-a", "/code"), TaskSpec(0, nodes=2), shared, shared / "tasks" / "0")
     assert not room.take(task, [])
     assert room.reason == "waits for other nodes than node-2: no connection"
     assert users(shared, "pair") == {}, "others may have the nodes meanwhile"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +11,7 @@ from fairway_agent import job_secrets, staging
 from fairway_agent.azure import http
 from fairway_agent.azure.identity import METADATA
 from fairway_agent.faults import Fault
+from fairway_agent.plan import Staged
 from fairway_simulator.ssh.services import CONTAINER, Services, running
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
         yield services
 
 
-def entry(cloud: Services, path: str) -> dict[str, Any]:
+def entry(cloud: Services, path: str) -> Staged:
     """A staged input, as the plan has it."""
-    return {"account": cloud.url, "container": CONTAINER, "path": path, "stage": "scratch"}
+    return Staged("data", CONTAINER, path, "scratch", account=cloud.url)
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.plan import RunPlan
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.engines.local.engine import LocalEngine
@@ -101,8 +102,9 @@ def test_every_command_bears_it(tmp_path: Path, make_run: MakeRun, name: str) ->
     tasks = [{"params": {"x": x}, "log": f"loss={x}\n", "state": "failed"} for x in (1, 2)]
     facts = {"state": "failed", "metrics": {"loss": "loss=([0-9.]+)"}}
     broken = make_run("broken-222222", tasks, **facts).folder
-    for file in ("plan.json", "target.json", "job.json"):
-        (broken / file).write_text(json.dumps({"name": "local", "tasks": 2, "environment": {}}))
+    (broken / "plan.json").write_text(RunPlan(broken.name, "/code", tasks=2).text())
+    for file in ("target.json", "job.json"):
+        (broken / file).write_text(json.dumps({"name": "local"}))
     make_run("sound-333333", tasks, **facts)
     kept = tmp_path / "kept"
     shutil.copytree(broken, kept)

@@ -45,4 +45,4 @@ def test_it_is_listed_shown_and_fetched(project: Path, fairway: RunFairway) -> N
 def test_its_tasks_find_the_programs_of_this_release(project: Path) -> None:
     """Its plan names a folder of that release, which an upgrade has taken away."""
     plan = supervisor.plan_here(project / ".fairway" / "runs" / RUN, retry=False)
-    assert shutil.which("fairway-each-node", path=plan["environment"]["PATH"])
+    assert shutil.which("fairway-each-node", path=plan.environment["PATH"])

@@ -17,11 +17,11 @@ from fairway_agent import record
 PROGRAM = (
     Path(__file__).with_name("full_disk.py").read_text()
     + """
-from fairway_agent import supervisor
+from fairway_agent import run_files, supervisor
 
 _, ready = os.pipe()
 lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
-supervisor.supervise(folder, lock, ready, supervisor.read_plan(folder, retry=False))
+supervisor.supervise(folder, lock, ready, run_files.read_plan(folder))
 """
 )
 PLAN = {"run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "after": [], "retries": 0}

@@ -12,6 +12,8 @@ import pytest
 
 import fairway_hpc
 from fairway_agent import task as agent_task
+from fairway_agent.plan import RunPlan
+from fairway_agent.task_spec import TaskSpec
 from fairway_core.cost.prices import read_prices
 from fairway_core.findings import UserError
 from fairway_runner.runs.accounting import uses
@@ -175,8 +177,8 @@ def test_a_run_that_goes_on(make_run: MakeRun, folder: Path) -> None:
 
 
 def test_a_task_counts_all_its_attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = {"index": 0, "nodes": 1, "processes_per_node": 1}
-    task = agent_task.Task({"run": "job-a", "secrets": []}, spec, tmp_path, tmp_path / "0")
+    plan, spec = RunPlan("job-a", str(tmp_path)), TaskSpec(0)
+    task = agent_task.Task(plan, spec, tmp_path, tmp_path / "0")
     clock = SimpleNamespace(time=lambda: now, monotonic=lambda: now)
     monkeypatch.setattr(agent_task, "time", clock)
     monkeypatch.setattr(agent_task.processes, "end_all", lambda *_: None)
@@ -184,7 +186,7 @@ def test_a_task_counts_all_its_attempts(tmp_path: Path, monkeypatch: pytest.Monk
         task.process, task.started, now = _Ended(), began, ended  # type: ignore[assignment]
         assert task.ended() == 0
     task.record("succeeded")
-    later = agent_task.Task({"run": "job-a"}, spec, tmp_path, tmp_path / "0")
+    later = agent_task.Task(plan, spec, tmp_path, tmp_path / "0")
     later.resume_count()
     assert (task.held, later.held) == (42.5, 42.5)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.plan import Staged
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
@@ -48,7 +49,7 @@ def test_a_container_is_staged_from_the_target_s_storage(tmp_path: Path) -> None
     target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
     inputs = {"words": WORDS, "train": "data:/train"}
     job_file, job = _job(tmp_path, target, inputs=inputs)
-    entry = {"name": "words", "container": "datasets", "path": "words/", "stage": "scratch"}
+    entry = Staged("words", "datasets", "words/", "scratch")
     assert staged_inputs(job_file, job, target) == [entry]
     assert input_directories(job_file, job, target) == {"FAIRWAY_INPUT_TRAIN": "/data/train"}
 

@@ -39,7 +39,7 @@ class Nodes:
     def take(self, task: Task, running: Sequence[Task]) -> bool:
         """Whether there are nodes for it, which it is told."""
         assert isinstance(task, HostTask), "a task that knows its nodes"
-        task.nodes = self._reachable(self.queue.take(int(task.spec["nodes"])))
+        task.nodes = self._reachable(self.queue.take(task.spec.nodes))
         for host in task.nodes:
             note_user(self.queue.shared, self.queue.cluster, host, self.queue.run)
         return bool(task.nodes)

@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import outputs, processes, record
 from fairway_agent.batch import attempts, contract
@@ -20,6 +20,9 @@ from fairway_agent.fanout import launchers
 from fairway_agent.fanout.sshd import server
 from fairway_agent.faults import Fault
 from fairway_agent.masking import Pump
+
+if TYPE_CHECKING:
+    from fairway_agent.task_spec import TaskSpec
 
 TIMED_OUT, CANCELLED = 124, 130
 RUNNING = "fairway.running"
@@ -34,7 +37,7 @@ class Attempt:
     """The script while it runs; `stop` may be called from a signal's handler or a thread."""
 
     places: Places
-    spec: dict[str, Any]
+    spec: TaskSpec
     number: int
     environment: dict[str, str]
     config: Path | None
@@ -51,7 +54,7 @@ class Attempt:
         plan, places = self.places.plan, self.places
         self.running_file.touch()
         script = places.base / "launch.sh"
-        script.write_text(self.spec["script"], encoding="utf-8")
+        script.write_text(self.spec.script, encoding="utf-8")
         sys.stdout.flush()
         self.process = subprocess.Popen(
             ["bash", str(script)],
@@ -66,7 +69,7 @@ class Attempt:
         if self.process.stdout is not None:
             log = os.fdopen(os.dup(1), "wb")
             pump = Pump(self.process.stdout, log, self.secrets.values())
-        end = None if plan["timeout"] is None else time.monotonic() + float(plan["timeout"])
+        end = None if plan.timeout is None else time.monotonic() + plan.timeout
         while True:
             try:
                 code = self.process.wait(_PAUSE)
@@ -98,15 +101,15 @@ class Attempt:
             self.stop()
         elif self.kill_at is None and end is not None and now >= end:
             self.timed_out = True
-            say(f"the task is over its {self.places.plan['timeout']:g} s")
+            say(f"the task is over its {self.places.plan.timeout:g} s")
             self.stop()
 
     def stop(self) -> None:
         """Asks the job's own processes on every node to end; they have the job's grace."""
         if self.kill_at is not None or self.process is None:
             return
-        name = str(self.places.plan["signal"])
-        self.kill_at = time.monotonic() + float(self.places.plan["grace"])
+        name = self.places.plan.signal
+        self.kill_at = time.monotonic() + self.places.plan.grace
         if self.config is not None:
             server.order(self.config, self.others, f"fairway-tell {name}")
         number = signal.Signals[f"SIG{name}"]
@@ -114,7 +117,7 @@ class Attempt:
 
     def give_notice(self, kind: str) -> None:
         """Acts on what Azure says about one of the nodes."""
-        grace = float(self.places.plan["grace"])
+        grace = self.places.plan.grace
         say(f"Azure announces: {kind}; the job has {grace:g} s to save what it has")
         self.notice = kind
         self.stop()
@@ -169,7 +172,7 @@ def _watched(attempt: Attempt, notices: Notices) -> int:
     return code
 
 
-def _ready(places: Places, spec: dict[str, Any], number: int) -> Attempt:
+def _ready(places: Places, spec: TaskSpec, number: int) -> Attempt:
     environment = contract.contract(places, spec, number)
     environment["FAIRWAY_SESSIONS"] = str(places.base / "sessions")
     hosts = contract.hosts()
@@ -205,13 +208,13 @@ def _finish(places: Places, attempt: Attempt) -> None:
                 (work / "logs" / f"{name}.node{rank}.txt").write_bytes(text)
 
 
-def _keep_scheduled(places: Places, spec: dict[str, Any], *, succeeded: bool) -> None:
+def _keep_scheduled(places: Places, spec: TaskSpec, *, succeeded: bool) -> None:
     """Lays all that is kept of a schedule's run below a folder of its own: Batch takes it to
     the same place each time."""
     work = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
     kept = work / "kept" / places.run / places.task
     kept.mkdir(parents=True, exist_ok=True)
-    outputs.collect(work / "outputs", kept / "outputs", spec["outputs"], succeeded=succeeded)
+    outputs.collect(work / "outputs", kept / "outputs", spec.outputs, succeeded=succeeded)
     for log in (work / "logs").glob("*.txt"):
         shutil.copyfile(log, kept / log.name)
     sys.stdout.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent.ports import free_port
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.batch.places import Places
+    from fairway_agent.task_spec import TaskSpec
 
 
 def hosts() -> list[str]:
@@ -46,37 +47,37 @@ def own_address(nodes: Sequence[str]) -> str:
     raise OSError(f"none of {', '.join(nodes)} is an address of this node")
 
 
-def directories(places: Places, spec: dict[str, Any]) -> dict[str, Path]:
+def directories(places: Places, spec: TaskSpec) -> dict[str, Path]:
     """The directories of the contract, by variable."""
     found = {
         "FAIRWAY_SHARED_DIR": places.shared,
         "FAIRWAY_SCRATCH_DIR": places.scratch,
         "FAIRWAY_CHECKPOINT_DIR": places.checkpoint(spec),
     }
-    for name in spec["outputs"]:
+    for name in spec.outputs:
         found[f"FAIRWAY_OUTPUT_{name.upper()}"] = places.base / "outputs" / name
     return found
 
 
-def make_directories(places: Places, spec: dict[str, Any]) -> None:
+def make_directories(places: Places, spec: TaskSpec) -> None:
     """Makes them on this node."""
     for directory in (places.base, *directories(places, spec).values()):
         directory.mkdir(parents=True, exist_ok=True)
 
 
-def contract(places: Places, spec: dict[str, Any], attempt: int) -> dict[str, str]:
+def contract(places: Places, spec: TaskSpec, attempt: int) -> dict[str, str]:
     """The whole environment of the task's script."""
     nodes = hosts()
     hostfile = places.base / "hosts"
     hostfile.write_text("".join(f"{node}\n" for node in nodes), encoding="ascii")
-    count, width = int(spec["nodes"]), int(spec["processes_per_node"])
+    count, width = spec.nodes, spec.processes_per_node
     return {
         **os.environ,
         # Or a bash that a launcher starts on a socket takes itself for sshd's, and reads bashrc.
         "SHLVL": "2",
-        **places.plan["environment"],
+        **places.plan.environment,
         **places.inputs(),
-        **spec["environment"],
+        **spec.environment,
         "PATH": f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{places.programs}",
         "FAIRWAY_RUN": places.run,
         "FAIRWAY_TASK": places.task,

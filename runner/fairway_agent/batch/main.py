@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import sys
 
+from fairway_agent.faults import Fault
+
 
 def main() -> int:
     """Runs the command that the arguments name; returns the exit code."""
     name, *rest = sys.argv[1:]
+    try:
+        return _run(name, rest)
+    except Fault as fault:
+        print(f"fairway: {fault}", file=sys.stderr)  # noqa: T201
+        return 74  # "I/O error" in sysexits.h
+
+
+def _run(name: str, rest: list[str]) -> int:
     if name == "prepare":
         from fairway_agent.batch.preparation import prepare
 

@@ -7,10 +7,14 @@ import os
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairway_agent import job_secrets, record
+from fairway_agent import job_secrets, record, run_files
 from fairway_agent.azure.imds import Metadata
+
+if TYPE_CHECKING:
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.task_spec import TaskSpec
 
 _WIDTH = 16  # characters of an offset in the index of tasks
 
@@ -43,9 +47,9 @@ class Places:
         return Path(shared, "fairway") if shared else Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
 
     @cached_property
-    def plan(self) -> dict[str, Any]:
+    def plan(self) -> RunPlan:
         """The run's `plan.json`."""
-        return self._read("plan.json")
+        return run_files.read_plan(self.record)
 
     @cached_property
     def target(self) -> dict[str, Any]:
@@ -73,7 +77,7 @@ class Places:
     @property
     def run(self) -> str:
         """The run's id; that of a schedule's run is told apart by the job's number."""
-        run = str(self.plan["run"])
+        run = self.plan.run
         if "FAIRWAY_SCHEDULE" in os.environ:
             return f"{run}-{os.environ['AZ_BATCH_JOB_ID'].rpartition('-')[2]}"
         return run
@@ -98,12 +102,11 @@ class Places:
         root = self.shared_root or Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway")
         return root / "runs" / self.run
 
-    def checkpoint(self, spec: dict[str, Any]) -> Path:
+    def checkpoint(self, spec: TaskSpec) -> Path:
         """FAIRWAY_CHECKPOINT_DIR: the job's, which outlives the run, or the task's own."""
-        directory = spec.get("checkpoint")
-        if directory is None:
+        if spec.checkpoint is None:
             return self.shared / "checkpoints" / self.task
-        return (self.shared_root or self.shared.parent.parent) / str(directory)
+        return (self.shared_root or self.shared.parent.parent) / spec.checkpoint
 
     @cached_property
     def scratch(self) -> Path:
@@ -116,12 +119,11 @@ class Places:
     def inputs(self) -> dict[str, str]:
         """FAIRWAY_INPUT_<ID> of the inputs that were staged here."""
         found = {}
-        for each in self.plan["staged"]:
-            root = self.job / "inputs" / each["name"]
-            if each["stage"] == "shared" and self.shared_root is not None:
-                root = self.shared_root / "inputs" / each["container"]
-            place = each.get("to") or root / each["path"]
-            found[f"FAIRWAY_INPUT_{each['name'].upper()}"] = str(place)
+        for each in self.plan.staged:
+            root = self.job / "inputs" / each.name
+            if each.stage == "shared" and self.shared_root is not None:
+                root = self.shared_root / "inputs" / each.container
+            found[f"FAIRWAY_INPUT_{each.name.upper()}"] = str(each.to or root / each.path)
         return found
 
     def write_index(self) -> None:
@@ -134,18 +136,15 @@ class Places:
         index = "".join(f"{each:{_WIDTH}d}" for each in offsets)
         record.write_bytes(self.index, index.encode("ascii"))
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> TaskSpec:
         """The line of the task that runs here."""
         if self.task == "setup" or "FAIRWAY_LAST" in os.environ:
             name = "setup.jsonl" if self.task == "setup" else "finally.jsonl"
-            return self._read(name)
+            return run_files.read_spec(self.record / name)
         with self.index.open("rb") as index:
             index.seek(_WIDTH * int(self.task))
             offset = int(index.read(_WIDTH))
-        with (self.record / "tasks.jsonl").open("rb") as lines:
-            lines.seek(offset)
-            spec: dict[str, Any] = json.loads(lines.readline())
-            return spec
+        return run_files.read_spec(self.record / "tasks.jsonl", offset)
 
     def setup_code(self) -> int:
         """The exit code of the job's setup on this node; 0 where it has none."""

@@ -15,15 +15,11 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent import record
 from fairway_agent.batch.contract import make_directories
 from fairway_agent.batch.places import Places, say
 from fairway_agent.faults import Fault
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def prepare() -> int:
@@ -59,13 +55,13 @@ def share_inputs(places: Places) -> None:
     """Moves the inputs that all nodes are to see into the folder that they share; what lies
     there already and is the same stays. One node at a time does so."""
     root = places.shared_root
-    for each in places.plan["staged"]:
-        if each["stage"] != "shared" or root is None:
+    for each in places.plan.staged:
+        if each.stage != "shared" or root is None:
             continue
-        source = places.job / "inputs" / each["name"]
-        target = Path(each["to"]) if "to" in each else root / "inputs" / each["container"]
+        source = places.job / "inputs" / each.name
+        target = Path(each.to) if each.to else root / "inputs" / each.container
         # With a folder of its own the path in the container is left out.
-        base = source / each["path"] if "to" in each else source
+        base = source / each.path if each.to else source
         target.mkdir(parents=True, exist_ok=True)
         with (target / ".fairway.lock").open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
@@ -85,14 +81,14 @@ def _share(file: Path, target: Path) -> None:
 
 
 def _set_up(places: Places) -> int:
-    spec: dict[str, Any] = places.spec()
+    spec = places.spec()
     secrets = places.secret_values()
     make_directories(places, spec)
     if places.setup_is_admin:  # what root installs on the node is not for all to change
         os.umask(0o022)
     environment = {
         **os.environ,
-        **places.plan["environment"],
+        **places.plan.environment,
         **places.inputs(),
         "FAIRWAY_RUN": places.run,
         "FAIRWAY_TASK": "setup",
@@ -102,7 +98,7 @@ def _set_up(places: Places) -> int:
         **secrets,
     }
     script = places.job / "setup.sh"
-    script.write_text(spec["script"], encoding="utf-8")
+    script.write_text(spec.script, encoding="utf-8")
     sys.stdout.flush()
     process = subprocess.Popen(
         ["bash", str(script)],

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from fairway_agent import record
-from fairway_agent.supervisor import read_plan
+from fairway_agent import record, run_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.plan import RunPlan
 
-def read(run: Path, *, retry: bool = False) -> dict[str, Any]:
+
+def read(run: Path, *, retry: bool = False) -> RunPlan:
     """The plan of the run in a folder: its own copy of the code, whole paths, and the account
     that inputs are staged from."""
-    plan = read_plan(run, retry=retry)
+    plan = run_files.read_plan(run, retry=retry)
     target = record.read_json(run / "target.json")
     account = str((target.get("storage") or {}).get("account_url", "")).rstrip("/")
-    return {
-        **plan,
-        "directory": str(run / "code"),
-        "after": [str(run.parent / name) for name in plan["after"]],
-        "staged": [{**entry, "account": account} for entry in plan["staged"]],
-    }
+    return replace(
+        plan,
+        directory=str(run / "code"),
+        after=tuple(str(run.parent / name) for name in plan.after),
+        staged=tuple(replace(entry, account=account) for entry in plan.staged),
+    )
 
 
 def cluster(run: Path) -> str:

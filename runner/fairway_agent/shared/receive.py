@@ -7,7 +7,7 @@ import shutil
 import tarfile
 from typing import IO, TYPE_CHECKING, Any
 
-from fairway_agent import record
+from fairway_agent import run_files
 from fairway_agent.faults import Fault
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ def unpack(folder: Path, payload: IO[bytes]) -> None:
 
 def _renew_retry(draft: Path, folder: Path) -> None:
     """Takes over `retry.json`, unless that of a later retry is there."""
-    orders = record.read_json(draft / "retry.json")
-    known = record.read_json(folder / "retry.json")
-    if orders and orders.get("submission", 0) > known.get("submission", 0):
+    new, known = run_files.read_retry(draft), run_files.read_retry(folder)
+    if new is not None and new.submission > (known.submission if known else 0):
         (draft / "retry.json").replace(folder / "retry.json")
 
 

@@ -27,7 +27,7 @@ class ClusterTask(Task):
     @property
     def scratch_folder(self) -> Path:
         """Its own folder on each node's local disk."""
-        return scratch.root() / "tasks" / f"{self.plan['run']}-{self.name}"
+        return scratch.root() / "tasks" / f"{self.plan.run}-{self.name}"
 
     def _checkpoint_directory(self) -> Path:
         own = super()._checkpoint_directory()
@@ -35,8 +35,8 @@ class ClusterTask(Task):
 
     def _contract(self) -> dict[str, str]:
         inputs = {
-            f"FAIRWAY_INPUT_{entry['name'].upper()}": str(scratch.input_folder(self.shared, entry))
-            for entry in self.plan["staged"]
+            f"FAIRWAY_INPUT_{entry.name.upper()}": str(scratch.input_folder(self.shared, entry))
+            for entry in self.plan.staged
         }
         return {
             **super()._contract(),

@@ -15,7 +15,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import record, wakeups
 from fairway_agent.faults import Fault
@@ -24,7 +24,9 @@ from fairway_agent.slurm import commands, orders
 from fairway_agent.slurm.task import SlurmTask, job_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+    from fairway_agent.plan import RunPlan
 
 _CANCELLED = 130
 _TERMINATED = 143
@@ -139,8 +141,8 @@ def _setup_failed(run: Path) -> bool:
     return record.read_json(run / "setup" / "state.json").get("state") == "failed"
 
 
-def _read_secrets(run: Path, plan: Mapping[str, Any]) -> None:
-    if plan["secrets"]:
+def _read_secrets(run: Path, plan: RunPlan) -> None:
+    if plan.secrets:
         from fairway_agent import job_secrets  # its imports take longer than the rest
 
         # Into this process's memory, and from there into that of the task.
@@ -178,8 +180,10 @@ def main() -> None:
     bell.setblocking(False)
     signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    plan = plans.read(run)
-    spec = orders.spec_of(run, stage, index)
+    try:
+        plan, spec = plans.read(run), orders.spec_of(run, stage, index)
+    except Fault as fault:
+        sys.exit(str(fault))
     folder = run / "tasks" / str(index)
     _once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
     states = record.States()

@@ -7,12 +7,12 @@ befell the program that submitted it.
 
 from __future__ import annotations
 
-import json
 import struct
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import record, run_files
+from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,30 +83,28 @@ def cancel(folder: Path, submission: int) -> None:
     record.write_json(folder / "cancelled.json", {"submission": submission})
 
 
-def write_index(folder: Path) -> Sequence[dict[str, Any]]:
+def write_index(folder: Path) -> Sequence[tuple[int, int]]:
     """Notes where each task's line begins, so that a task need not read all of them.
 
-    Returns the lines without their scripts.
+    Returns the shape of each task: its nodes, and its processes on each.
     """
-    found, offsets, position = [], [], 0
-    with (folder / "tasks.jsonl").open("rb") as lines:
+    shapes, offsets, position = [], [], 0
+    path = folder / "tasks.jsonl"
+    with path.open("rb") as lines:
         for line in lines:
             offsets.append(_OFFSET.pack(position))
             position += len(line)
-            spec = json.loads(line)
-            found.append({key: value for key, value in spec.items() if key != "script"})
+            spec = run_files.parse(path, line, TaskSpec.from_json)
+            shapes.append((spec.nodes, spec.processes_per_node))
     record.write_bytes(folder / "tasks.offsets", b"".join(offsets))
-    return found
+    return shapes
 
 
-def spec_of(folder: Path, stage: str, index: int) -> dict[str, Any]:
+def spec_of(folder: Path, stage: str, index: int) -> TaskSpec:
     """A task's own line of the plan."""
     start = 0
     if stage == "tasks":
         with (folder / "tasks.offsets").open("rb") as offsets:
             offsets.seek(index * _OFFSET.size)
             [start] = _OFFSET.unpack(offsets.read(_OFFSET.size))
-    with (folder / f"{stage}.jsonl").open("rb") as lines:
-        lines.seek(start)
-        spec: dict[str, Any] = json.loads(lines.readline())
-    return spec
+    return run_files.read_spec(folder / f"{stage}.jsonl", start)

@@ -21,6 +21,7 @@ from fairway_agent.slurm.task_state import Verdict, judge
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from fairway_agent.plan import RunPlan
     from fairway_agent.slurm.jobs import Element
     from fairway_agent.slurm.orders import Orders, Part
 
@@ -110,11 +111,11 @@ class _Settling:
 
     def _record(self, counts: Counter[str]) -> None:
         state = record.read_json(self.folder / "state.json")
-        retry = plans.read(self.folder, retry=self.orders.submission > 0)
-        counts.update(retry.get("done", {}))
+        plan = plans.read(self.folder, retry=self.orders.submission > 0)
+        counts.update(plan.done)
         setup = record.read_json(self.folder / "setup" / "state.json")
         name = _name(counts, setup_failed=setup.get("state") == "failed")
-        reason = self._reason(name, setup, retry)
+        reason = self._reason(name, setup, plan)
         first = None if name == "queued" else min(self.starts, default=self.now)
         started = state.get("started") or first
         ended = max(self.ends, default=self.now)
@@ -129,7 +130,7 @@ class _Settling:
         if new != state:
             record.write_json(self.folder / "state.json", new)
 
-    def _reason(self, name: str, setup: dict[str, Any], plan: dict[str, Any]) -> str:
+    def _reason(self, name: str, setup: dict[str, Any], plan: RunPlan) -> str:
         """What a person is told of the run beyond its state."""
         if setup.get("state") == "failed":
             return f"the setup failed with exit code {setup.get('exit_code')}"
@@ -137,8 +138,8 @@ class _Settling:
             return self.waits
         if name == "running":
             return self.rests
-        if name == "cancelled" and not self.cancelled and plan["after"]:
-            failed = _unsuccessful(plan["after"])
+        if name == "cancelled" and not self.cancelled and plan.after:
+            failed = _unsuccessful(plan.after)
             return f"not started: {', '.join(failed)}" if failed else ""
         return ""
 

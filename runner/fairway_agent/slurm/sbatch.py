@@ -6,7 +6,7 @@ import math
 import shlex
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import bundle
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from fairway_agent.plan import RunPlan
     from fairway_agent.slurm.orders import Part
 
 # Seconds beyond a task's own time: what is left of the limit when Slurm tells it (which may be
@@ -66,22 +67,24 @@ def arguments(
     folder: Path,
     part: Part,
     submission: int,
-    plan: dict[str, Any],
+    plan: RunPlan,
     resources: Resources,
     dependency: str,
+    *,
+    has_setup: bool = False,
 ) -> list[str]:
     """The words of the command line."""
     words = [
         "sbatch",
         "--parsable",
-        f"--job-name={plan['run']}",
-        f"--comment={part.comment(plan['run'], submission)}",
+        f"--job-name={plan.run}",
+        f"--comment={part.comment(plan.run, submission)}",
         f"--partition={resources.partition}",
         f"--nodes={part.nodes}",
         f"--ntasks-per-node={part.width}",
         # Whole nodes, all there before the script starts; a node that is lost costs an attempt.
         *("--exclusive", "--mem=0", "--wait-all-nodes=1", "--requeue"),
-        f"--signal=B:USR1@{min(math.ceil(plan['grace']) + _NOTICE, _EARLIEST_NOTICE)}",
+        f"--signal=B:USR1@{min(math.ceil(plan.grace) + _NOTICE, _EARLIEST_NOTICE)}",
         f"--nice={resources.nice}",
         f"--chdir={folder}",
         f"--output={folder}/slurm.txt",
@@ -90,10 +93,11 @@ def arguments(
     if part.width > resources.cpus:
         words.append("--overcommit")
     if part.is_array:
-        limit = f"%{plan['max_parallel']}" if plan["max_parallel"] else ""
+        limit = f"%{plan.max_parallel}" if plan.max_parallel else ""
         words.append(f"--array={','.join(_ranges(part.indices))}{limit}")
-    if plan["timeout"] is not None:
-        words.append(f"--time={_minutes(plan)}")
+    if plan.timeout is not None:
+        prepared = has_setup or bool(plan.staged)
+        words.append(f"--time={_minutes(plan, plan.timeout, prepared=prepared)}")
     if resources.feature:
         words.append(f"--constraint={resources.feature}")
     if resources.gpus:
@@ -107,10 +111,9 @@ def arguments(
     return words
 
 
-def _minutes(plan: dict[str, Any]) -> int:
+def _minutes(plan: RunPlan, timeout: float, *, prepared: bool) -> int:
     """Enough for every attempt that the job itself may want; each keeps its own time."""
-    attempts = float((plan["retries"] + 1) * (plan["timeout"] + plan["grace"]))
-    prepared = bool(plan["staged"]) or plan["has_setup"]
+    attempts = (plan.retries + 1) * (timeout + plan.grace)
     limit = math.ceil((attempts + _NOTICE + _SLACK + _PREPARATION * prepared) / 60)
     return min(limit, _LONGEST_LIMIT)
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import record
 from fairway_agent.faults import Fault
+from fairway_agent.setup import has_setup
 from fairway_agent.shared import plans
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.slurm import commands, orders, partition, predecessors, sbatch
@@ -21,6 +22,7 @@ from fairway_agent.slurm.jobs import jobs_named
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.plan import RunPlan
     from fairway_agent.slurm.orders import Orders, Part
 
 _REFUSED = {
@@ -63,10 +65,10 @@ def _prepare(shared: Path, folder: Path, request: dict[str, Any]) -> Orders:
         copy_code(shared, str(request["code"]), folder)
     plan = plans.read(folder, retry=number > 0)
     lines = orders.write_index(folder)
-    wanted = plan.get("only", range(len(lines)))
+    wanted = plan.retry.only if plan.retry else range(len(lines))
     shapes: dict[tuple[int, int], list[int]] = {}
     for index in wanted:
-        shape = int(lines[index]["nodes"]), int(lines[index]["processes_per_node"])
+        shape = lines[index]
         shapes.setdefault(shape, []).append(index)
     parts = [
         orders.Part("tasks", place, indices, *shape)
@@ -80,7 +82,7 @@ def _prepare(shared: Path, folder: Path, request: dict[str, Any]) -> Orders:
     return new
 
 
-def _queue(folder: Path, parts: list[Part], plan: dict[str, Any], number: int) -> None:
+def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
     """Says of the run, and of tasks that run again, that they are to come."""
     if number:
         for part in parts:
@@ -94,7 +96,7 @@ def _queue(folder: Path, parts: list[Part], plan: dict[str, Any], number: int) -
         failed = record.read_json(folder / "setup" / "state.json").get("state") == "failed"
         if failed:
             (folder / "setup" / "state.json").unlink()
-    counts = {state: count for state, count in plan.get("done", {}).items() if count}
+    counts = {state: count for state, count in plan.done.items() if count}
     counts["queued"] = sum(len(part.indices) for part in parts)
     state = {"state": "queued", "reason": None, "started": None, "ended": None}
     record.write_json(folder / "state.json", {**state, "tasks": counts, "submission": number})
@@ -102,15 +104,15 @@ def _queue(folder: Path, parts: list[Part], plan: dict[str, Any], number: int) -
 
 def _submit(folder: Path, wanted: Orders, request: dict[str, Any]) -> Orders:
     plan = plans.read(folder, retry=wanted.submission > 0)
-    plan["has_setup"] = (folder / "setup.jsonl").exists()
     resources = partition.resources(request)
-    before = predecessors.dependency(folder.parent, plan["after"])
+    before = predecessors.dependency(folder.parent, plan.after)
     try:
         for place, part in enumerate(wanted.parts):
             if not part.job:
                 dependency = _dependency(wanted, part, plan, before)
                 words = sbatch.arguments(
-                    folder, part, wanted.submission, plan, resources, dependency
+                    *(folder, part, wanted.submission, plan, resources, dependency),
+                    has_setup=has_setup(folder),
                 )
                 job = _found(folder, part, wanted.submission)
                 if not job:
@@ -127,12 +129,12 @@ def _submit(folder: Path, wanted: Orders, request: dict[str, Any]) -> Orders:
     return done
 
 
-def _dependency(wanted: Orders, part: Part, plan: dict[str, Any], before: str) -> str:
+def _dependency(wanted: Orders, part: Part, plan: RunPlan, before: str) -> str:
     """What a part waits for: the runs that this one comes after, other tasks of it, or nothing."""
     own = [each.job for each in wanted.parts if each.stage == "tasks" and each.job]
     if part.stage == "finally" and own:
         return f"afterany:{':'.join(own)}"
-    if plan["max_parallel"] and own:
+    if plan.max_parallel and own:
         # Each array keeps the limit for itself alone, so that one comes after the other.
         return f"afterany:{own[-1]}"
     return before

@@ -48,7 +48,7 @@ class SlurmTask(ClusterTask):
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / SETUP_FAILED).unlink(missing_ok=True)
         super().start()
-        self.sampling = Sampling(self.plan.get("sample_every"), self._sampler, self._for_sampler)
+        self.sampling = Sampling(self.plan.sample_every, self._sampler, self._for_sampler)
 
     @cached_property
     def nodes(self) -> list[str]:
@@ -62,12 +62,12 @@ class SlurmTask(ClusterTask):
     def entry(self) -> container.Entry | None:
         """How its container is entered, if it has one."""
         folders = (str(self.run_folder.parents[1]), str(scratch.root()))
-        return container.entry_of(self.run_folder, str(self.plan["directory"]), folders)
+        return container.entry_of(self.run_folder, self.plan.directory, folders)
 
     @property
     def is_prepared(self) -> bool:
         """Whether its nodes need nothing more before the script than folders."""
-        return not self.plan["staged"] and not (self.run_folder / "setup.jsonl").exists()
+        return not self.plan.staged and not (self.run_folder / "setup.jsonl").exists()
 
     def resume_count(self) -> None:
         """Counts on from the attempts of earlier jobs of this run."""
@@ -78,7 +78,7 @@ class SlurmTask(ClusterTask):
 
     def has_retry(self) -> bool:
         """Whether it may be begun again after a failure."""
-        return self.failures <= int(self.plan["retries"])
+        return self.failures <= self.plan.retries
 
     def setup_failed(self) -> bool:
         """Whether the job's setup failed on one of its nodes in this attempt."""
@@ -89,13 +89,13 @@ class SlurmTask(ClusterTask):
         if self.kill_at is not None:
             return
         self.timed_out = timed_out
-        self.kill_at = time.monotonic() + self.plan["grace"]
-        name = self.plan["signal"]
-        tell(self.plan["run"], self.name, signal.Signals[f"SIG{name}"])
+        self.kill_at = time.monotonic() + self.plan.grace
+        name = self.plan.signal
+        tell(self.plan.run, self.name, signal.Signals[f"SIG{name}"])
         if others := self.nodes[1:]:
             words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
             words += bundle.program(f"{_SLURM}.tell")
-            step = [*words, self.plan["run"], self.name, name]
+            step = [*words, self.plan.run, self.name, name]
             self.told.append(subprocess.Popen(step, env=_for_step(), stderr=subprocess.DEVNULL))
 
     def facts(self) -> dict[str, object]:
@@ -129,7 +129,7 @@ class SlurmTask(ClusterTask):
         return [*step, *sampler(self.run_folder, seconds)]
 
     def _for_sampler(self) -> dict[str, str]:
-        hidden = set(self.plan["secrets"])
+        hidden = set(self.plan.secrets)
         return {name: value for name, value in _for_step().items() if name not in hidden}
 
     def _leave_others(self) -> None:
@@ -138,7 +138,7 @@ class SlurmTask(ClusterTask):
             words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
             # What was told to end has had its grace.
             grace = _STRAY_GRACE if self.kill_at is None else 0.0
-            names = [self.plan["run"], self.name, str(grace), str(self.scratch_folder)]
+            names = [self.plan.run, self.name, str(grace), str(self.scratch_folder)]
             step = [*words, *bundle.program(f"{_SLURM}.leave"), *names]
             subprocess.call(
                 step, env=_for_step(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -42,10 +42,10 @@ def main() -> None:
 def _sampling(run: Path) -> Sampling:
     """What samples the task's nodes. Where that loses a node, the task has not."""
     plan = plans.read(run)
-    hidden = {"FAIRWAY_TASK_FOLDER", *plan["secrets"]}
+    hidden = {"FAIRWAY_TASK_FOLDER", *plan.secrets}
     program = bundle.program(each_node.__name__)
     return Sampling(
-        plan.get("sample_every"),
+        plan.sample_every,
         lambda seconds: [*program, *sampler(run, seconds)],
         lambda: {name: value for name, value in os.environ.items() if name not in hidden},
     )

@@ -22,13 +22,13 @@ from fairway_agent.supervisor import supervise
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    plan = plans.read(folder, retry="retry" in sys.argv[4:])
-    if plan["secrets"]:
-        try:
+    try:
+        plan = plans.read(folder, retry="retry" in sys.argv[4:])
+        if plan.secrets:
             # Into this process's memory, and from there into that of the tasks.
             os.environ.update(job_secrets.secrets_of(folder))
-        except Fault as fault:
-            sys.exit(str(fault))
+    except Fault as fault:
+        sys.exit(str(fault))
     queue = Queue(folder.parents[1], plans.cluster(folder), folder.name, plans.priority(folder))
     room = Nodes(queue)
     supervise(folder, lock, ready, plan, room=room, task_type=HostTask)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NoReturn
 
+from fairway_agent.plan import Staged
 from fairway_core.findings import Finding, UserError
 from fairway_core.spelling import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
@@ -36,13 +37,12 @@ def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, 
     return found
 
 
-def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[dict[str, str]]:
-    """What is copied from storage before the tasks: `name`, `container`, `path`, `stage` each,
-    and `to` where it says the folder.
+def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[Staged]:
+    """What is copied from storage before the tasks.
 
     UserError at its line where the target has no such container; empty on `local`.
     """
-    staged: list[dict[str, str]] = []
+    staged: list[Staged] = []
     if runs_here(target.engine):
         return staged
     known = target.storage.containers if target.storage else ()
@@ -54,11 +54,10 @@ def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[dict[str,
             message = f"the target `{target.name}` has no storage container `{container}`"
             hint = did_you_mean(container, known) if known else "it has no storage account"
             _fail(job_file, ("inputs", name, "from"), message, hint)
-        entry = {"name": name, "container": container, "path": path.lstrip("/")}
+        to = None
         if source.to is not None:
-            folder = _below_mount(job_file, ("inputs", name, "to"), source.to, target)
-            entry["to"] = str(folder)
-        staged.append({**entry, "stage": source.stage})
+            to = str(_below_mount(job_file, ("inputs", name, "to"), source.to, target))
+        staged.append(Staged(name, container, path.lstrip("/"), source.stage, to))
     return staged
 
 

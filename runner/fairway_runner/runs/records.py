@@ -7,19 +7,25 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.fields import Unfit
 from fairway_agent.record import FINAL_STATES
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
-from fairway_runner.runs.shapes import RECORD, STATUS, Unfit, check
+from fairway_runner.runs.shapes import RECORD, STATUS, check
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 __all__ = [
     "FINAL_STATES",
     "RunRecord",
     "damaged",
     "is_run_id",
+    "read_as",
     "read_json",
     "read_kept",
     "read_record",
@@ -85,6 +91,14 @@ def read_kept(path: Path) -> dict[str, Any]:
         return read_json(path)
     except FileNotFoundError:
         raise damaged(path, "missing") from None
+
+
+def read_as(path: Path, make: Callable[[object], T]) -> T:
+    """What `make` makes of a file that every run has; UserError where it is damaged."""
+    try:
+        return make(read_kept(path))
+    except Unfit as error:
+        raise damaged(path, str(error)) from None
 
 
 def read_record(path: Path) -> RunRecord:

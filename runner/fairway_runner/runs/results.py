@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_core.spelling import did_you_mean
 from fairway_runner.runs.metric_settings import metric_settings
 from fairway_runner.runs.metrics import compile_patterns, last_values
+from fairway_runner.runs.plans import read_last, read_specs
 from fairway_runner.runs.records import damaged
-from fairway_runner.runs.shapes import TASK, Unfit, check, mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from fairway_agent.task_spec import TaskSpec
     from fairway_runner.jobs.params import ParamValue
     from fairway_runner.runs.folder import RunFolder
 
@@ -36,7 +36,7 @@ class TaskResult:
     run: RunFolder
     index: int
     state: str
-    params: dict[str, ParamValue]
+    params: Mapping[str, ParamValue]
     nodes: int
     processes_per_node: int
     exit_code: int | None
@@ -75,41 +75,34 @@ def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResul
     return results
 
 
-def _specs(run: RunFolder) -> Iterator[tuple[dict[str, Any], bool]]:
-    for name in ("tasks.jsonl", "finally.jsonl"):
-        path = run.folder / name
-        try:
-            with path.open(encoding="utf-8") as lines:
-                for line in lines:
-                    yield _spec(line, run.record.tasks), name == "finally.jsonl"
-        except FileNotFoundError:
-            if name == "tasks.jsonl":
-                raise damaged(path, "missing") from None
-        except RecursionError:
-            raise damaged(path, "nested too deeply") from None
-        except (OSError, ValueError, Unfit) as error:
-            raise damaged(path, str(error)) from None
+def _specs(run: RunFolder) -> Iterator[tuple[TaskSpec, bool]]:
+    path = run.folder / "tasks.jsonl"
+    try:
+        for spec in read_specs(path):
+            yield _of_run(spec, run), False
+    except FileNotFoundError:
+        raise damaged(path, "missing") from None
+    for spec in read_last(run.folder):
+        yield _of_run(spec, run), True
 
 
-def _spec(line: str, tasks: int) -> dict[str, Any]:
-    spec = mapping(json.loads(line), "a line")
-    check(spec, TASK, "a task")
-    if not {"index", *TASK} <= spec.keys() or spec["index"] not in range(tasks):
-        raise Unfit("a line is no task of the run's")
+def _of_run(spec: TaskSpec, run: RunFolder) -> TaskSpec:
+    if spec.index not in range(run.record.tasks):
+        raise damaged(run.folder / "tasks.jsonl", f"the run has no task {spec.name}")
     return spec
 
 
-def _result(run: RunFolder, spec: dict[str, Any], state: str, *, is_last: bool) -> TaskResult:
-    index = int(spec["index"])
+def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> TaskResult:
+    index = int(spec.index)
     status = run.task_status(index, state)
     attempt = status.get("attempt")
     return TaskResult(
         run=run,
         index=index,
         state=status["state"],
-        params=spec["params"],
-        nodes=spec["nodes"],
-        processes_per_node=spec["processes_per_node"],
+        params=spec.params,
+        nodes=spec.nodes,
+        processes_per_node=spec.processes_per_node,
         exit_code=status.get("exit_code"),
         attempts=0 if attempt is None else attempt + 1,
         started=status.get("started"),

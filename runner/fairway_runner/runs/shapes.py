@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.fields import Unfit, shown
 from fairway_agent.record import STATES
-from fairway_core.findings import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 _OPTIONAL = frozenset({"reason", "node", "started", "ended", "exit_code", "timed_out", "attempt"})
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
-
-
-class Unfit(Exception):
-    """What was read is not what should be there; the text says why."""
 
 
 def check(facts: Mapping[str, Any], shape: Mapping[str, Callable[[Any], bool]], what: str) -> None:
@@ -33,10 +29,6 @@ def mapping(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Unfit(f"{shown(what)} is not a mapping")
     return value
-
-
-def shown(value: object) -> str:
-    return printable(str(value)[:40])
 
 
 def is_text(value: Any) -> bool:
@@ -113,8 +105,3 @@ RECORD = {
     "note": is_text,
 }
 LABELS = {name: RECORD[name] for name in ("tags", "note")}
-TASK = {
-    "params": lambda value: isinstance(value, dict),
-    "nodes": is_count,
-    "processes_per_node": is_count,
-}

@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_runner.jobs.params import ParamValue
 
 
-def varying(points: Sequence[dict[str, ParamValue]]) -> list[str]:
+def varying(points: Sequence[Mapping[str, ParamValue]]) -> list[str]:
     """The parameters that some points lack or that differ between two of them, in order.
 
     >>> varying([{"lr": 1, "epochs": 3}, {"lr": 1.0, "epochs": 3}])
@@ -39,7 +39,7 @@ def shown(value: ParamValue | None) -> str:
     return str(value)
 
 
-def _agree(name: str, points: Sequence[dict[str, ParamValue]]) -> bool:
+def _agree(name: str, points: Sequence[Mapping[str, ParamValue]]) -> bool:
     first = points[0].get(name)
     # repr tells 1 from 1.0 and from true.
     return all(point.get(name) is first or repr(point.get(name)) == repr(first) for point in points)

@@ -1,24 +1,18 @@
-"""What a supervisor is told to do, as the files of a run's folder.
-
-plan.json       what holds for all tasks
-setup.jsonl     one line, where the job has a setup
-tasks.jsonl     a line a task: its script and what differs from task to task
-finally.jsonl   one line, where the job has a last task
-retry.json      keys over those of plan.json when tasks of an ended run are run again: `only`
-                the numbers of these tasks, `done` the counts of the others by their state,
-                `is_set_up` whether the setup is left out, `after` as in plan.json
-"""
+"""What a run is to do, as a job says it: the files that `fairway_agent.plan` describes."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairway_agent.plan import Receiver, RunPlan
+from fairway_agent.task_spec import Output, TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
+    from fairway_agent.plan import Staged
     from fairway_core.notifications import Notify
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
@@ -37,7 +31,7 @@ class Plan:
     engine: Engine
     directory: PurePath
     inputs: Mapping[str, str]
-    staged: Sequence[Mapping[str, str]] = ()
+    staged: Sequence[Staged] = ()
     after: Sequence[str] = ()
     needs: Sequence[str] = ()
     tasks: list[str] = field(default_factory=list)
@@ -60,25 +54,25 @@ class Plan:
     def files(self, job: Job) -> dict[str, str]:
         """The files by name; `job` says what holds for all tasks."""
         count = len(self.tasks) + (self.last is not None)
-        common = {
-            "run": self.run,
-            "tasks": count,
-            "max_parallel": job.sweep.max_parallel if job.sweep else None,
-            "directory": str(self.directory),
-            "after": list(self.after),
-            "needs": list(self.needs),
-            "retries": job.retries,
-            "timeout": job.timeout,
-            "max_duration": job.max_duration,
-            "sample_every": job.sample_every,
-            "signal": job.checkpoint.signal,
-            "grace": job.checkpoint.grace,
-            "secrets": list(job.secrets),
-            "notify": _receiver(job.notify),
-            "environment": {**self.engine.environment(), **self.inputs},
-            "staged": [dict(each) for each in self.staged],
-        }
-        files = {"plan.json": json.dumps(common, indent=1), "tasks.jsonl": "".join(self.tasks)}
+        common = RunPlan(
+            run=self.run,
+            directory=str(self.directory),
+            tasks=count,
+            max_parallel=job.sweep.max_parallel if job.sweep else None,
+            after=tuple(self.after),
+            needs=tuple(self.needs),
+            retries=job.retries,
+            timeout=job.timeout,
+            max_duration=job.max_duration,
+            sample_every=job.sample_every,
+            signal=job.checkpoint.signal,
+            grace=job.checkpoint.grace,
+            secrets=tuple(job.secrets),
+            notify=_receiver(job.notify),
+            environment={**self.engine.environment(), **self.inputs},
+            staged=tuple(self.staged),
+        )
+        files = {"plan.json": common.text(), "tasks.jsonl": "".join(self.tasks)}
         if self.setup is not None:
             files["setup.jsonl"] = self.setup
         if self.last is not None:
@@ -86,25 +80,24 @@ class Plan:
         return files
 
     def _line(self, index: int | str, job: Job, script: str, checkpoint: str | None) -> str:
-        outputs = {
-            name: {"pattern": output.pattern or f"{name}/**", "when": output.when}
-            for name, output in job.outputs.items()
-        }
-        spec: dict[str, Any] = {
-            "index": index,
-            "params": job.params,
-            "nodes": job.nodes,
-            "processes_per_node": job.processes_per_node,
-            "outputs": outputs,
-            "checkpoint": checkpoint,
-            "environment": self.engine.task_environment(job.world_size),
-            "script": script,
-        }
-        return json.dumps(spec) + "\n"
+        spec = TaskSpec(
+            index=index,
+            nodes=job.nodes,
+            processes_per_node=job.processes_per_node,
+            script=script,
+            params=job.params,
+            outputs={
+                name: Output(output.pattern or f"{name}/**", output.when)
+                for name, output in job.outputs.items()
+            },
+            checkpoint=checkpoint,
+            environment=self.engine.task_environment(job.world_size),
+        )
+        return spec.line()
 
 
-def _receiver(notify: Notify | None) -> dict[str, Any] | None:
+def _receiver(notify: Notify | None) -> Receiver | None:
     """Who hears of the run, as the supervisor reads it."""
     if notify is None:
         return None
-    return {**notify.model_dump(mode="json"), "secret": notify.secret}
+    return Receiver(notify.webhook, notify.on, notify.form, notify.secret)

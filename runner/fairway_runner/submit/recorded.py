@@ -9,18 +9,19 @@ from pydantic import ValidationError
 from fairway_core.findings import UserError
 from fairway_runner.engines import capabilities
 from fairway_runner.jobs.job import Job
+from fairway_runner.runs.plans import read_plan
 from fairway_runner.runs.records import read_json
 from fairway_runner.submit import snapshot as code
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.plan import RunPlan
     from fairway_runner.runs.store import Run
 
 # What is needed of each file: a key, and what it holds.
 _NEEDED: dict[str, tuple[str, type]] = {
     "provenance.json": ("code", str),
-    "plan.json": ("environment", dict),
 }
 
 
@@ -34,6 +35,11 @@ def facts(run: Run, name: str) -> dict[str, Any]:
     if not isinstance(value.get(key), kind):
         raise _unusable(run, name)
     return value
+
+
+def plan(run: Run) -> RunPlan:
+    """What the run is to do; UserError where that cannot be read."""
+    return read_plan(run.folder)
 
 
 def text(run: Run, name: str) -> str:
@@ -64,8 +70,7 @@ def require(run: Run) -> None:
         raise _unusable(run, "job.json") from None
     engine = run.engine
     capabilities.require(job, engine.target)
-    needs = facts(run, "plan.json").get("needs")
-    engine.require(job, [str(each) for each in needs] if isinstance(needs, list) else [])
+    engine.require(job, plan(run).needs)
 
 
 def _unusable(run: Run, name: str) -> UserError:

@@ -77,17 +77,15 @@ def _same(run: Run, tags: Sequence[str], note: str | None) -> Run:
     run_id = store.new_id(run.record.name)
     record = replace(run.record, id=run_id, created=time.time(), fairway=fairway_core.__version__)
     record = labelled(record, (*run.tags, *tags), note)
-    plan, engine = recorded.facts(run, "plan.json"), run.engine
+    plan, engine = recorded.plan(run), run.engine
     inputs = {
-        name: value
-        for name, value in plan["environment"].items()
-        if name.startswith("FAIRWAY_INPUT_")
+        name: value for name, value in plan.environment.items() if name.startswith("FAIRWAY_INPUT_")
     }
-    plan |= {"run": run_id, "environment": {**engine.environment(), **inputs}}
+    plan = replace(plan, run=run_id, environment={**engine.environment(), **inputs})
     if runs_here(run.record.engine):
-        plan["directory"] = str(store.folder / run_id / "code")
+        plan = replace(plan, directory=str(store.folder / run_id / "code"))
     files = {name: recorded.text(run, name) for name in _FILES if (run.folder / name).exists()}
-    files["plan.json"] = json.dumps(plan, indent=1)
+    files["plan.json"] = plan.text()
     files["provenance.json"] = _provenance(run)
     with code.in_use(recorded.snapshots(run)):
         return launch(store, engine, record, files, _snapshot(run), secrets)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import record
+from fairway_agent.plan import Retry
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.records import FINAL_STATES
@@ -41,7 +42,8 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
         if not chosen:
             raise _nothing(run, tasks)
         recorded.require(run)
-        record.write_json(run.folder / "retry.json", _retry_plan(run, state, tasks, chosen))
+        wanted = _wanted(run, state, tasks, chosen)
+        record.write_json(run.folder / "retry.json", wanted.to_json())
     except BaseException:
         os.close(lock)
         raise
@@ -62,19 +64,15 @@ def _nothing(run: Run, tasks: Sequence[TaskResult]) -> UserError:
     return UserError.of("nothing-to-retry", f"no task of {run.id} failed", hint)
 
 
-def _retry_plan(
-    run: Run, state: str, tasks: Sequence[TaskResult], chosen: Sequence[int]
-) -> dict[str, Any]:
+def _wanted(run: Run, state: str, tasks: Sequence[TaskResult], chosen: Sequence[int]) -> Retry:
     """What holds for this time, over the run's plan."""
     again = set(chosen)
     setup = run.setup_status(state)
-    plan: dict[str, Any] = {
-        "only": [task.index for task in tasks if task.index in again and not task.is_last],
-        "done": Counter(
-            task.state for task in tasks if task.index not in again and not task.is_last
-        ),
-        "is_set_up": setup is None or setup["state"] == "succeeded",
-    }
-    if any(task.attempts for task in tasks):
-        plan["after"] = []  # what it came after was there when it began
-    return plan
+    own = [task for task in tasks if not task.is_last]
+    has_begun = any(task.attempts for task in tasks)
+    return Retry(
+        only=tuple(task.index for task in own if task.index in again),
+        done=Counter(task.state for task in own if task.index not in again),
+        is_set_up=setup is None or setup["state"] == "succeeded",
+        after=() if has_begun else None,  # what it came after was there when it began
+    )

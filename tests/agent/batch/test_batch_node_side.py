@@ -17,6 +17,8 @@ from fairway_agent.azure.imds import Metadata
 from fairway_agent.batch import attempts, contract, preparation
 from fairway_agent.batch.places import Places
 from fairway_agent.faults import Fault
+from fairway_agent.plan import RunPlan
+from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,6 +142,12 @@ class TestAddresses:
         assert contract.hosts() == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]
 
 
+def setup_of(script: str) -> dict[str, Any]:
+    """The line of a job's setup."""
+    found: dict[str, Any] = json.loads(TaskSpec("setup", script=script).line())
+    return found
+
+
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A node on which a job was unpacked by a user who lets nobody else in."""
@@ -147,15 +155,15 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     job = tmp_path / "wd"
     for name in ("code", "record"):
         (job / name).mkdir(parents=True)
-    plan = {"run": "r", "staged": [], "environment": {}}
+    plan = RunPlan("r", "code").to_json()
     files = {
         "plan.json": plan,
         "target.json": {"mounts": {}, "batch": {}},
-        "setup.jsonl": {"script": "id"},
+        "setup.jsonl": setup_of("id"),
     }
     for name, value in files.items():
         (job / "record" / name).write_text(json.dumps(value))
-    (job / "record" / "tasks.jsonl").write_text("{}\n")
+    (job / "record" / "tasks.jsonl").write_text(TaskSpec(0).line())
     (job / "code" / "link").symlink_to("/etc/passwd")
     for name in ("JOB_PREP_WORKING_DIR", "TASK_WORKING_DIR", "NODE_SHARED_DIR"):
         monkeypatch.setenv(f"AZ_BATCH_{name}", str(job))
@@ -168,7 +176,7 @@ def test_what_a_setup_as_root_leaves_is_the_tasks_to_use(prepared: Path, is_admi
     setup = {"command": "x", "admin": is_admin}
     (prepared / "record" / "job.json").write_text(json.dumps({"setup": setup}))
     script = "mkdir made; touch made/file; echo true >made/run; chmod +x made/run"
-    (prepared / "record" / "setup.jsonl").write_text(json.dumps({"script": script, "outputs": {}}))
+    (prepared / "record" / "setup.jsonl").write_text(json.dumps(setup_of(script)))
     outside = Path("/etc/passwd").stat().st_mode
     assert preparation.prepare() == 0
     modes = {
@@ -184,7 +192,7 @@ def test_what_root_installs_outside_of_the_job_is_not_for_all_to_change(prepared
     job = {"setup": {"command": "x", "admin": True}}
     (prepared / "record" / "job.json").write_text(json.dumps(job))
     script = "mkdir ../../installed; touch ../../installed/program; stat -c %a ../setup.sh >mode"
-    (prepared / "record" / "setup.jsonl").write_text(json.dumps({"script": script, "outputs": {}}))
+    (prepared / "record" / "setup.jsonl").write_text(json.dumps(setup_of(script)))
     assert preparation.prepare() == 0
     installed = prepared.parent / "installed"
     assert [path.stat().st_mode & 0o777 for path in (installed, installed / "program")] == [

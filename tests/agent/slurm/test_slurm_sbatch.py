@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairway_agent.plan import RunPlan, Staged
 from fairway_agent.slurm import sbatch
 from fairway_agent.slurm.orders import Part
 from fairway_agent.slurm.sbatch import Resources
 
 FOLDER = Path("/data/fairway/runs/job-abc")
-PLAN: dict[str, Any] = {
-    "run": "job-abc",
-    "grace": 25.0,
-    "max_parallel": None,
-    "timeout": None,
-    "retries": 0,
-    "staged": [],
-    "has_setup": False,
-}
+PLAN = RunPlan("job-abc", str(FOLDER / "code"), grace=25.0)
 PLAIN = Resources(partition="nd", feature="", gpus=0, cpus=96, nice=1000)
 
 
 def words(part: Part, plan: dict[str, Any] | None = None, **more: Any) -> list[str]:
     resources = more.pop("resources", PLAIN)
     dependency = more.pop("dependency", "")
-    return sbatch.arguments(FOLDER, part, 2, {**PLAN, **(plan or {})}, resources, dependency)
+    made = replace(PLAN, **(plan or {}))
+    return sbatch.arguments(FOLDER, part, 2, made, resources, dependency, **more)
 
 
 def test_a_task_is_a_job_of_whole_nodes() -> None:
@@ -62,15 +57,19 @@ def test_accounts_and_qualities_of_service_are_named_where_the_job_does() -> Non
 
 
 @pytest.mark.parametrize(
-    ("plan", "minutes"),
+    ("plan", "has_setup", "minutes"),
     [
-        ({"timeout": 60.0}, 8),
-        ({"timeout": 43_200.0, "retries": 2}, 2168),
-        ({"timeout": 60.0, "has_setup": True}, 68),
+        ({"timeout": 60.0}, False, 8),
+        ({"timeout": 43_200.0, "retries": 2}, False, 2168),
+        ({"timeout": 60.0}, True, 68),
+        ({"timeout": 60.0, "staged": (Staged("in", "c", "p", "shared"),)}, False, 68),
     ],
 )
-def test_slurms_limit_leaves_room_for_the_tasks_own(plan: dict[str, Any], minutes: int) -> None:
-    assert f"--time={minutes}" in words(Part("tasks", 0, [0], 1, 1), plan)
+def test_slurms_limit_leaves_room_for_the_tasks_own(
+    plan: dict[str, Any], has_setup: bool, minutes: int
+) -> None:
+    found = words(Part("tasks", 0, [0], 1, 1), plan, has_setup=has_setup)
+    assert f"--time={minutes}" in found
 
 
 def test_limits_stay_within_what_sbatch_takes() -> None:

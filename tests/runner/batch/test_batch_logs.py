@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.task_spec import TaskSpec
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import logs
@@ -80,7 +81,7 @@ def run(tmp_path: Path) -> Run:
     record = RunRecord("r-1", "r", "b", time.time(), 2, "job.yaml", "0", engine="batch")
     made, lock = RunStore(tmp_path / ".fairway").create(record, {})
     os.close(lock)
-    (made.folder / "tasks.jsonl").write_text('{"nodes": 1}\n{"nodes": 1}\n')
+    (made.folder / "tasks.jsonl").write_text(TaskSpec(0).line() + TaskSpec(1).line())
     return made
 
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fairway_agent.plan import RunPlan, Staged
+from fairway_agent.task_spec import Output, TaskSpec
 from fairway_core.target import Target
 from fairway_runner.engines.azure.storage import Storage
 from fairway_runner.engines.batch.tasks import Blobs, Wire
 from fairway_runner.jobs.job import Job
 
 IDENTITY = "/subscriptions/0/identities/pool"
-PLAN: dict[str, Any] = {
-    "max_parallel": None,
-    "retries": 0,
-    "timeout": None,
-    "grace": 10.0,
-    "staged": [],
-}
-SPEC: dict[str, Any] = {"index": 0, "nodes": 1, "outputs": {}}
+SPEC = TaskSpec(0)
 
 
 def wire(
@@ -43,7 +39,7 @@ def wire(
     )
     made = Job.model_validate({"name": "job", "command": "true", **(job or {})})
     blobs = Blobs("archives/c.tar.gz", "fairway/n.tar.gz", "r/record.tar.gz", "runs/r/key")
-    return Wire("r", {**PLAN, **plan}, made, target, Storage(target, 1), blobs)
+    return Wire("r", RunPlan("r", "/code", **plan), made, target, Storage(target, 1), blobs)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +63,7 @@ class TestTheJob:
         assert (job["priority"], job["maxParallelTasks"]) == (500, 3)
 
     def test_the_nodes_fetch_everything_by_their_identity(self) -> None:
-        staged = [{"name": "words", "container": "datasets", "path": "w/", "stage": "scratch"}]
+        staged = (Staged("words", "datasets", "w/", "scratch"),)
         job = wire(staged=staged).job_spec("x", {})
         files = job["jobPreparationTask"]["resourceFiles"]
         assert len(files) == 4
@@ -93,7 +89,7 @@ class TestTheJob:
 
     def test_no_signature_and_no_key_is_in_it(self) -> None:
         made = wire({"secrets": {"TOKEN": "keyvault:hub"}})
-        text = json.dumps([made.job_spec("x", {}), made.task({**SPEC, "nodes": 2})])
+        text = json.dumps([made.job_spec("x", {}), made.task(replace(SPEC, nodes=2))])
         assert not any(word in text for word in ("sig=", "AccountKey", "TOKEN", "hub"))
 
 
@@ -101,7 +97,7 @@ class TestTasks:
     """A point of a sweep."""
 
     def test_one_node(self) -> None:
-        task = wire(retries=2).task({**SPEC, "index": 7})
+        task = wire(retries=2).task(TaskSpec(7))
         assert (task["id"], task["constraints"]["maxTaskRetryCount"]) == ("7", 2)
         assert task["constraints"]["retentionTime"] == "P7D"
         assert "maxWallClockTime" not in task["constraints"]
@@ -109,7 +105,7 @@ class TestTasks:
         assert task["userIdentity"]["autoUser"]["scope"] == "pool"
 
     def test_several_nodes(self) -> None:
-        settings = wire().task({**SPEC, "nodes": 3})["multiInstanceSettings"]
+        settings = wire().task(replace(SPEC, nodes=3))["multiInstanceSettings"]
         assert settings["numberOfInstances"] == 3
         assert "coordinate" in settings["coordinationCommandLine"]
         [key] = settings["commonResourceFiles"]
@@ -132,7 +128,7 @@ class TestTasks:
     def test_outputs_by_condition(
         self, pattern: str, when: str, expected: tuple[str, str, str]
     ) -> None:
-        spec = {**SPEC, "outputs": {"model": {"pattern": pattern, "when": when}}}
+        spec = replace(SPEC, outputs={"model": Output(pattern, when)})
         kept = wire().task(spec)["outputFiles"]
         assert [each["filePattern"] for each in kept[:2]] == ["../std*.txt", "logs/*.txt"]
         assert kept[0]["uploadOptions"]["uploadCondition"] == "taskcompletion"
@@ -143,7 +139,7 @@ class TestTasks:
         assert place["identityReference"] == {"resourceId": IDENTITY}
 
     def test_a_whole_folder_is_kept_with_what_begins_with_a_dot(self) -> None:
-        spec = {**SPEC, "outputs": {"model": {"pattern": "model/**", "when": "always"}}}
+        spec = replace(SPEC, outputs={"model": Output("model/**", "always")})
         kept = wire().task(spec)["outputFiles"][2:]
         folder = "outputs/model/**"
         assert [each["filePattern"] for each in kept] == [
@@ -152,7 +148,7 @@ class TestTasks:
 
     def test_the_last_task_comes_after_all_whatever_became_of_them(self) -> None:
         made = wire()
-        last = made.last_task({**SPEC, "index": 4}, [0, 1, 3])
+        last = made.last_task(TaskSpec(4), [0, 1, 3])
         ranges = last["dependsOn"]["taskIdRanges"]
         assert ranges == [{"start": 0, "end": 1}, {"start": 3, "end": 3}]
         conditions = made.task(SPEC)["exitConditions"]
@@ -161,9 +157,9 @@ class TestTasks:
     def test_very_many_gaps_are_no_ranges(self) -> None:
         # TaskDependencyRangesTooLong is among the service's errors.
         made = wire()
-        last = made.last_task({**SPEC, "index": 9_999}, range(0, 2_000, 2))
+        last = made.last_task(TaskSpec(9_999), range(0, 2_000, 2))
         assert last["dependsOn"] == {"taskIds": [str(number) for number in range(0, 2_000, 2)]}
-        last = made.last_task({**SPEC, "index": 99_999}, range(0, 90_000, 2))
+        last = made.last_task(TaskSpec(99_999), range(0, 90_000, 2))
         assert list(last["dependsOn"]) == ["taskIdRanges"]  # their ids would be too long
 
     def test_a_retry_counts_on(self) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.main import MARK
+from fairway_agent.plan import RunPlan
+from fairway_agent.task_spec import TaskSpec
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import submissions
@@ -48,11 +50,11 @@ RECORD: dict[str, Any] = {
     "metrics": {},
     "engine": "ssh",
 }
-TASK = {"index": 0, "params": {}, "nodes": 1, "processes_per_node": 1}
+TASK = json.loads(TaskSpec(0, script="true").line())
 FILES: dict[str, Any] = {
     "run.json": json.dumps(RECORD),
     "job.json": "{}",
-    "plan.json": "{}",
+    "plan.json": RunPlan("job-aaaaaa", "/code").text(),
     "target.json": json.dumps(ELSEWHERE),
     "provenance.json": json.dumps({"code": "c" * 64}),
     "tasks.jsonl": json.dumps(TASK) + "\n",
@@ -120,6 +122,7 @@ def test_a_run_from_elsewhere_is_reached_by_the_way_from_here(tmp_path: Path) ->
         ({"tasks.jsonl": json.dumps({"index": 0, "params": {}, "nodes": 1})}, "job-aaaaaa"),
         ({"tasks.jsonl": json.dumps({**TASK, "params": None})}, "job-aaaaaa"),
         ({"job.json": "x"}, "job-aaaaaa"),
+        ({"plan.json": "{}"}, "job-aaaaaa"),
     ],
 )
 def test_what_is_no_run_is_named_and_left(

@@ -45,7 +45,6 @@ PLAN |= {
     "secrets": [],
     "environment": {},
     "staged": [],
-    "has_setup": False,
 }
 SPEC = {"index": 0, "environment": {}, "params": {}, "processes_per_node": 1, "outputs": {}}
 SPEC |= {"checkpoint": None}

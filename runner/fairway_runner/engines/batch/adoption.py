@@ -9,6 +9,7 @@ import os
 import shutil
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.engines.azure.calls import ServiceError
@@ -17,6 +18,7 @@ from fairway_runner.engines.batch import names, states
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.generations import note_later, write_history
 from fairway_runner.engines.batch.submission import RECORD, metadata_of
+from fairway_runner.runs.plans import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,5 +94,5 @@ def _rename(folder: Path, run: str, job: Mapping[str, Any]) -> None:
     facts = json.loads((folder / "run.json").read_bytes())
     facts |= {"id": run, "created": states.seconds(job.get("creationTime")) or facts["created"]}
     (folder / "run.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
-    plan = json.loads((folder / "plan.json").read_bytes())
-    (folder / "plan.json").write_text(json.dumps({**plan, "run": run}), encoding="utf-8")
+    plan = replace(read_plan(folder), run=run)
+    (folder / "plan.json").write_text(plan.text(), encoding="utf-8")

@@ -23,6 +23,7 @@ from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.batch.watching import Watcher, cut_off
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import nobody
+from fairway_runner.runs.plans import read_plan, read_retry
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -137,9 +138,9 @@ class BatchEngine:
         if run.state in FINAL_STATES:
             return
         state = State.read(run)
-        plan = read_json(run.folder / "plan.json")
+        plan = read_plan(run.folder)
         job_id = state.job if state else names.job_id(run.id)
-        if not end_early(self.account, job_id, float(plan["grace"])):
+        if not end_early(self.account, job_id, plan.grace):
             _say_cancelled(run)
             return
         if state is not None and not state.complete:
@@ -225,8 +226,7 @@ ENGINE = BatchEngine
 
 def _again(run: RunFolder, before: State | None) -> State:
     """The next time that a run runs: a job that has ended takes no tasks, so it gets another."""
-    plan = read_json(run.folder / "retry.json")
-    only = sorted(int(number) for number in plan["only"])
+    only = sorted(read_retry(run.folder).only)
     numbers = list(only)
     if (run.folder / "finally.jsonl").exists():
         numbers.append(run.record.tasks - 1)

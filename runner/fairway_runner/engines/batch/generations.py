@@ -12,6 +12,7 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, states
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.submission import State, metadata_of
+from fairway_runner.runs.plans import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,13 +32,13 @@ def generation(job: Mapping[str, Any]) -> int:
 def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
     """Writes into a run's folder what the submissions of all its jobs have left there: the state
     of the last one, and that of each task which only earlier ones have."""
-    plan = json.loads((folder / "plan.json").read_bytes())
+    plan = read_plan(folder)
     count = int(json.loads((folder / "run.json").read_bytes())["tasks"])
     *earlier, last = sorted(jobs, key=generation)
     found: dict[int, dict[str, Any]] = {}
     for job in earlier:
         for number, (task, first) in _tasks(account, job).items():
-            found[number] = states.task_status(task, job, first, plan["timeout"], found.get(number))
+            found[number] = states.task_status(task, job, first, plan.timeout, found.get(number))
     state = State(
         str(last["id"]), generation(last), complete=True, tasks=count, first={}, only=None
     )

@@ -9,9 +9,9 @@ that was completed ended, so that one that was cut off leaves nothing twice.
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import alone, read_json, write_json
@@ -19,6 +19,7 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.runs.plans import read_specs
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -201,8 +202,9 @@ class Logs:
 
     def _append_subtasks(self, number: int, status: Mapping[str, Any]) -> None:
         """The last words of a task's other nodes that failed, each line with its node."""
-        spec = self._spec(number)
-        if spec.get("nodes", 1) < 2:
+        tasks = read_specs(self.run.folder / "tasks.jsonl")
+        spec = next(islice(tasks, number, None), None)  # none of `finally:`
+        if spec is None or spec.nodes < 2:
             return
         for subtask in self.account.subtasks(self.job_id, str(number)):
             info = subtask.get("nodeInfo") or {}
@@ -218,14 +220,6 @@ class Logs:
             label = f"[node {subtask['id']}] ".encode()
             lines = data.splitlines()
             self._add(number, b"".join(label + line + b"\n" for line in lines))
-
-    def _spec(self, number: int) -> dict[str, Any]:
-        with (self.run.folder / "tasks.jsonl").open("rb") as lines:
-            for position, line in enumerate(lines):
-                if position == number:
-                    spec: dict[str, Any] = json.loads(line)
-                    return spec
-        return {}
 
 
 def _number(marker: str) -> int:

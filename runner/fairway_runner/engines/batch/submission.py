@@ -8,7 +8,6 @@ when all are done. Each step that was done before is found and left alone.
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +21,9 @@ from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import keys, names
-from fairway_runner.engines.batch.tasks import Blobs, Wire, lines
+from fairway_runner.engines.batch.tasks import Blobs, Wire
 from fairway_runner.jobs.job import Job
+from fairway_runner.runs.plans import read_last, read_plan, read_specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -98,7 +98,7 @@ class Submission:
         folder, run = self.run.folder, self.run.id
         # First, while this process is small: starting another doubles it for a moment.
         key = keys.new_key(f"fairway {run}")[0]
-        plan = json.loads((folder / "plan.json").read_bytes())
+        plan = read_plan(folder)
         job = Job.model_validate_json((folder / "job.json").read_bytes())
         record = archives.pack(
             (name, (folder / name).read_bytes(), False)
@@ -144,11 +144,11 @@ class Submission:
         folder = self.run.folder
         chosen = None if self.state.only is None else set(self.state.only)
         specs, numbers = [], []
-        for spec in lines(folder / "tasks.jsonl"):
-            if chosen is None or spec["index"] in chosen:
+        for spec in read_specs(folder / "tasks.jsonl"):
+            if chosen is None or int(spec.index) in chosen:
                 specs.append(wire.task(spec))
-                numbers.append(spec["index"])
-        specs += [wire.last_task(spec, numbers) for spec in lines(folder / "finally.jsonl")]
+                numbers.append(int(spec.index))
+        specs += [wire.last_task(spec, numbers) for spec in read_last(folder)]
         return specs
 
     def upload(self, parcel: Parcel, snapshot: Path) -> None:

@@ -5,7 +5,6 @@ The SDK's model objects say the same, and take longer to build than tasks take t
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,8 +17,9 @@ from fairway_runner.engines.batch.containers import container_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.task_spec import Output, TaskSpec
     from fairway_core.target import Target
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.jobs.job import Job
@@ -57,7 +57,7 @@ class Wire:
     attempt of each task has; `only` are the tasks that run, in a retry."""
 
     run: str
-    plan: Mapping[str, Any]
+    plan: RunPlan
     job: Job
     target: Target
     storage: Storage
@@ -80,7 +80,7 @@ class Wire:
             "onAllTasksComplete": "noaction",
             "onTaskFailure": "noaction",
             "usesTaskDependencies": True,
-            **({"maxParallelTasks": self.plan["max_parallel"]} if self._is_limited else {}),
+            **({"maxParallelTasks": self.plan.max_parallel} if self._is_limited else {}),
             "commonEnvironmentSettings": [{"name": "FAIRWAY_RUN", "value": self.run}],
             "jobPreparationTask": self._preparation(),
             "jobReleaseTask": self._release(),
@@ -89,7 +89,7 @@ class Wire:
 
     @property
     def _is_limited(self) -> bool:
-        return self.plan["max_parallel"] is not None
+        return self.plan.max_parallel is not None
 
     def _preparation(self) -> dict[str, Any]:
         task: dict[str, Any] = {
@@ -117,56 +117,56 @@ class Wire:
 
     def _staged(self) -> Iterator[dict[str, Any]]:
         """Inputs from storage; a node moves those for a shared folder on."""
-        for each in self.plan["staged"]:
+        for each in self.plan.staged:
             yield {
-                "storageContainerUrl": self.storage.container_url(each["container"]),
-                "blobPrefix": each["path"],
-                "filePath": f"inputs/{each['name']}",
+                "storageContainerUrl": self.storage.container_url(each.container),
+                "blobPrefix": each.path,
+                "filePath": f"inputs/{each.name}",
                 **self._identity,
             }
 
-    def task(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+    def task(self, spec: TaskSpec) -> dict[str, Any]:
         """One task of `tasks.jsonl`."""
-        index = str(spec["index"])
+        index = spec.name
         task = {
             "id": index,
             "commandLine": f"/bin/bash -c 'exec {_PROGRAM} task'",
-            "environmentSettings": self._variables(index, spec["index"]),
+            "environmentSettings": self._variables(index),
             "constraints": self._constraints,
-            "outputFiles": self._outputs(index, spec["outputs"]),
+            "outputFiles": self._outputs(index, spec.outputs),
             "userIdentity": _USER,
             # Whatever becomes of it, `finally` comes after it.
             "exitConditions": _SATISFY,
             **self._container,
         }
-        if int(spec["nodes"]) > 1:
+        if spec.nodes > 1:
             task["multiInstanceSettings"] = {
-                "numberOfInstances": int(spec["nodes"]),
+                "numberOfInstances": spec.nodes,
                 "coordinationCommandLine": f"/bin/bash -c 'exec {_PROGRAM} coordinate'",
                 "commonResourceFiles": [self._key_file],
             }
         return task
 
-    def last_task(self, spec: Mapping[str, Any], others: Sequence[int]) -> dict[str, Any]:
+    def last_task(self, spec: TaskSpec, others: Sequence[int]) -> dict[str, Any]:
         """The job's `finally:`, which comes after the others."""
         task = self.task(spec)
         task["environmentSettings"].append({"name": "FAIRWAY_LAST", "value": "1"})
         task["dependsOn"] = _dependencies(others)
         return task
 
-    def _variables(self, index: str, number: int) -> list[dict[str, str]]:
+    def _variables(self, index: str) -> list[dict[str, str]]:
         variables = [{"name": "FAIRWAY_TASK", "value": index}]
-        if first := self.first.get(number):
+        if first := self.first.get(int(index)):
             variables.append({"name": "FAIRWAY_FIRST", "value": str(first)})
         return variables
 
     @cached_property
     def _constraints(self) -> dict[str, Any]:
-        retries = int(self.plan["retries"])
+        retries = self.plan.retries
         constraints: dict[str, Any] = {"maxTaskRetryCount": retries, "retentionTime": _RETENTION}
-        if self.plan["timeout"] is not None:
+        if self.plan.timeout is not None:
             # The node's own program keeps the time, with the job's signal and grace.
-            once = float(self.plan["timeout"]) + float(self.plan["grace"]) + _MARGIN
+            once = self.plan.timeout + self.plan.grace + _MARGIN
             limit = max(_SHORTEST_LIMIT, once) * (retries + 1)
             constraints["maxWallClockTime"] = f"PT{limit:.0f}S"
         return constraints
@@ -198,9 +198,7 @@ class Wire:
     def _outputs_url(self) -> str:
         return self.storage.container_url(OUTPUTS)
 
-    def _outputs(
-        self, index: str, outputs: Mapping[str, Mapping[str, Any]]
-    ) -> list[dict[str, Any]]:
+    def _outputs(self, index: str, outputs: Mapping[str, Output]) -> list[dict[str, Any]]:
         folder = names.task_folder(self.run, index)
         place = folder.rstrip("/")
         # What the task printed; earlier attempts and other nodes of it are below `logs`.
@@ -208,8 +206,8 @@ class Wire:
             self._kept(each, place, "taskcompletion") for each in ("../std*.txt", "logs/*.txt")
         ]
         for name, output in outputs.items():
-            pattern, path = _output_pattern(name, str(output["pattern"]))
-            condition = _CONDITIONS[str(output["when"])]
+            pattern, path = _output_pattern(name, output.pattern)
+            condition = _CONDITIONS[output.when]
             files += [
                 self._kept(each, f"{folder}outputs/{path}", condition)
                 for each in with_hidden(pattern)
@@ -287,13 +285,3 @@ def _ranges(numbers: Sequence[int]) -> list[dict[str, int]]:
         else:
             ranges.append({"start": number, "end": number})
     return ranges
-
-
-def lines(file: Path) -> Iterator[dict[str, Any]]:
-    """What of each line of a run's tasks this module needs; empty where there is no such file."""
-    if not file.exists():
-        return
-    with file.open("rb") as text:
-        for line in text:
-            spec = json.loads(line)
-            yield {"index": spec["index"], "nodes": spec["nodes"], "outputs": spec["outputs"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.setup import unprepared, watch_setup
 from fairway_runner.engines.batch.submission import State
+from fairway_runner.runs.plans import read_plan
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -143,13 +143,13 @@ class Watcher:
         self, run: RunFolder, job: Mapping[str, Any], state: State
     ) -> dict[int, dict[str, Any]]:
         """The status of each task by its number; those of an earlier time stay as they are."""
-        plan = json.loads((run.folder / "plan.json").read_bytes())
+        plan = read_plan(run.folder)
         found: dict[int, dict[str, Any]] = {}
         for task in self.account.tasks(state.job, states.SELECT):
             number = int(task["id"])
             first = state.first.get(str(number), 0)
             before = self._known(run, number) if task.get("executionInfo") else None
-            found[number] = states.task_status(task, job, first, plan["timeout"], before)
+            found[number] = states.task_status(task, job, first, plan.timeout, before)
         if state.only is not None:
             for number in range(run.record.tasks):
                 if number not in found:

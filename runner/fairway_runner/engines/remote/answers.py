@@ -10,20 +10,20 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.fields import Unfit, shown
+from fairway_agent.plan import RunPlan
 from fairway_agent.record import STATES
 from fairway_agent.shared import runs
+from fairway_agent.task_spec import TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import RunRecord, is_run_id
 from fairway_runner.runs.shapes import (
     RECORD,
     STATUS,
-    TASK,
-    Unfit,
     check,
     is_count,
     is_text,
     mapping,
-    shown,
 )
 
 if TYPE_CHECKING:
@@ -76,15 +76,13 @@ def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
             raise Unfit(f"runs have no file `{shown(name)}`")
     record = _record(run_id, _json(files, "run.json"))
     _json(files, "job.json")
-    _json(files, "plan.json")
+    RunPlan.from_json(_json(files, "plan.json"))
     if not _DIGEST.fullmatch(str(_json(files, "provenance.json").get("code"))):
         raise Unfit("`provenance.json` does not name its code")
     tasks = [*_lines(files, "tasks.jsonl"), *_lines(files, "finally.jsonl")]
-    numbers = [task.get("index") for task in tasks]
+    numbers = [task.index for task in tasks]
     if len(numbers) != record.tasks or numbers != list(range(len(numbers))):
         raise Unfit("its tasks are not those of its record")
-    for task in tasks:
-        check(dict.fromkeys(TASK) | task, TASK, "task")
     return record, {name: text for name, text in files.items() if name != "run.json"}
 
 
@@ -134,8 +132,9 @@ def _json(files: Mapping[str, str], name: str) -> dict[str, Any]:
     return _parsed(files[name], name)
 
 
-def _lines(files: Mapping[str, str], name: str) -> list[dict[str, Any]]:
-    return [_parsed(line, name) for line in files.get(name, "").split("\n") if line]
+def _lines(files: Mapping[str, str], name: str) -> list[TaskSpec]:
+    lines = files.get(name, "").split("\n")
+    return [TaskSpec.from_json(_parsed(line, name)) for line in lines if line]
 
 
 def _parsed(text: str, name: str) -> dict[str, Any]:

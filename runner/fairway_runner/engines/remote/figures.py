@@ -6,10 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
+from fairway_agent.fields import Unfit
 from fairway_agent.figures.sampler import FOLDER
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote.logs import unpacked
-from fairway_runner.runs.shapes import Unfit, check, is_count, is_text, mapping
+from fairway_runner.runs.shapes import check, is_count, is_text, mapping
 
 if TYPE_CHECKING:
     from fairway_runner.engines.remote.place import Place

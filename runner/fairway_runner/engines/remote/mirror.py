@@ -13,12 +13,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
+from fairway_agent.fields import Unfit
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.answers import adopted, checked_states, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
 from fairway_runner.runs.records import FINAL_STATES
-from fairway_runner.runs.shapes import Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
 from fairway_core.findings import UserError
+from fairway_runner.runs.plans import read_retry
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ def cut_off(run: RunFolder) -> str:
 
 
 def _queue_again(run: RunFolder, number: int) -> None:
-    orders = json.loads((run.folder / "retry.json").read_text(encoding="utf-8"))
-    record.write_json(run.folder / "retry.json", {**orders, "submission": number})
-    again = [run.task_folder(index) for index in orders["only"]]
+    wanted = replace(read_retry(run.folder), submission=number)
+    record.write_json(run.folder / "retry.json", wanted.to_json())
+    again = [run.task_folder(index) for index in wanted.only]
     if (run.folder / "finally.jsonl").exists():
         again.append(run.task_folder(run.record.tasks - 1))
     for folder in again:
@@ -98,7 +98,7 @@ def _queue_again(run: RunFolder, number: int) -> None:
                 name: status[name] for name in ("attempt", "started", "held") if name in status
             }
             record.write_json(folder / "state.json", {"state": "queued", **kept})
-    done: dict[str, int] = {each: n for each, n in orders["done"].items() if n}
+    done: dict[str, int] = {each: n for each, n in wanted.done.items() if n}
     queued = run.record.tasks - sum(done.values())
     tasks = {**done, "queued": queued}
     state: dict[str, Any] = {"state": "queued", "reason": None, "started": None, "ended": None}

@@ -124,7 +124,9 @@ class SlurmEngine(RemoteEngine):
             submissions.begin(run, retry=False)
         self.ask("cancel", run)
         self.mirror.cancel_unknown(run)
-        deadline = time.monotonic() + float(_plan(run)["grace"]) + _CANCEL_SLACK
+        from fairway_runner.runs.plans import read_plan
+
+        deadline = time.monotonic() + read_plan(run.folder).grace + _CANCEL_SLACK
         while not submissions.is_final(run):
             self.refresh([run])
             if time.monotonic() > deadline:
@@ -246,12 +248,6 @@ def _forget(run: RunFolder) -> None:
     import shutil
 
     shutil.rmtree(run.folder, ignore_errors=True)
-
-
-def _plan(run: RunFolder) -> dict[str, Any]:
-    from fairway_runner.runs.records import read_json
-
-    return read_json(run.folder / "plan.json")
 
 
 def _pause_of(deadline: float, pause: float) -> float:

@@ -1,0 +1,113 @@
+"""Reads the fields of a record, each of the kind that it must be. Standard library only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MOST = 1 << 53  # whole numbers up to here are exact in every reader of JSON
+
+
+class Unfit(Exception):
+    """What was read is not what should be there; the text says why."""
+
+
+def shown(value: object) -> str:
+    """The beginning of a value, without characters that could move a terminal's cursor."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in str(value)[:40])
+
+
+class Fields:
+    """The fields of one mapping; Unfit, which names field and record, for one that is missing or
+    of another kind. What ends in `_or_none` may be null, or missing."""
+
+    __slots__ = ("facts", "what")
+
+    def __init__(self, facts: object, what: str) -> None:
+        if not isinstance(facts, dict):
+            raise Unfit(f"{what} is not a mapping")
+        self.facts: Mapping[str, Any] = facts
+        self.what = what
+
+    def unfit(self, name: str) -> Unfit:
+        """What is said of a field that is missing, or of another kind."""
+        if name not in self.facts:
+            return Unfit(f"`{name}` of {self.what} is missing")
+        return Unfit(f"`{name}` of {self.what} is {shown(self.facts[name])}")
+
+    def text(self, name: str) -> str:
+        """A text."""
+        value = self.facts.get(name)
+        if isinstance(value, str):
+            return value
+        raise self.unfit(name)
+
+    def text_or_none(self, name: str) -> str | None:
+        """A text, or None."""
+        return None if self.facts.get(name) is None else self.text(name)
+
+    def count(self, name: str) -> int:
+        """A whole number that is not negative."""
+        value = self.facts.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST:
+            return value
+        raise self.unfit(name)
+
+    def count_or_none(self, name: str) -> int | None:
+        """A whole number that is not negative, or None."""
+        return None if self.facts.get(name) is None else self.count(name)
+
+    def span(self, name: str) -> float:
+        """Seconds, not negative."""
+        value = self.facts.get(name)
+        # Neither NaN nor a whole number that no float can hold lies between the two.
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST:
+            return float(value)
+        raise self.unfit(name)
+
+    def span_or_none(self, name: str) -> float | None:
+        """Seconds, or None."""
+        return None if self.facts.get(name) is None else self.span(name)
+
+    def flag(self, name: str) -> bool:
+        """Yes or no; no where it is missing."""
+        value = self.facts.get(name, False)
+        if isinstance(value, bool):
+            return value
+        raise self.unfit(name)
+
+    def each(self, name: str) -> list[Any]:
+        """A list; an empty one where it is missing."""
+        value = self.facts.get(name, [])
+        if isinstance(value, list):
+            return value
+        raise self.unfit(name)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts; an empty one where it is missing."""
+        values = self.each(name)
+        if all(isinstance(value, str) for value in values):
+            return tuple(values)
+        raise self.unfit(name)
+
+    def counts(self, name: str) -> dict[str, int]:
+        """How many there are of each name; none where it is missing."""
+        values = self.mapping(name)
+        numbers = Fields(values, f"`{name}` of {self.what}")
+        return {each: numbers.count(each) for each in values}
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """A mapping; an empty one where it is missing."""
+        value = self.facts.get(name, {})
+        if isinstance(value, dict):
+            return value
+        raise self.unfit(name)
+
+    def variables(self, name: str) -> dict[str, str]:
+        """Environment variables; none where it is missing."""
+        values = self.mapping(name)
+        if all(isinstance(value, str) for value in values.values()):
+            return values
+        raise self.unfit(name)

@@ -1,0 +1,228 @@
+"""What a run is to do, as the files of its folder say it. The runner writes and reads them by
+these types, and so does whatever runs where its tasks run. Standard library only.
+
+plan.json       what holds for all tasks: `RunPlan`
+setup.jsonl     one line, where the job has a setup: a `task_spec.TaskSpec`
+tasks.jsonl     a line a task: its script and what differs from task to task
+finally.jsonl   one line, where the job has a last task
+retry.json      what holds when tasks of an ended run are run again: `Retry`
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from fairway_agent.fields import Fields, Unfit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERSION = 1
+"""Of these files: a release that cannot read what an older one wrote counts it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """An input that is copied from storage before a task starts: the blobs below `path` of a
+    container. `stage` says where to: `scratch` is each node's own disk, `shared` the folder of all
+    nodes; `to` is a folder that the job names. `account` is the storage account's address, which
+    is known where the task runs."""
+
+    name: str
+    container: str
+    path: str
+    stage: str
+    to: str | None = None
+    account: str = ""
+
+    @classmethod
+    def from_json(cls, facts: object) -> Staged:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "a staged input")
+        return cls(
+            name=fields.text("name"),
+            container=fields.text("container"),
+            path=fields.text("path"),
+            stage=fields.text("stage"),
+            to=fields.text_or_none("to"),
+        )
+
+    def to_json(self) -> dict[str, str]:
+        """As `plan.json` has it."""
+        facts = {"name": self.name, "container": self.container, "path": self.path}
+        if self.to is not None:
+            facts["to"] = self.to
+        return {**facts, "stage": self.stage}
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Who hears of the run: at which address, `on` which events, in which form. `secret` names
+    the job's secret that holds the address."""
+
+    webhook: str
+    on: tuple[str, ...]
+    form: str
+    secret: str | None = None
+
+    @classmethod
+    def from_json(cls, facts: object) -> Receiver:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "`notify`")
+        return cls(
+            webhook=fields.text("webhook"),
+            on=fields.texts("on"),
+            form=fields.text("form"),
+            secret=fields.text_or_none("secret"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Tasks of an ended run that run again: `only` their numbers, `done` how many of the others
+    ended in which state, `is_set_up` whether the setup is left out. `after` takes the place of the
+    plan's, unless it is None. `submission` counts the times that the run was started, from 0."""
+
+    only: tuple[int, ...]
+    done: Mapping[str, int] = field(default_factory=dict)
+    is_set_up: bool = False
+    after: tuple[str, ...] | None = None
+    submission: int = 0
+
+    @classmethod
+    def from_json(cls, facts: object) -> Retry:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "the retry")
+        only = fields.each("only")
+        if "only" not in fields.facts or not all(type(each) is int for each in only):
+            raise fields.unfit("only")
+        return cls(
+            only=tuple(only),
+            done=fields.counts("done"),
+            is_set_up=fields.flag("is_set_up"),
+            after=fields.texts("after") if "after" in fields.facts else None,
+            submission=fields.count_or_none("submission") or 0,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """As `retry.json` has it."""
+        facts: dict[str, object] = {
+            "only": self.only,
+            "done": self.done,
+            "is_set_up": self.is_set_up,
+        }
+        if self.after is not None:
+            facts["after"] = self.after
+        if self.submission:
+            facts["submission"] = self.submission
+        return facts
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What holds for all tasks of a run.
+
+    `tasks` counts them, the one of `finally:` included; `directory` is where they run, `after`
+    names the runs to wait for, `needs` the programs that the main host must have. `timeout` is
+    that of an attempt, `max_duration` that of the run, `sample_every` the time between two samples
+    of the nodes, and `grace` what a task has after its `signal`, all in seconds. `secrets` are the
+    names of variables, and `environment` holds what every task is told. `retry` says that some
+    tasks run again.
+    """
+
+    run: str
+    directory: str
+    tasks: int = 1
+    max_parallel: int | None = None
+    after: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    retries: int = 0
+    timeout: float | None = None
+    max_duration: float | None = None
+    sample_every: float | None = None
+    signal: str = "TERM"
+    grace: float = 10.0
+    secrets: tuple[str, ...] = ()
+    notify: Receiver | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    staged: tuple[Staged, ...] = ()
+    retry: Retry | None = None
+
+    @property
+    def done(self) -> Mapping[str, int]:
+        """How many tasks ended in which state before, and do not run again."""
+        return self.retry.done if self.retry else {}
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether the setup is left out."""
+        return self.retry is not None and self.retry.is_set_up
+
+    @property
+    def submission(self) -> int:
+        """Which time the run is started, from 0."""
+        return self.retry.submission if self.retry else 0
+
+    def again(self, retry: Retry) -> RunPlan:
+        """The plan of that retry."""
+        after = self.after if retry.after is None else retry.after
+        return replace(self, retry=retry, after=after)
+
+    @classmethod
+    def from_json(cls, facts: object) -> RunPlan:
+        """Unfit for what is not a plan, and for one that a newer release wrote."""
+        fields = Fields(facts, "the plan")
+        # A release that did not number its plans wrote the first version.
+        version = fields.count("version") if "version" in fields.facts else VERSION
+        if version != VERSION:
+            raise Unfit(f"its version is {version}, and this release reads {VERSION}")
+        return cls(
+            run=fields.text("run"),
+            directory=fields.text("directory"),
+            tasks=fields.count("tasks"),
+            max_parallel=fields.count_or_none("max_parallel"),
+            after=fields.texts("after"),
+            needs=fields.texts("needs"),
+            retries=fields.count("retries"),
+            timeout=fields.span_or_none("timeout"),
+            max_duration=fields.span_or_none("max_duration"),
+            sample_every=fields.span_or_none("sample_every"),
+            signal=fields.text("signal"),
+            grace=fields.span("grace"),
+            secrets=fields.texts("secrets"),
+            notify=_receiver(fields.facts.get("notify")),
+            environment=fields.variables("environment"),
+            staged=tuple(map(Staged.from_json, fields.each("staged"))),
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """As `plan.json` has it."""
+        return {
+            "version": VERSION,
+            "run": self.run,
+            "tasks": self.tasks,
+            "max_parallel": self.max_parallel,
+            "directory": self.directory,
+            "after": self.after,
+            "needs": self.needs,
+            "retries": self.retries,
+            "timeout": self.timeout,
+            "max_duration": self.max_duration,
+            "sample_every": self.sample_every,
+            "signal": self.signal,
+            "grace": self.grace,
+            "secrets": self.secrets,
+            "notify": asdict(self.notify) if self.notify else None,
+            "environment": self.environment,
+            "staged": [each.to_json() for each in self.staged],
+        }
+
+    def text(self) -> str:
+        """The text of `plan.json`."""
+        return json.dumps(self.to_json(), indent=1)
+
+
+def _receiver(facts: object) -> Receiver | None:
+    return None if facts is None else Receiver.from_json(facts)

@@ -1,0 +1,63 @@
+"""Reads what is to be done from the files of a run's folder. Fault, which names the file, for one
+that is damaged or that a newer release wrote. Standard library only."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.faults import Fault
+from fairway_agent.fields import Unfit
+from fairway_agent.plan import Retry, RunPlan
+from fairway_agent.task_spec import TaskSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+_HINT = "submit the job again from its file"
+
+
+def read_plan(folder: Path, *, retry: bool = False) -> RunPlan:
+    """The plan of a run; with `retry` of the tasks of it that run again."""
+    path = folder / "plan.json"
+    plan = parse(path, path.read_bytes(), RunPlan.from_json)
+    wanted = read_retry(folder) if retry else None
+    return plan.again(wanted) if wanted else plan
+
+
+def read_retry(folder: Path) -> Retry | None:
+    """Which tasks of a run run again; None where none was ever to."""
+    path = folder / "retry.json"
+    return parse(path, path.read_bytes(), Retry.from_json) if path.exists() else None
+
+
+def read_spec(path: Path, offset: int = 0) -> TaskSpec:
+    """The task whose line begins at that byte of a file."""
+    with path.open("rb") as lines:
+        lines.seek(offset)
+        return parse(path, lines.readline(), TaskSpec.from_json)
+
+
+def read_specs(path: Path) -> Iterator[TaskSpec]:
+    """Every task of a file, read when it is wanted: there may be very many. None where there is no
+    such file."""
+    if not path.exists():
+        return
+    with path.open("rb") as lines:
+        for line in lines:
+            yield parse(path, line, TaskSpec.from_json)
+
+
+def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
+    """What `make` makes of the JSON that was read from a file."""
+    try:
+        return make(json.loads(text))
+    except RecursionError:
+        why = "nested too deeply"
+    except (ValueError, Unfit) as error:
+        why = str(error)
+    raise Fault("damaged-run", f"{path}: damaged: {why}", _HINT)

@@ -1,0 +1,84 @@
+"""What one task of a run is to do: its line in `tasks.jsonl`. See `plan` for what holds for all
+tasks. Standard library only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.fields import Fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Files that a task keeps: those below its output folder that match the `pattern`, `when` it
+    ended with success, with failure, or always."""
+
+    pattern: str
+    when: str
+
+    @classmethod
+    def from_json(cls, name: str, facts: object) -> Output:
+        """Unfit for what is not one."""
+        fields = Fields(facts, f"the output {name}")
+        return cls(fields.text("pattern"), fields.text("when"))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One task: its number, or `setup`; the point of a sweep that it is; its size; what it keeps;
+    the directory of its checkpoints, where the job names one; variables of its own; its script."""
+
+    index: int | str
+    nodes: int = 1
+    processes_per_node: int = 1
+    script: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    checkpoint: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The task's number, from 0, or `setup`."""
+        return str(self.index)
+
+    @classmethod
+    def from_json(cls, facts: object) -> TaskSpec:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "a task")
+        is_setup = fields.facts.get("index") == "setup"
+        return cls(
+            index="setup" if is_setup else fields.count("index"),
+            nodes=fields.count("nodes"),
+            processes_per_node=fields.count("processes_per_node"),
+            script=fields.text("script"),
+            params=fields.mapping("params"),
+            outputs={
+                name: Output.from_json(name, each)
+                for name, each in fields.mapping("outputs").items()
+            },
+            checkpoint=fields.text_or_none("checkpoint"),
+            environment=fields.variables("environment"),
+        )
+
+    def line(self) -> str:
+        """As `tasks.jsonl` has it."""
+        facts = {
+            "index": self.index,
+            "params": self.params,
+            "nodes": self.nodes,
+            "processes_per_node": self.processes_per_node,
+            "outputs": {
+                name: {"pattern": each.pattern, "when": each.when}
+                for name, each in self.outputs.items()
+            },
+            "checkpoint": self.checkpoint,
+            "environment": self.environment,
+            "script": self.script,
+        }
+        return json.dumps(facts) + "\n"

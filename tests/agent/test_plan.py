@@ -1,0 +1,141 @@
+"""What a run is to do: written and read by the same types, and refused where it is damaged."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import run_files
+from fairway_agent.faults import Fault
+from fairway_agent.fields import Unfit
+from fairway_agent.plan import Receiver, Retry, RunPlan, Staged
+from fairway_agent.task_spec import Output, TaskSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLAN = RunPlan(
+    run="job-abc",
+    directory="/data/code",
+    tasks=3,
+    max_parallel=2,
+    after=("job-def",),
+    needs=("mpirun",),
+    retries=1,
+    timeout=60.0,
+    max_duration=3600.0,
+    sample_every=2.0,
+    signal="USR1",
+    grace=5.0,
+    secrets=("TOKEN",),
+    notify=Receiver("https://example.org/x", ("failed",), "json", "TOKEN"),
+    environment={"PATH": "/bin"},
+    staged=(Staged("a", "c", "p/", "scratch"), Staged("b", "c", "q", "shared", "/data/b")),
+)
+SPEC = TaskSpec(
+    index=2,
+    nodes=4,
+    processes_per_node=8,
+    script="true\n",
+    params={"lr": 0.1, "layers": [1, 2]},
+    outputs={"model": Output("model/**", "success")},
+    checkpoint="/data/checkpoints",
+    environment={"OMP_NUM_THREADS": "1"},
+)
+WRONG = ("text", None, -1, 1e300, 10**400, float("nan"), True, {"a": 1}, [3])
+
+
+def written(value: object) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def test_what_is_written_is_read() -> None:
+    assert RunPlan.from_json(json.loads(PLAN.text())) == PLAN
+    assert TaskSpec.from_json(json.loads(SPEC.line())) == SPEC
+    assert TaskSpec.from_json(json.loads(TaskSpec("setup").line())).name == "setup"
+    for retry in (Retry((0, 2), {"failed": 1}, is_set_up=True, after=(), submission=3), Retry(())):
+        assert Retry.from_json(written(retry.to_json())) == retry
+
+
+def test_a_plan_without_a_version_is_of_the_first() -> None:
+    """As releases wrote it that did not number their plans, nor knew of the other keys."""
+    facts = written(PLAN.to_json())
+    for name in ("version", "needs", "max_duration", "sample_every", "notify"):
+        del facts[name]
+    read = RunPlan.from_json(facts)
+    assert (read.run, read.max_duration, read.notify) == ("job-abc", None, None)
+
+
+def test_a_plan_of_a_newer_release_is_named_as_such() -> None:
+    facts = {**written(PLAN.to_json()), "version": 2, "grace": {"of": "another kind"}}
+    with pytest.raises(Unfit, match="its version is 2, and this release reads 1"):
+        RunPlan.from_json(facts)
+
+
+# What each key may hold of what is wrong in most others.
+RIGHT: dict[str, tuple[object, ...]] = {
+    "run": ("text",),
+    "directory": ("text",),
+    "signal": ("text",),
+    "max_parallel": (None,),
+    "timeout": (None,),
+    "max_duration": (None,),
+    "sample_every": (None,),
+    "notify": (None,),
+    "script": ("text",),
+    "params": ({"a": 1},),
+    "checkpoint": ("text", None),
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "facts"),
+    [(RunPlan.from_json, PLAN.to_json()), (TaskSpec.from_json, json.loads(SPEC.line()))],
+)
+def test_a_key_of_another_kind_is_named(make: Any, facts: dict[str, Any]) -> None:
+    facts = written(facts)
+    for name in facts:
+        for value in WRONG:
+            if any(value is each or value == each for each in RIGHT.get(name, ())):
+                continue
+            with pytest.raises(Unfit, match=f"{name}|the output"):
+                make({**facts, name: value})
+    for name in ("run", "grace", "retries", "index", "nodes", "script"):
+        if name in facts:
+            rest = {key: value for key, value in facts.items() if key != name}
+            with pytest.raises(Unfit, match=f"`{name}` of .* is missing"):
+                make(rest)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"run": "x"', "[" * 100_000, '{"version": 7}'])
+def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, text: str) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(Fault, match=r"plan\.json: damaged: ") as caught:
+        run_files.read_plan(tmp_path)
+    assert caught.value.record["id"] == "damaged-run"
+    assert caught.value.record["hint"]
+
+
+def test_a_retry_stands_over_the_plan(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(PLAN.text())
+    assert run_files.read_plan(tmp_path, retry=True) == PLAN, "nothing says what runs again"
+    retry = Retry((1,), {"succeeded": 2}, is_set_up=True, after=(), submission=1)
+    (tmp_path / "retry.json").write_text(json.dumps(retry.to_json()))
+    read = run_files.read_plan(tmp_path, retry=True)
+    assert (read.after, read.done, read.is_set_up, read.submission) == ((), retry.done, True, 1)
+    assert run_files.read_plan(tmp_path) == PLAN
+    assert (PLAN.done, PLAN.is_set_up, PLAN.submission) == ({}, False, 0)
+
+
+def test_tasks_are_read_one_by_one(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    assert list(run_files.read_specs(file)) == []
+    first = TaskSpec(0, script="true").line()
+    file.write_text(first + SPEC.line() + "{}\n")
+    assert run_files.read_spec(file, len(first)) == SPEC
+    specs = run_files.read_specs(file)
+    assert [next(specs).index, next(specs).index] == [0, 2]
+    with pytest.raises(Fault, match=r"tasks\.jsonl: damaged: `index` of a task is missing"):
+        next(specs)
