@@ -63,8 +63,9 @@ make_account() {
     local name=$1 uid=$2 admin=$3 shell=/bin/bash
     [[ -n $LOGIN || $admin == yes ]] || shell=/usr/sbin/nologin
     getent group "$name" >/dev/null || groupadd --gid "$uid" "$name"
+    # No password opens it. Without one at all it counts as locked, also for keys where sshd has no PAM.
     getent passwd "$name" >/dev/null || useradd --uid "$uid" --gid "$uid" --no-create-home \
-        --home-dir "$HOMES/$name" --shell "$shell" "$name"
+        --home-dir "$HOMES/$name" --shell "$shell" --password "*" "$name"
     [[ $(id -u "$name"):$(id -g "$name") == "$uid:$uid" ]] ||
         die "$name is an account with another user id than $uid"
     usermod --shell "$shell" --expiredate "" "$name"

@@ -6,6 +6,7 @@ processes, and dies as a whole. Everything listens on loopback addresses alone. 
 """
 
 from fairway_simulator.slurm.cluster import SlurmCluster
+from fairway_simulator.slurm.people import People
 from fairway_simulator.slurm.programs import missing
 
-__all__ = ["SlurmCluster", "missing"]
+__all__ = ["People", "SlurmCluster", "missing"]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fairway_core import slurm
+    from fairway_simulator.slurm.people import People
 
 _COMMAND_TIMEOUT = 20.0  # seconds: clients hang where slurmctld is down
 
@@ -37,7 +38,7 @@ class SlurmCluster:
 
     `shared` is the folder that all nodes see, by default one of the cluster's own; `alias` the
     name by which ssh reaches the login host, which is also the target's; `variables` are added to
-    what sessions there have.
+    what sessions there have. All machines know the accounts of `people`.
 
     >>> with SlurmCluster(nodes=2) as cluster:  # doctest: +SKIP
     ...     cluster.run("srun", "-N2", "hostname")
@@ -49,6 +50,7 @@ class SlurmCluster:
     shared: Path | None = None
     alias: str = "slurm-sim"
     variables: Mapping[str, str] = field(default_factory=dict)
+    people: People | None = None
     nodes_of_cloud: CloudNodes | None = field(init=False, default=None)
     folder: Path = field(init=False)
     login: Login = field(init=False)
@@ -129,9 +131,11 @@ class SlurmCluster:
         for name_ in configuration.folders_of([name]):  # a node that comes again is a new one
             shutil.rmtree(self.folder / name_, ignore_errors=True)
             (self.folder / name_).mkdir()
+        Path(disk).chmod(0o1777)  # as /tmp is
         spaces = ("--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")
         daemon = (find("slurmd"), "-D", "-N", name, "-f", str(self.conf), *options)
         words = [find("unshare"), *spaces, "sh", "-c", _NODE, "sh", name, str(hosts), disk, *daemon]
+        words = self.people.inside(words) if self.people else words
         log = self.folder / "log" / f"{name}.out"
         self._daemons[name] = Daemon.start(name, words, log, self._environment())
 
@@ -150,6 +154,7 @@ class SlurmCluster:
     def start_scheduler(self) -> None:
         """slurmctld starts, again with what it has saved; returns at once."""
         words = [find("slurmctld"), "-D", "-f", str(self.conf)]
+        words = self.people.inside(words) if self.people else words
         log = self.folder / "log" / "slurmctld.out"
         self._daemons["slurmctld"] = Daemon.start("slurmctld", words, log, self._environment())
 
@@ -157,7 +162,9 @@ class SlurmCluster:
         """Ends jobs, nodes and daemons; the cluster's own folder goes with them."""
         if "slurmctld" in self._daemons:
             # Steps outlive the daemons: they are ended by them.
-            self.run("scancel", "--full", f"--user={self.login.user}", check=False)
+            for user in (self.login.user, *(self.people.names if self.people else ())):
+                words = ["scancel", "--full", f"--user={user}"]
+                self.run(*(self.people.inside(words) if self.people else words), check=False)
             self._daemons["slurmctld"].stop()
         if self.nodes_of_cloud is not None:
             self.nodes_of_cloud.stop()
@@ -187,7 +194,7 @@ class SlurmCluster:
         names = [*self.node_names(), *self.cloud_names()]
         configuration.write(self.folder, self.description, names)
         self._start_munge()
-        self.login = Login(self.folder / "login", self.alias, self._session())
+        self.login = Login(self.folder / "login", self.alias, self._session(), self.people)
         self.start_scheduler()
         if self.nodes_of_cloud is not None:
             port = self.description.slurmctld_port

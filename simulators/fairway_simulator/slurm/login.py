@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from fairway_simulator.slurm.people import People
+
 # Where a person's session has PATH and more from their profile, here they are given.
 _SSHD = """\
 Port {port}
@@ -51,12 +53,13 @@ Host {alias}
 class Login:
     """An sshd whose keys and configuration lie in `folder`; ssh reaches it as `alias`.
 
-    `environment` is what sessions have.
+    `environment` is what sessions have; `people` log in with keys and homes of their own.
     """
 
     folder: Path
     alias: str
     environment: Mapping[str, str]
+    people: People | None = None
     daemon: Daemon | None = None
     port: int = 0
 
@@ -82,6 +85,7 @@ class Login:
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # noqa: PTH103
         words = [find("sshd"), "-D", "-e", "-f", str(self.folder / "sshd_config")]
+        words = self.people.inside(words) if self.people else words
         log = self.folder / "sshd.log"
         self.daemon = Daemon.start("sshd", words, log, {"PATH": SEARCH_PATH})
         self.daemon.await_ready(self._answers)
@@ -102,9 +106,9 @@ class Login:
 
     def _write(self) -> None:
         words = " ".join(f'"{name}={value}"' for name, value in self.environment.items())
-        (self.folder / "sshd_config").write_text(
-            _SSHD.format(port=self.port, folder=self.folder, environment=words)
-        )
+        lines = _SSHD.format(port=self.port, folder=self.folder, environment=words)
+        lines += self.people.sshd_lines(self.environment) if self.people else ""
+        (self.folder / "sshd_config").write_text(lines)
         facts = {"alias": self.alias, "port": self.port, "user": self.user}
         self.ssh_config.write_text(_SSH.format(folder=self.folder, **facts))
         key = (self.folder / "host.pub").read_text().strip()

@@ -1,0 +1,170 @@
+"""Two people with accounts of their own on one cluster: what each sees, and what not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_constructs.cloud_init.people import Accounts
+from fairway_core.environment import Person
+from fairway_core.environment.people import Homes
+from fairway_core.target import Target
+from fairway_simulator.slurm import People, SlurmCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Fairway
+
+NAMES = ("ada", "bob")
+_PATIENCE = 300.0  # seconds; only a hang takes so long
+# What the setup script writes outside of /etc goes to a folder of the test's.
+_SPACE = """
+mount --bind "$1/etc" /etc
+mount --bind "$1/sbin" /usr/local/sbin
+export PATH="$1/bin:$PATH"
+useradd --no-create-home azureuser
+bash "$1/setup"
+/usr/local/sbin/fairway-people
+"""
+_SSH = """\
+Host {alias}
+    HostName 127.0.0.1
+    Port {port}
+    IdentityFile {key}
+    IdentitiesOnly yes
+    UserKnownHostsFile {known}
+    StrictHostKeyChecking yes
+"""
+
+
+@dataclass
+class Team:
+    """The cluster, and what each of its people has on a machine of their own."""
+
+    cluster: SlurmCluster
+    folder: Path
+    homes: Path
+
+    def config(self, name: str) -> Path:
+        """The person's ssh configuration."""
+        login = self.cluster.login
+        file = self.folder / f"{name}.ssh"
+        known = login.folder / "known_hosts"
+        text = _SSH.format(alias=login.alias, port=login.port, key=self.folder / name, known=known)
+        file.write_text(text)
+        return file
+
+    def ssh(self, name: str, command: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command on the login host as that person."""
+        words = ["ssh", "-F", str(self.config(name)), f"{name}@{self.cluster.login.alias}", command]
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+
+    def project(self, name: str, folder: Path) -> Path:
+        """A folder from which the person submits, as after `targets sync --user NAME`."""
+        homes = {each: str(self.homes / each / "fairway") for each in NAMES}
+        target = Target.model_validate({**self.cluster.target, "users": homes}).as_user(name)
+        folder.mkdir()
+        (folder / "fairway.yaml").write_text(json.dumps({"targets": [target.record()]}))
+        return folder
+
+
+@pytest.fixture
+def team(slurm_needed: None) -> Iterator[Team]:
+    """A cluster of two nodes with accounts that the environment's own program has made."""
+    with TemporaryDirectory(prefix="fairway-team-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        # A file that goes while it is copied is none that accounts need.
+        with contextlib.suppress(shutil.Error):
+            shutil.copytree("/etc", folder / "etc", symlinks=True)
+        for part in ("sbin", "bin"):
+            (folder / part).mkdir()
+        (folder / "bin" / "systemctl").symlink_to("/bin/true")
+        (folder / "setup").write_text(_accounts(folder).setup_script())
+        words = ["unshare", "--mount", "bash", "-euc", _SPACE, "bash", str(folder)]
+        subprocess.run(words, check=True, capture_output=True)
+        people = People(etc=folder / "etc", names=NAMES)
+        with SlurmCluster(nodes=2, people=people) as cluster:
+            yield Team(cluster, folder, folder / "home")
+
+
+def _accounts(folder: Path) -> Accounts:
+    people = []
+    for number, name in enumerate(NAMES):
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", folder / name]
+        subprocess.run(words, check=True)
+        key = (folder / f"{name}.pub").read_text().strip()
+        people.append(Person(name=name, keys=(key,), uid=30001 + number))
+    return Accounts(people=people, homes=Homes(folder=str(folder / "home")))
+
+
+def _wait_until_it_runs(fairway: Fairway, run: str, **environment: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        facts = json.loads(fairway("show", run, "--json", **environment).stdout)
+        if facts["state"] == "running":
+            return
+        if facts["state"] != "queued":
+            pytest.fail(fairway("logs", run, **environment).stdout)
+        assert time.monotonic() < deadline, facts
+        time.sleep(0.1)
+
+
+def test_neither_reads_the_others_files_or_the_key_and_each_sees_their_own_runs(
+    team: Team, fairway: Fairway, tmp_path: Path
+) -> None:
+    runs, environments = {}, {}
+    for name in NAMES:
+        fairway.folder = team.project(name, tmp_path / name)
+        environments[name] = {"FAIRWAY_SSH_CONFIG": str(team.config(name))}
+        job = fairway.job(
+            'echo "by $(id -un)"; echo mine >$FAIRWAY_SHARED_DIR/secret; '
+            "until [ -e ~/go ]; do sleep 0.1; done",
+            template="plain",
+        )
+        done = fairway("submit", job, "--target", "slurm-sim", "--json", **environments[name])
+        assert done.returncode == 0, done.stderr
+        runs[name] = json.loads(done.stdout)["run_id"]
+    for name in NAMES:
+        fairway.folder = tmp_path / name
+        _wait_until_it_runs(fairway, runs[name], **environments[name])
+
+    # Slurm tells them apart, and lets each end nobody's jobs but their own.
+    queue = team.ssh("bob", "squeue -h -o %u").stdout.split()
+    assert sorted(queue) == ["ada", "bob"]
+    jobs = team.ssh("bob", "squeue -h -u ada -o '%u %i'").stdout.split()
+    assert jobs[0] == "ada"
+    assert len(jobs) == 2
+    assert "Access/permission denied" in team.ssh("bob", f"scancel {jobs[1]}").stderr
+
+    # Fairway shows each their own, also where it knows of no run yet.
+    for name in NAMES:
+        fairway.folder = team.project(name, tmp_path / f"{name}-again")
+        listed = fairway("list", "--target", "slurm-sim", "--json", **environments[name])
+        assert [each["run_id"] for each in json.loads(listed.stdout)] == [runs[name]]
+
+    # Neither the files of the other nor the key is in reach.
+    key = team.cluster.folder / "munge" / "key"
+    for what in (f"ls {team.homes}/ada", f"cat {team.homes}/ada/fairway/runs/*/*", f"cat {key}"):
+        peeked = team.ssh("bob", what)
+        assert peeked.returncode != 0
+        assert "Permission denied" in peeked.stderr
+        assert not peeked.stdout
+    own = team.ssh("ada", f"cat {team.homes}/ada/fairway/runs/*/shared/secret")
+    assert own.stdout == "mine\n"
+    for name in NAMES:
+        team.ssh(name, "touch ~/go")
+    for name in NAMES:
+        fairway.folder = tmp_path / name
+        logs = fairway("logs", "--follow", runs[name], **environments[name])
+        assert (logs.returncode, logs.stdout) == (0, f"by {name}\n"), logs.stderr
