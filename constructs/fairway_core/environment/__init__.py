@@ -9,12 +9,13 @@ from fairway_core.environment.access import Access
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster
 from fairway_core.environment.cluster import Cluster, Repair, Spot
+from fairway_core.environment.clusters import AnyCluster
 from fairway_core.environment.dns import Dns
 from fairway_core.environment.filesystems import AnyFileSystem
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
 from fairway_core.environment.keys import read_public_keys
 from fairway_core.environment.loading import LoadedEnvironment, load_environment, read_environment
-from fairway_core.environment.model import AnyCluster, Environment
+from fairway_core.environment.model import Environment
 from fairway_core.environment.monitoring import Budget, Monitoring
 from fairway_core.environment.network import Existing, Firewall, Network, Peering
 from fairway_core.environment.nfs_server import Backup, Disks, NfsServer

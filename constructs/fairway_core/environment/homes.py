@@ -10,8 +10,8 @@ from fairway_core.documents import FieldError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fairway_core.environment.clusters import AnyCluster
     from fairway_core.environment.filesystems import AnyFileSystem
-    from fairway_core.environment.model import AnyCluster
     from fairway_core.environment.people import Person
 
 

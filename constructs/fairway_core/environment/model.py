@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,20 +12,18 @@ from fairway_core.environment.access import Access
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.checks import Checks
-from fairway_core.environment.cluster import Cluster
+from fairway_core.environment.clusters import AnyCluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems
 from fairway_core.environment.homes import check_people
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
 from fairway_core.environment.network import Network, check_network
 from fairway_core.environment.services import Registry, Vault
-from fairway_core.environment.slurm import Slurm, SlurmNodes, check_slurm
+from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
 from fairway_core.environment.tags import Tags, check_count
 from fairway_core.environment.values import EnvironmentName, Location, named, named_unlike_devices
-
-AnyCluster = Annotated[Cluster | SlurmNodes | BatchCluster, Field(discriminator="engine")]
 
 
 class Environment(Model):

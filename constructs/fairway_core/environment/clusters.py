@@ -1,0 +1,13 @@
+"""What a cluster of an environment can be: a kind for each engine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from fairway_core.environment.batch import BatchCluster
+from fairway_core.environment.cluster import Cluster
+from fairway_core.environment.slurm import SlurmNodes
+
+AnyCluster = Annotated[Cluster | SlurmNodes | BatchCluster, Field(discriminator="engine")]
