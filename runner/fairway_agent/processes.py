@@ -32,7 +32,7 @@ _LAUNCHERS |= {"docker", "podman", "conmon"}
 # These wait for programs of their own, which are told beside them or by them.
 _WAITING = {
     b"fairway_agent.ssh.attempt",
-    b"fairway_agent.fanout.ssh.each_node",
+    b"fairway_agent.fanout.each_node",
     b"fairway_agent.container",
 }
 

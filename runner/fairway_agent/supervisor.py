@@ -20,11 +20,11 @@ import socket
 import sys
 import time
 from collections import Counter, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, predecessors, processes, record, run_files, wakeups
+from fairway_agent import predecessors, processes, record, run_files, wakeups
 from fairway_agent.allocators.cores import Cores
 from fairway_agent.faults import Fault
 from fairway_agent.figures.sampling import Sampling, sampler
@@ -345,21 +345,12 @@ def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -
     supervisor.run(ready)
 
 
-def plan_here(folder: Path, *, retry: bool) -> RunPlan:
-    """The run's plan on this machine, where the agent's own programs may lie elsewhere by now than
-    when the run was submitted."""
-    plan = run_files.read_plan(folder, retry=retry)
-    path = plan.environment.get("PATH", os.environ.get("PATH", os.defpath))
-    programs = bundle.package() / "fanout" / "local"
-    return replace(plan, environment={**plan.environment, "PATH": f"{path}:{programs}"})
-
-
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     os.environ.update(json.load(sys.stdin))  # into this process's memory alone
     try:
-        plan = plan_here(folder, retry="retry" in sys.argv[4:])
+        plan = run_files.read_plan(folder, retry="retry" in sys.argv[4:])
     except Fault as fault:
         sys.exit(str(fault))
     supervise(folder, lock, ready, plan)

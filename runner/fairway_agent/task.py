@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import container, outputs, processes, record
+from fairway_agent.fanout import ways
 from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
 
@@ -44,6 +45,8 @@ class Task:
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
     MARK: ClassVar = "_FAIRWAY_MARK"
+    # How its launcher reaches its nodes; see `fanout.ways`.
+    WAY: ClassVar = "local"
 
     plan: RunPlan
     spec: TaskSpec
@@ -238,7 +241,7 @@ class Task:
         hosts = self._hosts()
         hostfile = self.folder / "hosts"
         hostfile.write_text("".join(f"{host}\n" for host in hosts), encoding="ascii")
-        return {
+        environment = {
             **os.environ,
             **NESTED,
             **self.plan.environment,
@@ -256,3 +259,8 @@ class Task:
             **{name: str(directory) for name, directory in directories.items()},
             self.MARK: self.mark(),
         }
+        return environment | self._reach(environment.get("PATH", os.defpath))
+
+    def _reach(self, path: str) -> dict[str, str]:
+        """The variables by which its launcher reaches its nodes."""
+        return ways.contract(self.WAY, path, nodes=len(self._hosts()))

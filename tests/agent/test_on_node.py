@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.fanout.ssh import channel
+from fairway_agent.fanout import channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 _SILENCE = 0.3
 _PROGRAM = f"""
 import pathlib, sys, types
-from fairway_agent.fanout.ssh import channel
-from fairway_agent.fanout.ssh import on_node
+from fairway_agent.fanout import channel
+from fairway_agent.fanout import on_node
 channel.SILENCE = {_SILENCE}
 clock = pathlib.Path(sys.argv[1])
 on_node._GRACE = float(sys.argv[2])
 on_node.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
-on_node.main()
+sys.exit(on_node.run())
 """
 
 

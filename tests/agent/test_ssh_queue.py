@@ -14,7 +14,7 @@ import pytest
 from fairway_agent.allocators import hosts
 from fairway_agent.allocators.leases import Nodes
 from fairway_agent.allocators.queue import Queue, users
-from fairway_agent.fanout.ssh import shell
+from fairway_agent.fanout import shell
 from fairway_agent.plan import RunPlan
 from fairway_agent.ssh.task import HostTask
 from fairway_agent.task_spec import TaskSpec

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import supervisor
+from fairway_agent import run_files
+from fairway_agent.task import Task
 
 if TYPE_CHECKING:
     from conftest import RunFairway
@@ -44,5 +45,7 @@ def test_it_is_listed_shown_and_fetched(project: Path, fairway: RunFairway) -> N
 
 def test_its_tasks_find_the_programs_of_this_release(project: Path) -> None:
     """Its plan names a folder of that release, which an upgrade has taken away."""
-    plan = supervisor.plan_here(project / ".fairway" / "runs" / RUN, retry=False)
-    assert shutil.which("fairway-each-node", path=plan.environment["PATH"])
+    run = project / ".fairway" / "runs" / RUN
+    [spec] = run_files.read_specs(run / "tasks.jsonl")
+    task = Task(run_files.read_plan(run, retry=False), spec, run, run / "tasks" / "0")
+    assert shutil.which("fairway-each-node", path=task._contract()["PATH"])

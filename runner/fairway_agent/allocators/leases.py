@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairway_agent.allocators.queue import Queue, note_user
-from fairway_agent.fanout.ssh import shell
+from fairway_agent.fanout import shell
 from fairway_agent.ssh.task import HostTask
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from fairway_agent import outputs, processes, record
 from fairway_agent.batch import attempts, contract
 from fairway_agent.batch.notices import Notices
 from fairway_agent.batch.places import Places, fail, say
-from fairway_agent.fanout import launchers
-from fairway_agent.fanout.sshd import server
+from fairway_agent.fanout.sshd import server, serving
 from fairway_agent.faults import Fault
 from fairway_agent.masking import Pump
 
@@ -94,7 +93,7 @@ class Attempt:
         now = time.monotonic()
         if self.kill_at is not None and now >= self.kill_at:
             assert self.process is not None, "it was started"
-            processes.kill({self.process.pid} | self._sessions())
+            processes.kill({self.process.pid} | serving.sessions(self.places.base))
         elif self.kill_at is None and not self.running_file.exists():
             self.cancelled = True
             say("the run is cancelled")
@@ -113,7 +112,7 @@ class Attempt:
         if self.config is not None:
             server.order(self.config, self.others, f"fairway-tell {name}")
         number = signal.Signals[f"SIG{name}"]
-        processes.tell({self.process.pid} | self._sessions(), number)
+        processes.tell({self.process.pid} | serving.sessions(self.places.base), number)
 
     def give_notice(self, kind: str) -> None:
         """Acts on what Azure says about one of the nodes."""
@@ -121,12 +120,6 @@ class Attempt:
         say(f"Azure announces: {kind}; the job has {grace:g} s to save what it has")
         self.notice = kind
         self.stop()
-
-    def _sessions(self) -> set[int]:
-        folder = self.places.base / "sessions"
-        if not folder.is_dir():
-            return set()
-        return {int(each.name) for each in folder.iterdir() if each.name.isdecimal()}
 
 
 def run_task() -> int:
@@ -174,17 +167,11 @@ def _watched(attempt: Attempt, notices: Notices) -> int:
 
 def _ready(places: Places, spec: TaskSpec, number: int) -> Attempt:
     environment = contract.contract(places, spec, number)
-    environment["FAIRWAY_SESSIONS"] = str(places.base / "sessions")
     hosts = contract.hosts()
     config = None
     if len(hosts) > 1:
         config = server.connect(places, hosts)
-        agent = str(places.programs / "fairway-agent")
-        environment |= {
-            "FAIRWAY_SSH_CONFIG": str(config),
-            "FAIRWAY_MPI_ARGS": f"--mca plm_rsh_agent {agent}",
-            **launchers.hydra(agent),
-        }
+        environment["FAIRWAY_SSH_CONFIG"] = str(config)
     attempt = Attempt(places, spec, number, environment, config, hosts[1:])
     attempt.secrets = places.secret_values()
     return attempt

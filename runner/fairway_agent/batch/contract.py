@@ -6,6 +6,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from fairway_agent.fanout import ways
 from fairway_agent.ports import free_port
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def contract(places: Places, spec: TaskSpec, attempt: int) -> dict[str, str]:
     hostfile = places.base / "hosts"
     hostfile.write_text("".join(f"{node}\n" for node in nodes), encoding="ascii")
     count, width = spec.nodes, spec.processes_per_node
+    path = os.environ.get("PATH", os.defpath)
     return {
         **os.environ,
         # Or a bash that a launcher starts on a socket takes itself for sshd's, and reads bashrc.
@@ -78,7 +80,7 @@ def contract(places: Places, spec: TaskSpec, attempt: int) -> dict[str, str]:
         **places.plan.environment,
         **places.inputs(),
         **spec.environment,
-        "PATH": f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{places.programs}",
+        **ways.contract("sshd", path, nodes=len(nodes)),
         "FAIRWAY_RUN": places.run,
         "FAIRWAY_TASK": places.task,
         "FAIRWAY_ATTEMPT": str(attempt),
@@ -89,7 +91,6 @@ def contract(places: Places, spec: TaskSpec, attempt: int) -> dict[str, str]:
         "FAIRWAY_HOSTFILE": str(hostfile),
         "FAIRWAY_MAIN_HOST": nodes[0],
         "FAIRWAY_MAIN_PORT": str(free_port(width)),
-        "FAIRWAY_EACH_NODE": "fairway-each-node",
         "FAIRWAY_MPI_ARGS": "",
         **_as_root(),
         **{name: str(path) for name, path in directories(places, spec).items()},

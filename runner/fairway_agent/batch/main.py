@@ -30,10 +30,6 @@ def _run(name: str, rest: list[str]) -> int:
         from fairway_agent.batch.attempt import run_task
 
         return run_task()
-    if name == "each-node":
-        from fairway_agent.fanout.sshd.each_node import each_node
-
-        return each_node(rest)
     if name == "serve":
         from fairway_agent.fanout.sshd.serving import serve
 

@@ -10,10 +10,10 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import bundle, record, scratch
-from fairway_agent.fanout import launchers
+from fairway_agent.fanout import ways
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
@@ -36,6 +36,8 @@ class SlurmTask(ClusterTask):
     """A task whose nodes Slurm has chosen; the first of them, on which this runs, is its main
     host. `submission` is that of the run, and `failures` counts the attempts that failed in it:
     one that a node's end or Slurm cut short is none."""
+
+    WAY: ClassVar = "srun"
 
     submission: int = 0
     failures: int = 0
@@ -198,24 +200,15 @@ class SlurmTask(ClusterTask):
         return self.nodes
 
     def _contract(self) -> dict[str, str]:
-        programs = bundle.package() / "fanout" / "srun"
         base = super()._contract()
         # Made for the folder of all; the task's own is on each node's disk.
         shutil.rmtree(self.folder / "scratch", ignore_errors=True)
-        agent = str(programs / "fairway-srun")
-        return {
-            **base,
-            "FAIRWAY_EACH_NODE": self._each_node(programs),
-            "FAIRWAY_MPI_ARGS": "",
-            **launchers.open_mpi(agent),
-            **launchers.hydra(agent),
-        }
+        return {**base, "FAIRWAY_MPI_ARGS": ""}
 
-    def _each_node(self, programs: Path) -> str:
+    def _reach(self, path: str) -> dict[str, str]:
         """Within a container there is no srun, and no other node."""
-        if self.entry is not None and len(self.nodes) == 1:
-            return "env FAIRWAY_NODE_RANK=0"
-        return str(programs / "fairway-each-node")
+        is_contained = self.entry is not None
+        return ways.contract(self.WAY, path, nodes=len(self.nodes), contained=is_contained)
 
 
 def prepare_scratch(folder: Path) -> None:

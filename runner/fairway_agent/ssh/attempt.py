@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from fairway_agent import bundle, container, prepare
-from fairway_agent.fanout.ssh import channel, each_node, shell
+from fairway_agent.fanout import channel, each_node, shell
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.ports import free_port
 from fairway_agent.setup import has_setup, set_up

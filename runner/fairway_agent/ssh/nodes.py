@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent.allocators.hosts import known_hosts
 from fairway_agent.allocators.queue import users
-from fairway_agent.fanout.ssh import shell
+from fairway_agent.fanout import shell
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import bundle, container, scratch
-from fairway_agent.fanout import launchers
+from fairway_agent.fanout import ways
+from fairway_agent.fanout.shell import LOST, REACHED
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.allocators.hosts import Host
 
-REACHED = "reached"  # a file for each node to which MPI's launcher has a connection
-LOST = "lost-nodes"  # names of nodes that could not be reached, a line each
-_ATTEMPT, _SHELL = "fairway_agent.ssh.attempt", "fairway_agent.fanout.ssh.shell"
+_ATTEMPT, _SHELL = "fairway_agent.ssh.attempt", "fairway_agent.fanout.shell"
 
 
 @dataclass
@@ -28,6 +27,7 @@ class HostTask(ClusterTask):
     """A task of a cluster's run; its `nodes` are known when it starts, its main host first."""
 
     MARK: ClassVar = scratch.LEASE
+    WAY: ClassVar = "ssh"
 
     nodes: list[Host] = field(default_factory=list)
 
@@ -86,20 +86,10 @@ class HostTask(ClusterTask):
         return [host.address for host in self.nodes]
 
     def _contract(self) -> dict[str, str]:
-        programs = bundle.package() / "fanout" / "ssh" / "bin"
-        base = super()._contract()
-        return {
-            **base,
-            "PATH": f"{base.get('PATH', '/usr/local/bin:/usr/bin:/bin')}:{programs}",
-            "FAIRWAY_EACH_NODE": self._each_node(),
-            "_FAIRWAY_PYTHON": sys.executable or "python3",
-            **launchers.open_mpi("fairway-rsh"),
-            **launchers.hydra(str(programs / "fairway-rsh"), like="rsh"),
-        }
+        return {**super()._contract(), "_FAIRWAY_PYTHON": sys.executable or "python3"}
 
-    def _each_node(self) -> str:
+    def _reach(self, path: str) -> dict[str, str]:
         """With a container the script of one node is in it, and of several what it starts there."""
         inside = container.entry(self.run_folder)
-        if inside and len(self.nodes) == 1:
-            return "env FAIRWAY_NODE_RANK=0"
-        return " ".join(["fairway-each-node", *inside])
+        count = len(self.nodes)
+        return ways.contract(self.WAY, path, nodes=count, inside=inside, contained=bool(inside))

@@ -1,8 +1,8 @@
 """What a node does for another of its task: the command that its sshd starts in place of any.
 
-Besides plain commands (an MPI's daemon) it knows `fairway-run`, for FAIRWAY_EACH_NODE, whose
-order comes through its input and whose end comes with that input's; `fairway-tell SIGNAL`;
-`fairway-output NAME`; and `fairway-notice TYPE`.
+Besides plain commands (an MPI's daemon) it knows `fairway-run`, which serves a command of
+FAIRWAY_EACH_NODE as `channel` describes; `fairway-tell SIGNAL`; `fairway-output NAME`; and
+`fairway-notice TYPE`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import struct
-import subprocess
 import sys
-import threading
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from fairway_agent import processes
+from fairway_agent import bundle, processes
+from fairway_agent.fanout import channel, on_node
 
-LENGTH = struct.Struct("!I")
-_GRACE = 5.0  # seconds for what is left when the main node has gone
+# What is a node's own, and another must not take over.
+_OWN = ("AZ_BATCH_", "SSH_", "FAIRWAY_NODE_ADDRESS", "FAIRWAY_METADATA_URL", "HOSTNAME")
+_OWN_NAMES = {"HOME", "PWD", "OLDPWD", "TMPDIR", "USER", "LOGNAME", "SHLVL", "_"}
 
 
 def serve(context_file: str) -> int:
@@ -28,11 +27,13 @@ def serve(context_file: str) -> int:
     context = json.loads(Path(context_file).read_bytes())
     os.environ.clear()
     os.environ.update(context["environment"])
+    # MPI's daemons look there for what they were told to call in place of ssh.
+    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{bundle.here()}"
     base = Path(context["base"])
     os.chdir(context["code"])
     words = ORIGINAL.split()
     if words[:1] == ["fairway-run"]:
-        return _run(base)
+        return on_node.run(_as_here)
     if words[:1] == ["fairway-tell"]:
         processes.tell(sessions(base), signal.Signals[f"SIG{words[1]}"])
         return 0
@@ -42,7 +43,7 @@ def serve(context_file: str) -> int:
     if words[:1] == ["fairway-notice"]:
         (base / "notice").write_text(words[1], encoding="ascii")
         return 0
-    _register(base, os.getsid(0))
+    (base / "sessions" / str(os.getsid(0))).touch()
     os.execv("/bin/bash", ["bash", "-c", ORIGINAL])  # noqa: S606
 
 
@@ -50,12 +51,8 @@ ORIGINAL = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
 
 
 def sessions(base: Path) -> set[int]:
-    """The sessions on this node in which the task's processes are."""
-    return {int(entry.name) for entry in (base / "sessions").iterdir() if entry.name.isdecimal()}
-
-
-def _register(base: Path, session: int) -> None:
-    (base / "sessions" / str(session)).touch()
+    """The sessions on this node in which the other nodes have started something."""
+    return {int(entry.name) for entry in (base / "sessions").glob("[0-9]*")}
 
 
 def _print_output(name: str) -> None:
@@ -65,44 +62,12 @@ def _print_output(name: str) -> None:
         sys.stdout.flush()
 
 
-def _run(base: Path) -> int:
-    """Runs the command of which the other node sends words, folder and environment."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    length = LENGTH.unpack(_read(LENGTH.size))[0]
-    order: dict[str, Any] = json.loads(_read(length))
-    process = subprocess.Popen(
-        order["argv"],
-        cwd=order["cwd"] if Path(order["cwd"]).is_dir() else None,
-        env={**os.environ, **order["environment"]},
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=_heed_signals,  # there are no threads yet
-    )
-    _register(base, process.pid)
-    threading.Thread(target=_end_with_input, args=(process.pid,), daemon=True).start()
-    code = process.wait()
-    processes.end({process.pid}, _GRACE)
-    return 128 - code if code < 0 else code
-
-
-def _heed_signals() -> None:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-
-
-def _end_with_input(session: int) -> None:
-    """Ends the command when the node that asked for it has gone, or wants no more of it."""
-    while os.read(0, 4096):
-        continue
-    processes.end({session}, _GRACE)
-
-
-def _read(count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        piece = os.read(0, count - len(data))
-        if not piece:
-            raise EOFError("the order was cut off")
-        data += piece
-    return data
+def _as_here(command: channel.Command) -> channel.Command:
+    """The command of another node with what is this node's own."""
+    sent = {
+        name: value
+        for name, value in command.environment.items()
+        if not name.startswith(_OWN) and name not in _OWN_NAMES
+    }
+    folder = command.cwd if Path(command.cwd).is_dir() else str(Path.cwd())
+    return replace(command, cwd=folder, environment={**os.environ, **sent})

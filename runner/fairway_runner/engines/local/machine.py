@@ -42,7 +42,6 @@ def run_environment() -> dict[str, str]:
         defaults |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return {
         "PATH": search_path(),
-        "FAIRWAY_EACH_NODE": "fairway-each-node",
         "FAIRWAY_MPI_ARGS": "--bind-to none",
         **{name: value for name, value in defaults.items() if name not in os.environ},
     }

@@ -1,8 +1,9 @@
 """Runs a command once for every node of the task, all at the same time, and fails with the first
 that fails, which ends the others.
 
-Started as `each_node WORD…` on the task's main host. Each command has the task's environment
-with FAIRWAY_NODE_RANK. Standard library only.
+Started as `each_node WORD…` on the task's main host, behind ssh and on a Batch pool alike. Each
+command has the task's environment with FAIRWAY_NODE_RANK. Signals to the task are not for this
+program: the commands get them, those on other nodes by `shell`. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 
 from fairway_agent import bundle
 
-_SHELL = "fairway_agent.fanout.ssh.shell"
+_SHELL = "fairway_agent.fanout.shell"
+_GRACE = 30.0  # seconds for the others when one has failed; as long as torchrun gives its workers
 
 
 def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
@@ -29,7 +32,9 @@ def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
         process = subprocess.Popen([*there, *argv], env=environment, stdout=printed, stderr=printed)
         running[process.pid] = process
     failed = 0
-    cut = signal.signal(signal.SIGTERM, lambda *_: _end(running))
+    cut = signal.signal(signal.SIGTERM, lambda *_: _tell(running, signal.SIGTERM))
+    last = threading.Timer(_GRACE, _tell, (running, signal.SIGKILL))
+    last.daemon = True
     while running:
         pid, status = os.wait()
         code = os.waitstatus_to_exitcode(status)
@@ -38,15 +43,17 @@ def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
         running.pop(pid).returncode = code
         if code and not failed:
             failed = 128 - code if code < 0 else code
-            _end(running)
+            _tell(running, signal.SIGTERM)
+            last.start()
+    last.cancel()
     signal.signal(signal.SIGTERM, cut)
     return failed
 
 
-def _end(running: dict[int, subprocess.Popen[bytes]]) -> None:
+def _tell(running: dict[int, subprocess.Popen[bytes]], number: signal.Signals) -> None:
     for pid in list(running):
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, number)
 
 
 def main() -> None:

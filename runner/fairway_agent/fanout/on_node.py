@@ -13,9 +13,13 @@ import signal
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from fairway_agent import processes
-from fairway_agent.fanout.ssh import channel
+from fairway_agent.fanout import channel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MARK = "_FAIRWAY_CHANNEL"
 _GRACE = 5.0  # seconds for the command where the other side is gone
@@ -100,20 +104,20 @@ def _first_line() -> bytes:
     return line
 
 
-def main() -> None:
-    """The program; its standard input is the channel."""
+def run(adapt: Callable[[channel.Command], channel.Command] = lambda each: each) -> int:
+    """Runs the command that comes through standard input, as this node adapts it; its exit code."""
     for name in ("TERM", "INT", "HUP"):
         # Those are for the command, and come through the channel. Not SIG_IGN, which it would
         # inherit.
         signal.signal(getattr(signal, f"SIG{name}"), lambda *_: None)
-    command = channel.Command.parse(_first_line())
+    command = adapt(channel.Command.parse(_first_line()))
     try:
         served = Served(command)
     except OSError as error:
         sys.stderr.write(f"fairway: {error.filename or command.argv[0]}: {error.strerror}\n")
-        sys.exit(_UNFOUND)
-    sys.exit(serve(served))
+        return _UNFOUND
+    return serve(served)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run())

@@ -23,13 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import bundle, processes, scratch
-from fairway_agent.fanout.ssh import channel
-from fairway_agent.ssh.task import LOST, REACHED
+from fairway_agent.fanout import channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ON_NODE = "fairway_agent.fanout.ssh.on_node"
+REACHED = "reached"  # a file for each node to which MPI's launcher has a connection
+LOST = "lost-nodes"  # names of nodes that could not be reached, a line each
+
+_ON_NODE = "fairway_agent.fanout.on_node"
 _PATIENCE = 10.0  # seconds for a launcher to end by itself when a node is lost
 
 # Of the launcher here alone: it gives its daemons there what they need in their command line.
@@ -59,10 +61,7 @@ class Shell:
 
     def __init__(self, host: str, command: channel.Command) -> None:
         self.host = host
-        program = shlex.join(bundle.program(_ON_NODE))
-        self.process = subprocess.Popen(
-            [*_SSH, "--", host, f"exec {program}"], stdin=subprocess.PIPE
-        )
+        self.process = subprocess.Popen(_connection(host), stdin=subprocess.PIPE)
         self._say(command.line())
 
     def tell(self, number: int) -> None:
@@ -78,6 +77,14 @@ class Shell:
         with suppress(BrokenPipeError):  # its end is seen elsewhere
             self.process.stdin.write(line)
             self.process.stdin.flush()
+
+
+def _connection(host: str) -> list[str]:
+    """What opens a connection to a node that serves one command."""
+    if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
+        # The task's own server there starts what serves, whatever program is named.
+        return ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
+    return [*_SSH, "--", host, f"exec {shlex.join(bundle.program(_ON_NODE))}"]
 
 
 def wait(shell: Shell) -> int:

@@ -1,1 +1,0 @@
-"""Nodes that trust one another by OpenSSH."""

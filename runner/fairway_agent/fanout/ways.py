@@ -1,0 +1,70 @@
+"""How a task's launcher reaches its nodes: four ways with one interface, named here alone.
+
+local   every node is this machine
+ssh     the hosts of a cluster trust one another by OpenSSH
+srun    the nodes are an allocation of Slurm's
+sshd    the nodes of a Batch pool have servers of the task's own
+
+A way is a folder of programs, which comes last on PATH: `fairway-each-node` runs a command once on
+every node, with FAIRWAY_NODE_RANK, and fails with the first that fails, which ends the others; and
+MPI's launchers call another in place of ssh. Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_agent import bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_EACH_NODE = "fairway-each-node"
+
+
+@dataclass(frozen=True)
+class _Way:
+    """`agent` is what MPI's launchers call, and `like` whose words that takes: ssh or rsh."""
+
+    folder: str
+    agent: str = ""
+    like: str = "ssh"
+
+
+_WAYS = {
+    "local": _Way("fairway_agent/fanout/local"),
+    "ssh": _Way("fairway_agent/fanout/ssh", "fairway-rsh", "rsh"),
+    "srun": _Way("fairway_agent/fanout/srun", "fairway-srun"),
+    # Batch's programs stand at the top.
+    "sshd": _Way("", "fairway-agent"),
+}
+
+
+def contract(
+    name: str, path: str, *, nodes: int, inside: Sequence[str] = (), contained: bool = False
+) -> dict[str, str]:
+    """The variables by which a launcher reaches the nodes of its task.
+
+    `path` is the PATH that it has. `contained` says that the launcher of a single node runs in the
+    job's container, where there is no other node and none of these programs; `inside` are the words
+    that enter the container on each of several.
+    """
+    way = _WAYS[name]
+    folder = bundle.here() / way.folder
+    words = ["env", "FAIRWAY_NODE_RANK=0"] if contained and nodes == 1 else [_EACH_NODE, *inside]
+    found = {"PATH": f"{path}:{folder}", "FAIRWAY_EACH_NODE": " ".join(words)}
+    return found | _launchers(way, str(folder / way.agent)) if way.agent else found
+
+
+def _launchers(way: _Way, agent: str) -> dict[str, str]:
+    """How MPI's launchers are told of the program: Open MPI 4 and 5, which split what they are
+    told into words, and what is built on Hydra: MPICH, MVAPICH, and Intel MPI."""
+    return {
+        "OMPI_MCA_plm_rsh_agent": way.agent,
+        "PRTE_MCA_plm_ssh_agent": way.agent,
+        "HYDRA_LAUNCHER": way.like,
+        "HYDRA_LAUNCHER_EXEC": agent,
+        "I_MPI_HYDRA_BOOTSTRAP": way.like,
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
+    }
