@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from fairway_constructs.private_endpoint import PrivateEndpoints
     from fairway_constructs.registry import Registry
     from fairway_constructs.single_vm import SingleVm
-    from fairway_constructs.slurm.foundation import Foundation
     from fairway_constructs.slurm.scheduler import Scheduler
+    from fairway_constructs.slurm.shared_resources import Foundation
     from fairway_constructs.storage import Storage
     from fairway_constructs.vault import Vault
     from fairway_constructs.working_hours import WorkingHours
@@ -113,7 +113,7 @@ _NAMES = {
     "private_endpoint": "PrivateEndpoints",
     "registry": "Registry",
     "single_vm": "SingleVm",
-    "slurm.foundation": "Foundation",
+    "slurm.shared_resources": "Foundation",
     "slurm.scheduler": "Scheduler",
     "storage": "Storage",
     "vault": "Vault",

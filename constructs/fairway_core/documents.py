@@ -141,7 +141,7 @@ def _text_of(path: Path) -> str:
 
 
 def _near_file(path: Path) -> str:
-    from fairway_core.spelling import did_you_mean
+    from fairway_core.suggestions import did_you_mean
 
     try:
         names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from fairway_core.annotations import annotations_at, fields_at
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_core.validation import describe
 from fairway_core.yaml_text import DataPath, parse_yaml, unfit_character
 

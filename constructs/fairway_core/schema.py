@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 
 from fairway_core.annotations import extra_annotations
-from fairway_core.spans import written
+from fairway_core.durations import written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.annotations import annotations_at, fields_at
 from fairway_core.findings import Finding, Location
-from fairway_core.spelling import did_you_mean, nearest
+from fairway_core.suggestions import did_you_mean, nearest
 from fairway_core.value_hints import value_hint
 
 if TYPE_CHECKING:

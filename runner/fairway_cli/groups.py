@@ -29,7 +29,7 @@ def group_with_default(default: str) -> type[TyperGroup]:
 
 def _refuse(group: str, default: str, commands: list[str], args: list[str]) -> None:
     from fairway_core.findings import UserError
-    from fairway_core.spelling import nearest
+    from fairway_core.suggestions import nearest
 
     near = nearest(args[0], commands)
     hint = f"did you mean `{near}`?" if near else f"type: {group} {default} {shlex.join(args)}"

@@ -16,7 +16,7 @@ def moment(option: str, text: str, now: float | None = None) -> float:
     anything else.
     """
     from fairway_core.documents import FieldError
-    from fairway_core.spans import seconds_of
+    from fairway_core.durations import seconds_of
 
     with suppress(FieldError):
         return (time.time() if now is None else now) - seconds_of(text)

@@ -79,7 +79,7 @@ class ComputeStack(EnvironmentStack):
         own = [each for each in environment.clusters.values() if each.engine != "batch"]
         sizes = [vm_size(cluster.size) for cluster in own]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
-            from fairway_stacks.watching import alert_on_idle_gpus
+            from fairway_stacks.monitoring import alert_on_idle_gpus
 
             alert_on_idle_gpus(self, data.monitoring, place=self.place)
         if environment.access.admins:

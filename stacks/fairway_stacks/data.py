@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import Network
     from fairway_constructs.registry import ExistingRegistry, Registry
-    from fairway_constructs.slurm.foundation import Foundation
+    from fairway_constructs.slurm.shared_resources import Foundation
     from fairway_constructs.vault import Vault
     from fairway_core.environment import Budget as BudgetSpec
     from fairway_core.environment import Environment, Slurm
@@ -210,7 +210,7 @@ class DataStack(EnvironmentStack):
             )
 
     def _slurm(self, spec: Slurm) -> Foundation:
-        from fairway_constructs.slurm.foundation import Foundation
+        from fairway_constructs.slurm.shared_resources import Foundation
 
         foundation = Foundation(
             self,
@@ -227,7 +227,7 @@ class DataStack(EnvironmentStack):
         spec = self._environment.monitoring
         if spec is None:
             return None
-        from fairway_stacks.watching import watch_data
+        from fairway_stacks.monitoring import watch_data
 
         return watch_data(
             self,

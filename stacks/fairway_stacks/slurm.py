@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.network import Network
     from fairway_constructs.nodes import NodeSpec
-    from fairway_constructs.slurm.foundation import Foundation
+    from fairway_constructs.slurm.shared_resources import Foundation
     from fairway_core.environment import Environment
     from fairway_stacks.data import DataStack
     from fairway_stacks.stack import EnvironmentStack
@@ -93,7 +93,7 @@ class SlurmStack:
 
     def let_scheduler_scale(self) -> None:
         """Gives the scheduler its role on every partition that was made."""
-        from fairway_constructs.slurm.rights import let_scale
+        from fairway_constructs.slurm.role_assignments import let_scale
 
         let_scale(
             self._stack,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.documents import FieldError
+from fairway_core.durations import days_of
 from fairway_core.environment import AzurermState, Environment, LocalState, load_environment
 from fairway_core.environment.monitoring import budget_contacts
 from fairway_core.findings import Finding, UserError
-from fairway_core.spans import days_of
 
 if TYPE_CHECKING:
     from pathlib import Path

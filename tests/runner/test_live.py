@@ -13,10 +13,10 @@ from fairway_core.checks.live import LIVE
 from fairway_core.environment import load_environment
 from fairway_core.findings import Severity, UserError
 from fairway_runner.live import rules
-from fairway_runner.live.asking import check_live
+from fairway_runner.live.azure_queries import check_live
 from fairway_runner.live.cloud import chosen_cloud, credential_for
 from fairway_runner.live.management import Management, NotAllowed
-from fairway_runner.live.needs import (
+from fairway_runner.live.requirements import (
     Machines,
     images_of,
     machines_of,
@@ -411,7 +411,8 @@ def test_every_finding_is_one_of_the_checks_with_its_severity() -> None:
     from pathlib import Path
 
     source = "".join(
-        Path(rules.__file__).with_name(name).read_text() for name in ("rules.py", "asking.py")
+        Path(rules.__file__).with_name(name).read_text()
+        for name in ("rules.py", "azure_queries.py")
     )
     found = re.findall(r'Finding\(\s*"([a-z-]+)"[^()]*?(Severity\.WARNING)?\)', source)
     assert {id_ for id_, _ in found} == LIVE.keys()

@@ -13,7 +13,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.fabric import fabric_profile
 from fairway_runner.jobs.job import Job
-from fairway_runner.live.needs import machines_of
+from fairway_runner.live.requirements import machines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import pytest
 
 from fairway_core.catalog.roles import action_that_makes, allowed, built_in_roles
 from fairway_core.environment import load_environment
-from fairway_runner.live.needs import actions_of
+from fairway_runner.live.requirements import actions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

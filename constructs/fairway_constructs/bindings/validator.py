@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.bindings.facts import Attribute, Body, Facts, NestedBlock, Type, kept_facts
 from fairway_core.findings import Finding
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,7 +4,7 @@
 scheduler's state. `Scheduler` is the VM; a partition is a `GpuCluster` with `slurm=`.
 """
 
-from fairway_constructs.slurm.foundation import Foundation
 from fairway_constructs.slurm.scheduler import Scheduler
+from fairway_constructs.slurm.shared_resources import Foundation
 
 __all__ = ["Foundation", "Scheduler"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
-    from fairway_constructs.slurm.foundation import Foundation
+    from fairway_constructs.slurm.shared_resources import Foundation
     from fairway_core.environment import Slurm, SlurmNodes
 
 # What the machine is called after the environment.

@@ -26,7 +26,7 @@ def look_up(name: str, rows: Mapping[str, _T], what: str, listed_by: str = "") -
         return rows[name]
     except KeyError:
         pass
-    from fairway_core.spelling import did_you_mean
+    from fairway_core.suggestions import did_you_mean
 
     noun = what.replace("-", " ")
     hint = did_you_mean(name, rows) or (f"list them with: {listed_by}" if listed_by else "")

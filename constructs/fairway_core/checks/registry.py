@@ -20,7 +20,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
         "filesystems",
         "ownership",
         "text",
-        "silence",
+        "ignored_checks",
     ),
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
     Subject.PLAN: ("changes", "nodes", "infiniband", "access"),
@@ -51,7 +51,7 @@ def require_known(ids: Iterable[str]) -> None:
     known = [*(one.id for one in all_checks()), *LIVE]
     for id in ids:  # noqa: A001
         if id not in known:
-            from fairway_core.spelling import did_you_mean
+            from fairway_core.suggestions import did_you_mean
 
             hint = did_you_mean(id, known) or "docs/checks.md lists them"
             raise UserError.of("unknown-check", f"no check is called `{id}`", hint)

@@ -8,11 +8,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.documents import FieldError, Model
+from fairway_core.durations import Span
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.values import SizeText, as_field_error, offered_size
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
-from fairway_core.spans import Span
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pydantic import Field
 from fairway_core.annotations import fields_at
 from fairway_core.documents import Model
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

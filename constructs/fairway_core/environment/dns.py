@@ -10,7 +10,7 @@ from fairway_core.catalog.private_links import private_link, private_links
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.values import Address
 from fairway_core.resource_ids import parts_of
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -64,7 +64,7 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
     for name, container in imports.items():
         place = ("filesystems", name, "import")
         if container not in storage.containers:
-            from fairway_core.spelling import did_you_mean
+            from fairway_core.suggestions import did_you_mean
 
             hint = did_you_mean(container, storage.containers) or "add it there"
             raise FieldError(f"no `{container}` under `storage.containers:`", hint, place)

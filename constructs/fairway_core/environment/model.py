@@ -91,7 +91,7 @@ class Environment(Model):
 
     @model_validator(mode="after")
     def _mounts_exist(self) -> Self:
-        from fairway_core.spelling import did_you_mean
+        from fairway_core.suggestions import did_you_mean
 
         for name, cluster in self.clusters.items():
             for index, mount in enumerate(cluster.mounts):

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from fairway_core.documents import FieldError, Model
-from fairway_core.spans import Days
+from fairway_core.durations import Days
 
 _EMAIL = re.compile(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _CURRENCY = re.compile(r"[A-Z]{3}")

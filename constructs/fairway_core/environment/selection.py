@@ -46,7 +46,7 @@ def environment_file(choice: str | None = None) -> Path:
     known = known_environments()
     if choice in known:
         return known[choice]
-    from fairway_core.spelling import did_you_mean
+    from fairway_core.suggestions import did_you_mean
 
     raise UserError.of(
         "unknown-environment",

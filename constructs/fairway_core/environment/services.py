@@ -7,8 +7,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.durations import Days
 from fairway_core.resource_ids import RegistryId
-from fairway_core.spans import Days
 
 # Azure's own range for a registry's retention, in days.
 _LONGEST_RETENTION = 365

@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fairway_core.catalog import limit, vm_size
 from fairway_core.documents import FieldError, Model
+from fairway_core.durations import Span
 from fairway_core.environment.cluster import Nodes
 from fairway_core.environment.values import offered_size
-from fairway_core.spans import Span
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.durations import Days
 from fairway_core.environment.values import as_field_error, named
 from fairway_core.findings import UserError
 from fairway_core.naming import check_name
-from fairway_core.spans import Days
 
 
 class Container(Model, defer_build=True):

@@ -101,7 +101,7 @@ def states(given: list[str] | None) -> tuple[str, ...]:
     """The states that were asked for; UserError for a word that is none."""
     from fairway_agent.record import STATES
     from fairway_core.findings import UserError
-    from fairway_core.spelling import did_you_mean
+    from fairway_core.suggestions import did_you_mean
 
     known = sorted(STATES)
     for state in given or ():
@@ -114,8 +114,8 @@ def states(given: list[str] | None) -> tuple[str, ...]:
 def span(option: str, text: str) -> float:
     """The seconds of a span such as 10m; UserError that names the option where it is none."""
     from fairway_core.documents import FieldError
+    from fairway_core.durations import seconds_of
     from fairway_core.findings import UserError
-    from fairway_core.spans import seconds_of
 
     try:
         return seconds_of(text)

@@ -74,7 +74,7 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], int]:
     """
     from fairway_core.findings import UserError
     from fairway_runner.doctor.subscription import open_subscription
-    from fairway_runner.live.asking import check_live
+    from fairway_runner.live.azure_queries import check_live
 
     try:
         azure = open_subscription()

@@ -104,7 +104,7 @@ def command(
 
 def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None:
     from fairway_core.findings import UserError
-    from fairway_core.spelling import did_you_mean
+    from fairway_core.suggestions import did_you_mean
     from fairway_runner.runs.accounting import BY
 
     if not runs:

@@ -12,7 +12,7 @@ from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, WatchOption
 
 if TYPE_CHECKING:
-    from fairway_runner.data.places import BlobPlace
+    from fairway_runner.data.blob_path import BlobPath
     from fairway_runner.data.transfer import Transferred
     from fairway_runner.engines.azure.storage import Storage
 
@@ -39,10 +39,10 @@ def put(
 ) -> None:
     """Copy a file or a folder to storage; repeat the command to resume a copy."""
     from fairway_cli.ui.transfer import shown
-    from fairway_runner.data.places import blob_place
+    from fairway_runner.data.blob_path import blob_path
     from fairway_runner.data.upload import Upload
 
-    where = blob_place(place)
+    where = blob_path(place)
     upload = Upload(source, where, _storage(where), force=force)
     with shown(str(where), upload.size, quiet=quiet or json_) as report:
         _say(upload.run(report), str(where), json_=json_)
@@ -61,10 +61,10 @@ def get(
 ) -> None:
     """Copy blobs from storage to a folder; repeat the command to resume a copy."""
     from fairway_cli.ui.transfer import shown
+    from fairway_runner.data.blob_path import blob_path
     from fairway_runner.data.download import Download
-    from fairway_runner.data.places import blob_place
 
-    where = blob_place(place)
+    where = blob_path(place)
     download = Download(where, folder, _storage(where), force=force)
     with shown(str(where), download.size, quiet=quiet or json_) as report:
         _say(download.run(report), str(folder), json_=json_)
@@ -107,7 +107,7 @@ def list_(
     _deadline: DeadlineOption = None,
 ) -> None:
     """List the containers of a target, or the blobs in one."""
-    from fairway_runner.data.places import blob_place, storage_of
+    from fairway_runner.data.blob_path import blob_path, storage_of
     from fairway_runner.targets.lookup import find_target
 
     if ":" not in place:
@@ -115,9 +115,9 @@ def list_(
         print(json.dumps(containers) if json_ else "\n".join(containers))
         return
     from fairway_cli.ui.blobs import entry_facts, print_entries
-    from fairway_runner.data.listing import entries
+    from fairway_runner.data.ls import entries
 
-    where = blob_place(place)
+    where = blob_path(place)
     found = entries(where, _storage(where), recursive=recursive)
     if json_:
         print(json.dumps([entry_facts(entry) for entry in found], indent=1))
@@ -127,11 +127,11 @@ def list_(
         print(f"nothing is at {where}")
 
 
-def _storage(place: BlobPlace) -> Storage:
+def _storage(at: BlobPath) -> Storage:
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.deadline import deadline
 
-    return Storage(place.target, deadline())
+    return Storage(at.target, deadline())
 
 
 def _say(done: Transferred, where: str, *, json_: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_runner.data.listing import Entry
+    from fairway_runner.data.ls import Entry
 
 
 def entry_facts(entry: Entry) -> dict[str, Any]:

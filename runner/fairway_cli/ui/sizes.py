@@ -20,7 +20,7 @@ def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSi
     if gpu is not None:
         models = {size.gpu.model for size in known if size.gpu}
         if not any(gpu.lower() == model.lower() for model in models):
-            from fairway_core.spelling import did_you_mean
+            from fairway_core.suggestions import did_you_mean
 
             raise UserError.of(
                 "unknown-gpu", f"no size has the GPU `{gpu}`", did_you_mean(gpu, models)

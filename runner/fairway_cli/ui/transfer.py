@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_runner.data.transfer import Report
-    from fairway_runner.engines.engine import Arrived
+    from fairway_runner.engines.engine import Progress
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def shown(title: str, size: int, *, quiet: bool = False) -> Iterator[Report]:
 
 
 @contextmanager
-def shown_files(title: str, *, quiet: bool = False) -> Iterator[Arrived]:
+def shown_files(title: str, *, quiet: bool = False) -> Iterator[Progress]:
     """A function that is told how many files of how many have arrived."""
     if quiet or not sys.stderr.isatty():
         yield lambda _, __: None

@@ -24,7 +24,7 @@ from fairway_runner.data.transfer import (
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties
 
-    from fairway_runner.data.places import BlobPlace
+    from fairway_runner.data.blob_path import BlobPath
     from fairway_runner.data.transfer import Report
     from fairway_runner.engines.azure.storage import Storage
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Download:
     """Blobs on their way to a folder; made once, `run` once."""
 
-    def __init__(self, place: BlobPlace, folder: Path, storage: Storage, *, force: bool) -> None:
-        self._place = place
+    def __init__(self, at: BlobPath, folder: Path, storage: Storage, *, force: bool) -> None:
+        self._at = at
         self._storage = storage
         self._files = self._wanted(folder)
         self._new = {file: blob for file, blob in self._files.items() if not _is_same(file, blob)}
@@ -66,17 +66,17 @@ class Download:
         return Transferred(files, self.size, len(self._files) - len(self._new))
 
     def _wanted(self, folder: Path) -> dict[Path, BlobProperties]:
-        path = self._place.path
+        path = self._at.path
         found = {}
-        for blob in self._storage.blobs(self._place.container, path):
+        for blob in self._storage.blobs(self._at.container, path):
             name = str(blob.name)
             if name == path:
                 found[folder / PurePosixPath(name).name] = blob
             elif not path or path.endswith("/") or name.startswith(f"{path}/"):
                 found[folder / _inside(name[len(path) :].lstrip("/"), name)] = blob
         if not found:
-            hint = f"look at what is there: fairway data ls {self._place.target.name}"
-            raise UserError.of("no-blobs", f"there is nothing at {self._place}", hint)
+            hint = f"look at what is there: fairway data ls {self._at.target.name}"
+            raise UserError.of("no-blobs", f"there is nothing at {self._at}", hint)
         return found
 
     def _take(self, file: Path, blob: BlobProperties, report: Report) -> None:
@@ -96,7 +96,7 @@ class Download:
         self, blob: BlobProperties, part: Path, journal: _Journal, report: Report
     ) -> None:
         size, length = int(blob.size), block_size(int(blob.size))
-        container = self._place.container
+        container = self._at.container
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             os.ftruncate(descriptor, size)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
-from fairway_runner.data.places import blob_place
+from fairway_runner.data.blob_path import blob_path
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def staging_job(target: Target, source: str, destination: str) -> Job:
     if not colon:
         message = f"`{source}` does not say what to copy"
         raise UserError.of("bad-place", message, "write CONTAINER:PATH")
-    blob_place(f"{target.name}:{container}/{path}")
+    blob_path(f"{target.name}:{container}/{path}")
     try:
         return Job.model_validate(
             {

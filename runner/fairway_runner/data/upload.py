@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from azure.storage.blob import BlobProperties
 
-    from fairway_runner.data.places import BlobPlace
+    from fairway_runner.data.blob_path import BlobPath
     from fairway_runner.data.transfer import Report
     from fairway_runner.engines.azure.storage import Storage
 
@@ -51,13 +51,13 @@ def files_below(source: Path) -> dict[str, Path]:
 
 
 class Upload:
-    """Files on their way to a place; made once, `run` once."""
+    """Files on their way to a container; made once, `run` once."""
 
-    def __init__(self, source: Path, place: BlobPlace, storage: Storage, *, force: bool) -> None:
+    def __init__(self, source: Path, at: BlobPath, storage: Storage, *, force: bool) -> None:
         self._storage = storage
-        self._place = place
+        self._at = at
         self._names = self._blob_names(source)
-        there = {blob.name: blob for blob in storage.blobs(place.container, self._beginning())}
+        there = {blob.name: blob for blob in storage.blobs(at.container, self._beginning())}
         self._new = {
             name: file for name, file in self._names.items() if not _is_same(file, there.get(name))
         }
@@ -89,9 +89,9 @@ class Upload:
 
     def _blob_names(self, source: Path) -> dict[str, Path]:
         files = files_below(source)
-        if source.is_file() and self._place.path and not self._place.path.endswith("/"):
-            return {self._place.path: source}
-        return {self._place.name_of(name): file for name, file in files.items()}
+        if source.is_file() and self._at.path and not self._at.path.endswith("/"):
+            return {self._at.path: source}
+        return {self._at.name_of(name): file for name, file in files.items()}
 
     def _beginning(self) -> str:
         """How the names of all the blobs begin."""
@@ -103,7 +103,7 @@ class Upload:
         taken = [name for name in self._new if name in there]
         if taken:
             shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
-            message = f"{self._place} holds other data already: {shown}"
+            message = f"{self._at} holds other data already: {shown}"
             hint = "choose another path, or replace it with --force"
             raise UserError.of("existing-blobs", message, hint, exit_code=3)
 
@@ -113,7 +113,7 @@ class Upload:
         data = file.read_bytes()
         digest = hashlib.md5(data, usedforsecurity=False).digest()
         settings = ContentSettings(content_md5=bytearray(digest))
-        client = self._storage.container(self._place.container)
+        client = self._storage.container(self._at.container)
         self._storage.calls.call(
             f"the blob {name}",
             lambda: client.upload_blob(
@@ -125,7 +125,7 @@ class Upload:
     def _send_blocks(self, name: str, file: Path, report: Report) -> None:
         from azure.storage.blob import BlobBlock, ContentSettings
 
-        blob = self._storage.container(self._place.container).get_blob_client(name)
+        blob = self._storage.container(self._at.container).get_blob_client(name)
         calls, what = self._storage.calls, f"the blob {name}"
         kept = self._kept_blocks(name)
         whole = hashlib.md5(usedforsecurity=False)
@@ -156,7 +156,7 @@ class Upload:
         """The blocks that an upload which was cut off has left."""
         from fairway_runner.engines.azure.calls import ServiceError
 
-        blob = self._storage.container(self._place.container).get_blob_client(name)
+        blob = self._storage.container(self._at.container).get_blob_client(name)
         try:
             _, uncommitted = self._storage.calls.call(
                 f"the blob {name}", lambda: blob.get_block_list("uncommitted")

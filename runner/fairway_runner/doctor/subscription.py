@@ -105,7 +105,7 @@ def _subscription(azure: Management) -> Examined:
 
 
 def _needs(environment: Environment, azure: Management) -> Examined:
-    from fairway_runner.live.asking import check_live
+    from fairway_runner.live.azure_queries import check_live
 
     what = f"what `{environment.name}` needs"
     try:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
 
-Arrived = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
-def nobody(done: int, of: int) -> None:
+def no_progress(done: int, of: int) -> None:
     """Tells nobody how many files have arrived."""
 
 
@@ -97,7 +97,9 @@ class Engine(Protocol):
     def wait(self, run: RunFolder) -> None:
         """Returns when the run has ended, or is lost."""
 
-    def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+    def collect(
+        self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
+    ) -> None:
         """Brings the outputs that these tasks have kept into the run's folder.
 
         `arrived` is told how many files of how many are there, where they come one by one.

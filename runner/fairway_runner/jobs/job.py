@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.durations import Span
 from fairway_core.notifications import Notify
-from fairway_core.spans import Span
 from fairway_runner.jobs.foreign_keys import FOREIGN_KEYS
 from fairway_runner.jobs.labels import Note, Tags
 from fairway_runner.jobs.params import Identifier, ParamValue, Scalar

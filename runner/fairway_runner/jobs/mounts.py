@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from fairway_agent.plan import Staged
 from fairway_core.findings import Finding, UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.findings import Finding, UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_core.validation import describe
 from fairway_runner.jobs.params import Scalar
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from fairway_core.documents import Document, FieldError, Model
 from fairway_core.findings import UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.params import Identifier
 from fairway_runner.jobs.template_options import Option

@@ -217,7 +217,7 @@ def _too_slow() -> str:
 
 def _near(name: str, context: Mapping[str, Any]) -> str:
     """The known name that is nearest to an unknown one, or all that there are."""
-    from fairway_core.spelling import did_you_mean, nearest
+    from fairway_core.suggestions import did_you_mean, nearest
 
     label, dot, _ = name.partition(".")
     if dot:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import TemplateError, meta, nodes
 
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.spelling import nearest
+from fairway_core.suggestions import nearest
 from fairway_runner.jobs import templating
 from fairway_runner.jobs.job_file import LITERAL_FIELDS
 

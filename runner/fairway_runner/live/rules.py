@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_core.catalog import Image
-    from fairway_runner.live.needs import Machines
+    from fairway_runner.live.requirements import Machines
 
 
 def size_offered(

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.engine import nobody
+from fairway_runner.engines.engine import no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_runner.engines.engine import Arrived
+    from fairway_runner.engines.engine import Progress
     from fairway_runner.runs.store import Run
 
 
@@ -36,7 +36,7 @@ def fetch(
     task: int | None = None,
     *,
     force: bool = False,
-    arrived: Arrived = nobody,
+    arrived: Progress = no_progress,
 ) -> Fetched:
     """Copies the outputs and logs of all tasks, or of one, to `<folder>/<task>/`.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.fields import Unfit
 from fairway_agent.record import alone, write_json
 from fairway_core.findings import UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.records import damaged, read_json
 from fairway_runner.runs.shapes import LABELS, check
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.metric_settings import metric_settings
 from fairway_runner.runs.metrics import compile_patterns, last_values
 from fairway_runner.runs.plans import read_last, read_specs

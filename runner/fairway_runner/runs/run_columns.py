@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.facts import run_facts
 from fairway_runner.runs.results import task_results
 

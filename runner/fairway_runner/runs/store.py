@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.folder import RunFolder, RunFolders
 from fairway_runner.runs.records import FINAL_STATES, RunRecord

@@ -84,7 +84,7 @@ class Settings:
 def _require_region(name: str) -> None:
     """UserError for a region that the public cloud does not have, as far as is known."""
     from fairway_core.catalog.regions import regions
-    from fairway_core.spelling import nearest
+    from fairway_core.suggestions import nearest
 
     if name in regions() or os.environ.get("ARM_ENVIRONMENT", "public").lower() != "public":
         return

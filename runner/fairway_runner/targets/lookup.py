@@ -18,7 +18,7 @@ from fairway_core.documents import read
 from fairway_core.findings import UserError
 from fairway_core.project import LocalTarget, Project
 from fairway_core.project_folder import find_project
-from fairway_core.spelling import nearest
+from fairway_core.suggestions import nearest
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import damaged, read_kept

@@ -50,7 +50,7 @@ def subscription_of(machine: Machine) -> Iterator[Management]:
 
 
 def _machine_of(target: Target, name: str) -> tuple[Machine, str]:
-    from fairway_core.spelling import did_you_mean
+    from fairway_core.suggestions import did_you_mean
     from fairway_runner.engines.capabilities import capabilities
     from fairway_runner.engines.engine import engine_for, unsupported
 

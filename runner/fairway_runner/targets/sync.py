@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from fairway_agent.record import write_json
 from fairway_core.findings import UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from fairway_runner.engines.azure import gateway
 from fairway_runner.engines.azure.storage import Storage
-from fairway_runner.engines.batch import gateway
 from fairway_runner.targets.lookup import find_target
 from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing

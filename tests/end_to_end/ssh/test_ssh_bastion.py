@@ -135,7 +135,7 @@ def test_a_tunnel_that_is_cut_is_opened_again(fairway: Any, bastion: Bastion) ->
     (record,) = json.loads((fairway.folder / "fairway.yaml").read_text())["targets"]
     engine = engine_for(Target.model_validate(record), _PATIENCE)
     assert isinstance(engine, RemoteEngine)
-    connection = engine.place.connection
+    connection = engine.remote_host.connection
     assert connection.run(["hostname"], deadline=_PATIENCE).out == b"n1\n"
     (session,) = bastion.sessions
     os.kill(int(session), signal.SIGKILL)
@@ -172,7 +172,7 @@ def test_jump_hosts_are_gone_through(cluster: SshCluster) -> None:
     record = cluster.target(reach={"jump": ["root@n2", "n3"]})
     engine = engine_for(Target.model_validate(record), _PATIENCE)
     assert isinstance(engine, RemoteEngine)
-    assert engine.place.connection.run(["hostname"], deadline=_PATIENCE).out == b"n1\n"
+    assert engine.remote_host.connection.run(["hostname"], deadline=_PATIENCE).out == b"n1\n"
     for name in ("n2", "n3"):
         log = (cluster.folder / "hosts.d" / name / "sshd.log").read_text()
         assert "Accepted publickey" in log, name

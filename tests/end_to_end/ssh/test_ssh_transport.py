@@ -20,8 +20,8 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.remote import connection, patience, ssh
-from fairway_runner.engines.remote.place import Place, connection_to
+from fairway_runner.engines.remote import backoff, connection, ssh
+from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_simulator.ssh.services import CONTAINER, Services, running
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ _PATIENCE = 300.0  # seconds; only a hang takes so long
 
 
 @pytest.fixture
-def place(cluster: SshCluster) -> Iterator[Place]:
+def remote_host(cluster: SshCluster) -> Iterator[RemoteHost]:
     """The cluster's main host, over a connection of the test's own."""
     host = ssh.Ssh("n1", "root", cluster.environment["FAIRWAY_SSH_CONFIG"])
-    yield Place(host, str(cluster.shared), _DEADLINE)
+    yield RemoteHost(host, str(cluster.shared), _DEADLINE)
     host.close()
 
 
@@ -54,24 +54,24 @@ def fill(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("has_rsync", [True, False], ids=["rsync", "tar"])
 def test_files_arrive_as_they_are(
-    cluster: SshCluster, place: Place, tmp_path: Path, has_rsync: bool
+    cluster: SshCluster, remote_host: RemoteHost, tmp_path: Path, has_rsync: bool
 ) -> None:
-    place.connection.has_rsync = has_rsync
+    remote_host.connection.has_rsync = has_rsync
     here, there, back = tmp_path / "here", cluster.shared / "the re", tmp_path / "back"
     contents = fill(here)
-    place.connection.upload(here, str(there), deadline=_DEADLINE)
+    remote_host.connection.upload(here, str(there), deadline=_DEADLINE)
     assert {name: (there / name).read_text() for name in contents} == contents
     assert os.access(there / "a", os.X_OK)
     assert os.readlink(there / "link") == "a"  # noqa: PTH115
     names = ["sub dir", "-n", "link", "not there"]
-    place.connection.download(str(there), names, back, deadline=_DEADLINE)
+    remote_host.connection.download(str(there), names, back, deadline=_DEADLINE)
     found = {path.relative_to(back).as_posix() for path in back.rglob("*") if not path.is_dir()}
     assert found == {"sub dir/it's $HOME", "sub dir/*", "-n", "link"}
     assert (back / "sub dir" / "*").read_text() == "3"
 
 
 def test_a_host_without_rsync_is_served_by_tar(
-    tmp_path: Path, cluster: SshCluster, place: Place
+    tmp_path: Path, cluster: SshCluster, remote_host: RemoteHost
 ) -> None:
     """It is found out by trying."""
     fill(tmp_path / "here")
@@ -85,35 +85,37 @@ def test_a_host_without_rsync_is_served_by_tar(
     assert real.exists()
     host.environment = {"PATH": str(nowhere)}
     host.start()
-    place.connection.upload(tmp_path / "here", str(cluster.shared / "x"), deadline=_DEADLINE)
+    remote_host.connection.upload(tmp_path / "here", str(cluster.shared / "x"), deadline=_DEADLINE)
     assert (cluster.shared / "x" / "a").read_text() == "1"
-    assert not place.connection.has_rsync
+    assert not remote_host.connection.has_rsync
 
 
-def test_words_reach_the_host_as_they_stand(place: Place) -> None:
+def test_words_reach_the_host_as_they_stand(remote_host: RemoteHost) -> None:
     words = ["a b", "it's", "$HOME", "*", "", "\n", "ü"]
     script = 'for word; do printf "%s|" "$word"; done; cat'
-    ended = place.connection.run(
+    ended = remote_host.connection.run(
         ["bash", "-c", script, "bash", *words], input=b"\0in", deadline=_DEADLINE
     )
     assert ended.out == "|".join([*words, ""]).encode() + b"\0in"
 
 
-def test_one_connection_serves_all_and_is_closed(cluster: SshCluster, place: Place) -> None:
-    assert isinstance(place.connection, ssh.Ssh)
+def test_one_connection_serves_all_and_is_closed(
+    cluster: SshCluster, remote_host: RemoteHost
+) -> None:
+    assert isinstance(remote_host.connection, ssh.Ssh)
     for _ in range(3):
-        place.connection.run(["true"], deadline=_DEADLINE)
+        remote_host.connection.run(["true"], deadline=_DEADLINE)
     log = (cluster.hosts["n1"].folder / "sshd.log").read_text()
     assert log.count("Accepted publickey") == 1
-    folder = place.connection.folder
+    folder = remote_host.connection.folder
     assert folder is not None
     assert folder.stat().st_mode & 0o077 == 0
-    place.connection.close()
+    remote_host.connection.close()
     assert not folder.exists()
 
 
 def test_a_connection_that_the_user_keeps_is_used_and_left(
-    cluster: SshCluster, place: Place, tmp_path: Path
+    cluster: SshCluster, remote_host: RemoteHost, tmp_path: Path
 ) -> None:
     """A master of their own configuration, which may have wanted a second factor."""
     config = Path(cluster.environment["FAIRWAY_SSH_CONFIG"])
@@ -125,44 +127,46 @@ def test_a_connection_that_the_user_keeps_is_used_and_left(
     own = ["ssh", "-F", str(config), "-o", "ControlPersist=60", "-MNf", "n1"]
     subprocess.run(own, check=True, stderr=subprocess.DEVNULL)
     (cluster.folder / "key.pub").write_text("")  # nobody else gets in
-    assert place.connection.run(["hostname"], deadline=_DEADLINE).out == b"n1\n"
-    assert isinstance(place.connection, ssh.Ssh)
-    place.connection.close()
+    assert remote_host.connection.run(["hostname"], deadline=_DEADLINE).out == b"n1\n"
+    assert isinstance(remote_host.connection, ssh.Ssh)
+    remote_host.connection.close()
     check = ["ssh", "-F", str(config), "-O", "check", "n1"]
     assert subprocess.run(check, capture_output=True, check=False).returncode == 0
     subprocess.run([*check[:3], "-O", "exit", "n1"], capture_output=True, check=True)
     shutil.rmtree(folder)
 
 
-def test_a_command_that_hangs_is_given_up(place: Place) -> None:
+def test_a_command_that_hangs_is_given_up(remote_host: RemoteHost) -> None:
     with pytest.raises(UserError, match=r"root@n1 did not answer within 0\.3 s") as caught:
-        place.connection.run(["sleep", "600"], deadline=_DEADLINE, timeout=0.3)
+        remote_host.connection.run(["sleep", "600"], deadline=_DEADLINE, timeout=0.3)
     assert caught.value.exit_code == 5
 
 
 def test_a_key_that_is_not_welcome_is_not_tried_again(
-    cluster: SshCluster, place: Place, monkeypatch: pytest.MonkeyPatch
+    cluster: SshCluster, remote_host: RemoteHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (cluster.folder / "key.pub").write_text("")
 
     def tried_again(*_: object, **__: object) -> bool:
         raise AssertionError("it was tried again")
 
-    monkeypatch.setattr(patience.Patience, "pause", tried_again)
+    monkeypatch.setattr(backoff.Backoff, "pause", tried_again)
     with pytest.raises(UserError, match="Permission denied") as caught:
-        place.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
+        remote_host.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
     assert "ssh-add" in caught.value.findings[0].hint
 
 
-def test_a_folder_that_cannot_be_written_to_is_named(place: Place) -> None:
-    place.shared = "/proc/fairway"
+def test_a_folder_that_cannot_be_written_to_is_named(remote_host: RemoteHost) -> None:
+    remote_host.shared = "/proc/fairway"
     with pytest.raises(UserError, match="nothing can be written to /proc/fairway") as caught:
-        place.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
+        remote_host.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
     assert caught.value.findings[0].id == "unwritable-folder"
 
 
-def test_a_host_without_python_is_named(cluster: SshCluster, place: Place, tmp_path: Path) -> None:
-    place.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
+def test_a_host_without_python_is_named(
+    cluster: SshCluster, remote_host: RemoteHost, tmp_path: Path
+) -> None:
+    remote_host.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
     host = cluster.hosts["n1"]
     host.kill()
     programs = tmp_path / "programs"
@@ -171,7 +175,7 @@ def test_a_host_without_python_is_named(cluster: SshCluster, place: Place, tmp_p
     host.environment = {"PATH": str(programs)}
     host.start()
     with pytest.raises(UserError, match=r"root@n1 has no python3 of at least 3\.10") as caught:
-        place.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
+        remote_host.call("fairway_agent.ssh.nodes", {"cluster": "pair"})
     assert caught.value.exit_code == 4
 
 
@@ -183,8 +187,8 @@ def test_this_machine_needs_no_ssh(tmp_path: Path) -> None:
     assert not connection.is_here("192.0.2.77")
     with pytest.raises(UserError, match="does not say which host"):
         connection_to("", "anybody")
-    place = Place.of(host="localhost", user="", shared=str(tmp_path / "shared"))
-    found = place.call("fairway_agent.ssh.nodes", {"cluster": "box"})
+    remote_host = RemoteHost.of(host="localhost", user="", shared=str(tmp_path / "shared"))
+    found = remote_host.call("fairway_agent.ssh.nodes", {"cluster": "box"})
     assert [host["name"] for host in found["hosts"]] == [os.uname().nodename]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
-from fairway_runner.engines.batch import examination, login, refusals
+from fairway_runner.engines.batch import examination, login, preconditions
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.batch.node_actions import NodeActions
 
@@ -111,7 +110,7 @@ BROKEN = {
 def test_a_job_that_cannot_run_is_refused_with_what_to_type(
     there: Any, nodes: int, said: str, hint: str
 ) -> None:
-    found = refused(lambda: refusals.require(there, job(nodes)))
+    found = refused(lambda: preconditions.require(there, job(nodes)))
     assert said in found.message
     assert hint in found.hint
 
@@ -143,7 +142,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> BatchEngine:
     """One that asks nobody."""
     monkeypatch.setattr(BatchEngine, "refresh", lambda *_, **__: None)
     found = BatchEngine.__new__(BatchEngine)
-    found._watcher = SimpleNamespace(refresh=lambda *_, **__: None)  # type: ignore[assignment]
+    found._poller = SimpleNamespace(refresh=lambda *_, **__: None)  # type: ignore[assignment]
     return found
 
 
@@ -160,7 +159,6 @@ def test_who_waits_for_a_run_that_was_not_sent_is_told_how_to_send_it(
     engine: BatchEngine, make_run: Callable[..., Run]
 ) -> None:
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued", engine="batch")
-    state = {"state": "queued", "reason": "submission was cut off; go on with: fairway submit"}
-    (run.folder / "state.json").write_text(json.dumps(state))
     found = refused(lambda: engine.wait(run))
-    assert found.message == f"job-aaaaaa was not submitted: {state['reason']}"
+    said = "submission was cut off; go on with: fairway submit --resume job-aaaaaa"
+    assert found.message == f"job-aaaaaa was not submitted: {said}"

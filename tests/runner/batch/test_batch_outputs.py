@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pytest
 
 from fairway_runner.engines.batch.outputs import collect
-from fairway_runner.engines.batch.refusals import _of_pool
+from fairway_runner.engines.batch.preconditions import _of_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from fairway_agent.plan import RunPlan, Staged
 from fairway_agent.task_spec import Output, TaskSpec
 from fairway_core.target import Target
 from fairway_runner.engines.azure.storage import Storage
-from fairway_runner.engines.batch.tasks import Blobs, Wire
+from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.jobs.job import Job
 
 IDENTITY = "/subscriptions/0/identities/pool"
@@ -21,7 +21,7 @@ SPEC = TaskSpec(0)
 
 def wire(
     job: dict[str, Any] | None = None, size: str = "", environment: str = "", **plan: Any
-) -> Wire:
+) -> RequestBuilder:
     target = Target.model_validate(
         {
             "name": "pool",
@@ -39,7 +39,9 @@ def wire(
     )
     made = Job.model_validate({"name": "job", "command": "true", **(job or {})})
     blobs = Blobs("archives/c.tar.gz", "fairway/n.tar.gz", "r/record.tar.gz", "runs/r/key")
-    return Wire("r", RunPlan("r", "/code", **plan), made, target, Storage(target, 1), blobs)
+    return RequestBuilder(
+        "r", RunPlan("r", "/code", **plan), made, target, Storage(target, 1), blobs
+    )
 
 
 @pytest.fixture(autouse=True)

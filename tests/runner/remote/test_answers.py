@@ -19,7 +19,7 @@ from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.figures import bring_figures
 from fairway_runner.engines.remote.mirror import Mirror
-from fairway_runner.engines.remote.place import Place
+from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.figures import figures
 from fairway_runner.runs.store import RunStore
 
@@ -75,7 +75,7 @@ class Host:
 
 
 def mirror_of(said: object) -> Mirror:
-    return Mirror(Place(Host(said), "/data/fairway"))  # type: ignore[arg-type]
+    return Mirror(RemoteHost(Host(said), "/data/fairway"))  # type: ignore[arg-type]
 
 
 def listing(files: dict[str, Any], run_id: str = "job-aaaaaa", submission: object = 0) -> object:
@@ -228,15 +228,15 @@ def piece(text: bytes, offset: object = 0) -> dict[str, Any]:
     return {"offset": offset, "data": base64.b64encode(zlib.compress(text)).decode("ascii")}
 
 
-def figures_of(nodes: object) -> Place:
-    return Place(Host({"answer": {"nodes": nodes, "more": False}}), "/data/fairway")  # type: ignore[arg-type]
+def figures_of(nodes: object) -> RemoteHost:
+    return RemoteHost(Host({"answer": {"nodes": nodes, "more": False}}), "/data/fairway")  # type: ignore[arg-type]
 
 
 def test_samples_of_nodes_are_added_where_the_last_ended(make_run: MakeRun) -> None:
     run = make_run("job-aaaaaa")
     line = b'{"time": 1.7e9, "cpu": 0.5, "gpus": [{"index": 0, "use": 0.25}]}\n'
     bring_figures(run, figures_of({"nd-1": piece(line)}))
-    again = Place(Host({"answer": {"nodes": {"nd-1": piece(line)}, "more": True}}), "/data")  # type: ignore[arg-type]
+    again = RemoteHost(Host({"answer": {"nodes": {"nd-1": piece(line)}, "more": True}}), "/data")  # type: ignore[arg-type]
     bring_figures(run, again)  # it says nothing new, however often it is asked
     bring_figures(run, figures_of({"nd-1": piece(line, len(line))}))
     (samples,) = figures(run).values()

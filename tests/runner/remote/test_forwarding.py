@@ -9,7 +9,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.engines.batch import gateway
+from fairway_runner.engines.azure import gateway
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.forwarding import Forwarding
 
@@ -52,7 +52,7 @@ def test_a_port_that_is_not_forwarded_is_named() -> None:
     class Refusing(_Ssh):
         socket = None
 
-        def insist(self, *_: object, **__: object) -> Ended:
+        def run_with_retry(self, *_: object, **__: object) -> Ended:
             return Ended(255, b"", "mux_client_forward: forwarding request failed\n")
 
     there = Forwarding(cast("Any", Refusing()), 1.0)

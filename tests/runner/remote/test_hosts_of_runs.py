@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines.remote.place import connection_to
+from fairway_runner.engines.remote.remote_host import connection_to
 from fairway_runner.engines.ssh.engine import SshEngine
 
 if TYPE_CHECKING:

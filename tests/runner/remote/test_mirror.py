@@ -1,4 +1,4 @@
-"""Runs that go on elsewhere, as their folders here follow them; the place is this machine."""
+"""Runs that go on elsewhere, as their folders here follow them; the host is this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairway_runner.engines.remote import mirror as mirrors
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.logs import add_logs
 from fairway_runner.engines.remote.mirror import Mirror
-from fairway_runner.engines.remote.place import Place
+from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
     """The runs of a shared folder on this machine."""
-    place = Place.of(host="localhost", user="", shared=str(tmp_path / "shared"), deadline=5.0)
-    return Mirror(place)
+    host = RemoteHost.of(host="localhost", user="", shared=str(tmp_path / "shared"), deadline=5.0)
+    return Mirror(host)
 
 
 def submitted(tmp_path: Path, name: str = "job-1", tasks: int = 1) -> Run:
@@ -61,13 +61,13 @@ def say(folder: Path, state: str, log: bytes | None = None, **facts: Any) -> Non
 def counted(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The modules that are called from now on."""
     calls: list[str] = []
-    call = Place.call
+    call = RemoteHost.call
 
-    def count(self: Place, module: str, *arguments: Any, **options: Any) -> Any:
+    def count(self: RemoteHost, module: str, *arguments: Any, **options: Any) -> Any:
         calls.append(module)
         return call(self, module, *arguments, **options)
 
-    monkeypatch.setattr(Place, "call", count)
+    monkeypatch.setattr(RemoteHost, "call", count)
     return calls
 
 
@@ -127,7 +127,7 @@ def test_two_commands_at_once_write_nothing_twice(mirror: Mirror, tmp_path: Path
     say(folder / "tasks" / "0", "running", b"one\n")
     say(folder, "running")
     request = mirror._request(run, logs=True)
-    late = mirror.place.call(mirror.states, {"runs": {run.id: request}})["runs"][run.id]
+    late = mirror.remote.call(mirror.states, {"runs": {run.id: request}})["runs"][run.id]
     mirror.refresh([run], logs=True)
     mirrors._apply(run, late)
     assert run.log_text(0) == "one\n"

@@ -72,7 +72,7 @@ def test_what_refuses_on_this_machine_is_not_tried_again(
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    monkeypatch.setattr("fairway_runner.engines.remote.patience._FIRST", 0.0)
+    monkeypatch.setattr("fairway_runner.engines.remote.backoff._FIRST", 0.0)
     host = Ssh(address, "")
     with pytest.raises(UserError, match="Connection refused") as caught:
         host.run(["true"], deadline=600.0)

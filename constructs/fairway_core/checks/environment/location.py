@@ -30,7 +30,7 @@ def unknown_region(location: str) -> Iterator[Fault]:
         location: southcentralus
     """
     if location not in regions():
-        from fairway_core.spelling import did_you_mean
+        from fairway_core.suggestions import did_you_mean
 
         listed = "if Azure has it, ignore this: az account list-locations --output table"
         hint = did_you_mean(location, regions())

@@ -13,16 +13,16 @@ from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS, Storage
-from fairway_runner.engines.batch import names, refusals
+from fairway_runner.engines.batch import names, preconditions
 from fairway_runner.engines.batch.cancelling import end_early
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.generations import require_latest
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.node_actions import NodeActions
+from fairway_runner.engines.batch.poller import Poller, cut_off
 from fairway_runner.engines.batch.submission import State, Submission
-from fairway_runner.engines.batch.watching import Watcher, cut_off
 from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import nobody
+from fairway_runner.engines.engine import no_progress
 from fairway_runner.runs.plans import read_plan, read_retry
 from fairway_runner.runs.records import FINAL_STATES
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
     from fairway_core.target import Target
-    from fairway_runner.engines.engine import Arrived, Node
+    from fairway_runner.engines.engine import Node, Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
 
@@ -56,8 +56,8 @@ class BatchEngine:
         return Storage(self.target, self.deadline)
 
     @cached_property
-    def _watcher(self) -> Watcher:
-        return Watcher(self.account, self.storage)
+    def _poller(self) -> Poller:
+        return Poller(self.account, self.storage)
 
     @cached_property
     def _nodes(self) -> NodeActions:
@@ -65,7 +65,7 @@ class BatchEngine:
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """What the launcher needs is looked for on the node: this machine is not one."""
-        refusals.require(self.account, job)
+        preconditions.require(self.account, job)
 
     def environment(self) -> dict[str, str]:
         """Nothing: the nodes set what they need."""
@@ -77,7 +77,7 @@ class BatchEngine:
 
     def predecessor(self, run: RunFolder) -> str:
         """Batch has no order among jobs."""
-        raise refusals.after()
+        raise preconditions.after()
 
     def start(
         self,
@@ -110,19 +110,21 @@ class BatchEngine:
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
         """Asks Batch; with `logs` reads the tasks' files from nodes and storage, and as one who
         follows a run is patient with a service that is away."""
-        self._watcher.refresh(runs, logs=logs, patient=logs)
+        self._poller.refresh(runs, logs=logs, patient=logs)
 
     def wait(self, run: RunFolder) -> None:
         """Asks again and again until the run has ended."""
         while True:
-            self._watcher.refresh([run], logs=False)
+            self._poller.refresh([run], logs=False)
             if run.state in FINAL_STATES:
                 return
             if reason := cut_off(run):
                 raise UserError.of("cut-off-submission", f"{run.id} was not submitted: {reason}")
             time.sleep(self.pause)
 
-    def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+    def collect(
+        self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
+    ) -> None:
         """Copies what is new in storage, and what is left of the logs."""
         from fairway_runner.engines.batch.outputs import collect
 

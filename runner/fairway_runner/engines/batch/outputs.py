@@ -10,13 +10,13 @@ from fairway_agent.record import read_json, write_json
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
-from fairway_runner.engines.engine import nobody
+from fairway_runner.engines.engine import no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_runner.engines.azure.storage import Storage
-    from fairway_runner.engines.engine import Arrived
+    from fairway_runner.engines.engine import Progress
     from fairway_runner.runs.folder import RunFolder
 
 _FACTS = "outputs.json"
@@ -24,7 +24,7 @@ _FOLDER = "outputs/"
 
 
 def collect(
-    run: RunFolder, storage: Storage, tasks: Sequence[int], arrived: Arrived = nobody
+    run: RunFolder, storage: Storage, tasks: Sequence[int], arrived: Progress = no_progress
 ) -> int:
     """Copies what is new, or has changed there or here; returns how many files that were."""
     known = read_json(run.folder / _FACTS)

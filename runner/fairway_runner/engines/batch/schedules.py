@@ -14,8 +14,8 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names, recurrence
+from fairway_runner.engines.batch.request_builder import with_hidden
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
-from fairway_runner.engines.batch.tasks import with_hidden
 from fairway_runner.engines.schedules import Schedule
 from fairway_runner.runs.folder import RunFolders
 from fairway_runner.submit import snapshot as code
@@ -78,9 +78,9 @@ def _create(engine: BatchEngine, prepared: Prepared, recurrence: Recurrence) -> 
         run, _ = store.create(prepared.record, files)
         state = State(names.job_id(run.id), 0, complete=False, tasks=0, first={}, only=None)
         submission = Submission(run, engine.account, engine.storage, state)
-        parcel = submission.pack(snapshot)
-        submission.upload(parcel, snapshot)
-    spec = _spec(run.id, parcel.job, parcel.tasks[0], recurrence)
+        payload = submission.pack(snapshot)
+        submission.upload(payload, snapshot)
+    spec = _spec(run.id, payload.job, payload.tasks[0], recurrence)
     client = engine.account.client
     try:
         engine.account.calls.call("a new schedule", lambda: client.create_job_schedule(spec))  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import keys, names
-from fairway_runner.engines.batch.tasks import Blobs, Wire
+from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.plans import read_last, read_plan, read_specs
 
@@ -68,7 +68,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Payload:
     """A run ready to be sent: its job and tasks in their wire form, the blobs that its nodes
     begin with, the archive of its record, and a key for it where it has none yet."""
 
@@ -93,7 +93,7 @@ class Submission:
         """Does what is not done yet; UserError, with what was accepted, where that fails."""
         self.send(self.pack(snapshot), snapshot)
 
-    def pack(self, snapshot: Path) -> Parcel:
+    def pack(self, snapshot: Path) -> Payload:
         """The run in Batch's terms; nothing is asked of anybody."""
         folder, run = self.run.folder, self.run.id
         # First, while this process is small: starting another doubles it for a moment.
@@ -111,7 +111,7 @@ class Submission:
             record=names.record_blob(run),
             key=f"{names.private_folder(run)}key",
         )
-        wire = Wire(
+        requests = RequestBuilder(
             *(run, plan, job, self.account.target, self.storage, blobs),
             generation=self.state.generation,
             first={int(index): number for index, number in self.state.first.items()},
@@ -121,39 +121,39 @@ class Submission:
             names.GENERATION: str(self.state.generation),
             names.PLAN: hashlib.sha256(record).hexdigest()[:32],
         }
-        spec = wire.job_spec(self.run.record.name, metadata)
-        return Parcel(spec, self._tasks(wire), blobs, record, key)
+        spec = requests.job_spec(self.run.record.name, metadata)
+        return Payload(spec, self._tasks(requests), blobs, record, key)
 
-    def send(self, parcel: Parcel, snapshot: Path) -> None:
+    def send(self, payload: Payload, snapshot: Path) -> None:
         """Sends what is not there yet."""
-        self.state.tasks = len(parcel.tasks)
-        job_id = str(parcel.job["id"])
+        self.state.tasks = len(payload.tasks)
+        job_id = str(payload.job["id"])
         try:
-            self.upload(parcel, snapshot)
-            known = set() if self._create_job(parcel.job) else self._known(job_id)
+            self.upload(payload, snapshot)
+            known = set() if self._create_job(payload.job) else self._known(job_id)
             self.accepted = len(known)
-            self._add([task for task in parcel.tasks if task["id"] not in known], job_id)
+            self._add([task for task in payload.tasks if task["id"] not in known], job_id)
             self._end_when_done(job_id)
         except ServiceError as error:
             raise self._cut_off(error) from None
         self.state.complete = True
         self.state.write(self.run)
 
-    def _tasks(self, wire: Wire) -> list[dict[str, Any]]:
+    def _tasks(self, requests: RequestBuilder) -> list[dict[str, Any]]:
         """Every task that is to be there, ready to be sent."""
         folder = self.run.folder
         chosen = None if self.state.only is None else set(self.state.only)
         specs, numbers = [], []
         for spec in read_specs(folder / "tasks.jsonl"):
             if chosen is None or int(spec.index) in chosen:
-                specs.append(wire.task(spec))
+                specs.append(requests.task(spec))
                 numbers.append(int(spec.index))
-        specs += [wire.last_task(spec, numbers) for spec in read_last(folder)]
+        specs += [requests.last_task(spec, numbers) for spec in read_last(folder)]
         return specs
 
-    def upload(self, parcel: Parcel, snapshot: Path) -> None:
+    def upload(self, payload: Payload, snapshot: Path) -> None:
         """What the nodes begin with, as far as it is not there."""
-        blobs, storage = parcel.blobs, self.storage
+        blobs, storage = payload.blobs, self.storage
 
         def code() -> None:
             if not storage.exists(CODE, blobs.code):
@@ -165,10 +165,10 @@ class Submission:
 
         def key() -> None:
             if not storage.exists(CODE, blobs.key):
-                storage.upload(CODE, blobs.key, parcel.key)
+                storage.upload(CODE, blobs.key, payload.key)
 
         def record() -> None:
-            storage.upload(OUTPUTS, blobs.record, parcel.record)
+            storage.upload(OUTPUTS, blobs.record, payload.record)
 
         with ThreadPoolExecutor(4) as pool:
             for done in [pool.submit(each) for each in (code, programs, key, record)]:

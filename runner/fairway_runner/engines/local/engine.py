@@ -18,7 +18,7 @@ from fairway_agent.record import goes_on
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import Node, nobody, unsupported
+from fairway_runner.engines.engine import Node, no_progress, unsupported
 from fairway_runner.engines.local import machine
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
     from fairway_core.target import Target
-    from fairway_runner.engines.engine import Arrived
+    from fairway_runner.engines.engine import Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
 
@@ -113,7 +113,9 @@ class LocalEngine:
         """Until nobody holds the run's lock any more."""
         run.await_lock()
 
-    def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+    def collect(
+        self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
+    ) -> None:
         """Nothing: the outputs are there."""
 
     def bring_figures(self, run: RunFolder) -> None:

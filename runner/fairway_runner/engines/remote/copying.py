@@ -39,7 +39,7 @@ class Remote(Protocol):
     def command(self, *options: str) -> list[str]:
         """The start of an ssh command line."""
 
-    def insist(
+    def run_with_retry(
         self,
         program: Program,
         data: bytes,
@@ -116,7 +116,9 @@ def _finish_rsync(remote: Remote, program: Program, data: bytes, deadline: float
     """Whether rsync has copied all; False where one of the two sides has no rsync."""
     if not remote.has_rsync or shutil.which("rsync") is None:
         return False
-    ended = remote.insist(program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN)
+    ended = remote.run_with_retry(
+        program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN
+    )
     remote.has_rsync = ended.code != _NOT_FOUND
     if remote.has_rsync:
         _require_success(remote, ended)
@@ -141,7 +143,9 @@ def _packed(folder: Path) -> bytes:
 
 
 def _finish(remote: Remote, program: Program, data: bytes, deadline: float) -> Ended:
-    ended = remote.insist(program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN)
+    ended = remote.run_with_retry(
+        program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN
+    )
     _require_success(remote, ended)
     return ended
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fairway_core.findings import UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines import beside
 from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import nobody, unready
+from fairway_runner.engines.engine import no_progress, unready
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.figures import bring_figures
 from fairway_runner.engines.remote.mirror import Mirror
-from fairway_runner.engines.remote.place import Place
+from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
     from fairway_core.target import SlurmAccess, SshAccess, Target
-    from fairway_runner.engines.engine import Arrived
+    from fairway_runner.engines.engine import Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
 
@@ -41,11 +41,11 @@ class RemoteEngine:
     NODE: ClassVar[str]
 
     @property
-    def place(self) -> Place:
+    def remote_host(self) -> RemoteHost:
         """The host that is reached, and the shared folder."""
         access = _access(self.target)
         self.require_address()
-        return Place.of(
+        return RemoteHost.of(
             host=access.host,
             user=access.user,
             shared=access.shared,
@@ -56,7 +56,7 @@ class RemoteEngine:
     @property
     def mirror(self) -> Mirror:
         """The runs there."""
-        return Mirror(self.place, states=f"{self.NODE}.states")
+        return Mirror(self.remote_host, states=f"{self.NODE}.states")
 
     def require_address(self) -> None:
         """UserError where the target does not say where it is."""
@@ -106,13 +106,15 @@ class RemoteEngine:
         hint = f"wait for it first: fairway wait {run.id}"
         raise UserError.of("foreign-run", message, hint)
 
-    def collect(self, run: RunFolder, tasks: Sequence[int], arrived: Arrived = nobody) -> None:
+    def collect(
+        self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
+    ) -> None:
         """Copies the outputs from the shared folder."""
         self.mirror.collect(run, tasks)
 
     def bring_figures(self, run: RunFolder) -> None:
         """Copies what the nodes have written into the shared folder."""
-        bring_figures(run, self.place)
+        bring_figures(run, self.remote_host)
 
     def remove(self, run: RunFolder) -> None:
         """Removes its folder from the shared one."""
@@ -150,7 +152,7 @@ class RemoteEngine:
         last = submissions.read(run)
         assert last is not None, "a submission was begun"
         request = {"run": run.id, "submission": last.number, **facts}
-        return self.place.call(f"{self.NODE}.{module}", request, timeout=timeout)
+        return self.remote_host.call(f"{self.NODE}.{module}", request, timeout=timeout)
 
     def unknown_node(self, name: str, known: Iterable[str]) -> NoReturn:
         """UserError for a node that the target does not have."""

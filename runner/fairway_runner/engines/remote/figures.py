@@ -13,7 +13,7 @@ from fairway_runner.engines.remote.logs import unpacked
 from fairway_runner.runs.shapes import check, is_count, is_text, mapping
 
 if TYPE_CHECKING:
-    from fairway_runner.engines.remote.place import Place
+    from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.runs.folder import RunFolder
 
 # What a node may be called, as it becomes a file's name here.
@@ -21,7 +21,7 @@ _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _PIECE = {"offset": is_count, "data": is_text}
 
 
-def bring_figures(run: RunFolder, place: Place) -> None:
+def bring_figures(run: RunFolder, remote: RemoteHost) -> None:
     """Adds what is new of each node's samples to its file in the run's folder.
 
     UserError where the host does not answer, or with what cannot be samples.
@@ -32,8 +32,8 @@ def bring_figures(run: RunFolder, place: Place) -> None:
         more = True
         while more:
             known = {file.stem: file.stat().st_size for file in folder.glob("*.jsonl")}
-            answer = place.call("fairway_agent.shared.figures", {"run": run.id, "known": known})
-            pieces = _checked(answer, place.connection.name)
+            answer = remote.call("fairway_agent.shared.figures", {"run": run.id, "known": known})
+            pieces = _checked(answer, remote.connection.name)
             added = 0
             for node, piece in pieces.items():
                 if piece["offset"] == known.get(node, 0):

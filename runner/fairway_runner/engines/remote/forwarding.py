@@ -106,7 +106,7 @@ class Forwarding:
             self._folder = Path(tempfile.mkdtemp(prefix=private_folder_prefix()))
         self._count += 1
         path = self._folder / str(self._count)
-        done = self._ssh.insist(
+        done = self._ssh.run_with_retry(
             lambda: self._words("forward", path, host, port), b"", deadline=self._deadline
         )
         if done.code:

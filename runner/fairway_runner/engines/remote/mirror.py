@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_core.target import Target
-    from fairway_runner.engines.remote.place import Place
+    from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.records import RunRecord
 
@@ -39,9 +39,9 @@ _OWN = ("state.json", "engine.json", "lock", "mirror.lock", "labels.json", "labe
 
 @dataclass
 class Mirror:
-    """The runs at a place; `states` is the module there that says where they stand."""
+    """The runs on a host; `states` is the module there that says where they stand."""
 
-    place: Place
+    remote: RemoteHost
     states: str = f"{_SHARED}.states"
 
     def publish(self, run: RunFolder, snapshot: Path) -> PurePosixPath:
@@ -51,12 +51,12 @@ class Mirror:
         """
         code = snapshot.name
         request = {"run": run.id, "code": code}
-        found = self.place.call(f"{_SHARED}.receive", request, _packed(run))
+        found = self.remote.call(f"{_SHARED}.receive", request, _packed(run))
         if not found["has_code"]:
             if not snapshot.is_dir():
-                message = f"the code of {run.id} is neither here nor at {self.place.shared}"
+                message = f"the code of {run.id} is neither here nor at {self.remote.shared}"
                 raise UserError.of("no-code", message, "submit the job again from its file")
-            self.place.connection.upload(snapshot, found["draft"], deadline=self.place.deadline)
+            self.remote.connection.upload(snapshot, found["draft"], deadline=self.remote.deadline)
         return PurePosixPath(found["folder"])
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> str:
@@ -73,8 +73,8 @@ class Mirror:
             if not asked:
                 break
             about = {run_id: wanted[run_id] for run_id in asked}
-            answer = self.place.call(self.states, {"runs": asked})
-            found = checked_states(answer, about, self.place.connection.name)
+            answer = self.remote.call(self.states, {"runs": asked})
+            found = checked_states(answer, about, self.remote.connection.name)
             silent = str(answer.get("silent", ""))
             more = {}
             for run_id in asked:
@@ -97,7 +97,7 @@ class Mirror:
 
     def cancel_unknown(self, run: RunFolder) -> None:
         """Writes the end of a run that the cluster has never seen and is not to see."""
-        if self.place.call(self.states, {"runs": {run.id: {}}})["runs"][run.id] is None:
+        if self.remote.call(self.states, {"runs": {run.id: {}}})["runs"][run.id] is None:
             state = record.read_json(run.folder / "state.json")
             facts = {"state": "cancelled", "reason": None, "ended": time.time()}
             record.write_json(run.folder / "state.json", {**state, **facts})
@@ -108,8 +108,8 @@ class Mirror:
         if last is None:
             return
         request = {"runs": {run.id: {"submission": last.number}}}
-        answer = self.place.call(self.states, request)
-        found = checked_states(answer, {run.id: run}, self.place.connection.name)[run.id]
+        answer = self.remote.call(self.states, request)
+        found = checked_states(answer, {run.id: run}, self.remote.connection.name)[run.id]
         if found is None or found["state"] is None:
             return
         number = found["state"].get("submission", 0)
@@ -125,19 +125,19 @@ class Mirror:
         """See `Engine.collect`."""
         names = [f"tasks/{index}/outputs" for index in tasks]
         there = f"{self._folder(run)}"
-        self.place.connection.download(there, names, run.folder, deadline=self.place.deadline)
+        self.remote.connection.download(there, names, run.folder, deadline=self.remote.deadline)
 
     def remove(self, run: RunFolder) -> None:
         """See `Engine.remove`."""
-        self.place.call(f"{_SHARED}.runs", {"remove": run.id})
+        self.remote.call(f"{_SHARED}.runs", {"remove": run.id})
 
     def adopt(self, store: RunFolders, target: Target) -> list[Finding]:
         """See `Engine.adopt`."""
         known = [run.id for run in store.unsorted()]
         request = {"target": target.name, "known": known}
-        answer = self.place.call(f"{_SHARED}.runs", request)
+        answer = self.remote.call(f"{_SHARED}.runs", request)
         findings = []
-        for run_id, files, submission in listed_runs(answer, self.place.connection.name):
+        for run_id, files, submission in listed_runs(answer, self.remote.connection.name):
             try:
                 record, texts = adopted(run_id, files)
                 _adopt(store, record, texts, target, submission)
@@ -145,13 +145,13 @@ class Mirror:
                 message = (
                     f"`{run_id[:70]}` on `{target.name}` is not a run that can be read: {error}"
                 )
-                hint = f"it is in the folder runs of {self.place.shared} there"
+                hint = f"it is in the folder runs of {self.remote.shared} there"
                 findings.append(Finding("damaged-run", message, hint, severity=Severity.WARNING))
         return findings
 
     def _folder(self, run: RunFolder) -> str:
         # rsync expands a `~` no more once its arguments are protected: it begins at home.
-        return f"{self.place.shared.removeprefix('~/')}/runs/{run.id}"
+        return f"{self.remote.shared.removeprefix('~/')}/runs/{run.id}"
 
     def _request(self, run: RunFolder, *, logs: bool) -> dict[str, Any] | None:
         """What to ask about a run; None where all is known."""

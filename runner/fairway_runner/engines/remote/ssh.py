@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import copying, ways
+from fairway_runner.engines.remote.backoff import Backoff
 from fairway_runner.engines.remote.connection import (
     COMMAND_TIMEOUT,
     Ended,
     on_terminal,
     run_program,
 )
-from fairway_runner.engines.remote.patience import Patience
 from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ class Ssh:
         """See `Connection.run`."""
         line = shlex.join(words)
         program = lambda: [*self.command("-T"), "--", self.name, line]  # noqa: E731
-        return self.insist(program, input, deadline=deadline, timeout=timeout)
+        return self.run_with_retry(program, input, deadline=deadline, timeout=timeout)
 
-    def insist(
+    def run_with_retry(
         self,
         program: copying.Program,
         data: bytes,
@@ -119,7 +119,7 @@ class Ssh:
     ) -> Ended:
         """Runs a program that uses the connection, and again where it ends with a code that
         says that the connection is `broken`."""
-        patience = Patience(deadline)
+        backoff = Backoff(deadline)
         with self.silence.watch(self.name, deadline) as watched:
             if self._is_slow:
                 watched.answered()
@@ -133,7 +133,7 @@ class Ssh:
                         return ended
                 watched.failed(_last_line(ended.err))
                 self._drop()
-                if self._is_permanent(ended.err) or not patience.pause(reached=self.reached):
+                if self._is_permanent(ended.err) or not backoff.pause(reached=self.reached):
                     raise self._unreachable(ended.err)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:

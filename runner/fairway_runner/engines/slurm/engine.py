@@ -164,7 +164,7 @@ class SlurmEngine(RemoteEngine):
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """On the login host, or on a node through a job of one's own there."""
-        connection = self.place.connection
+        connection = self.remote_host.connection
         if node is None:
             return connection.interactive(command, forward=forward)
         enter = self._program("enter", self.access.partition, self._require_node(node))
@@ -188,7 +188,7 @@ class SlurmEngine(RemoteEngine):
 
     def _look(self, **facts: Any) -> dict[str, Any]:
         request = {"partition": self.access.partition, **facts}
-        found: dict[str, Any] = self.place.call(f"{_NODE}.nodes", request)
+        found: dict[str, Any] = self.remote_host.call(f"{_NODE}.nodes", request)
         return found
 
     def _program(self, module: str, *words: str) -> list[str]:

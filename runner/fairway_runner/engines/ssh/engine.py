@@ -107,7 +107,7 @@ class SshEngine(RemoteEngine):
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """On the main host, or from there on a node: over the cluster's own trust."""
-        connection = self.place.connection
+        connection = self.remote_host.connection
         host = self._host(node) if node else None
         if host is None or host["own"]:
             return connection.interactive(command, forward=forward)
@@ -135,7 +135,7 @@ class SshEngine(RemoteEngine):
 
     def _look(self, **facts: Any) -> dict[str, Any]:
         request = {"cluster": self.target.name, **facts}
-        found: dict[str, Any] = self.place.call(f"{self.NODE}.nodes", request)
+        found: dict[str, Any] = self.remote_host.call(f"{self.NODE}.nodes", request)
         return found
 
     def _host(self, node: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs.params import is_identifier
 

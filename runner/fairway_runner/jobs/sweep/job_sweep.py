@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fairway_core.documents import Document, FieldError
 from fairway_core.findings import Finding, UserError
-from fairway_core.spelling import nearest
+from fairway_core.suggestions import nearest
 from fairway_runner.jobs.params import Identifier, ParamValue
 from fairway_runner.jobs.sweep.expansion import count, points
 from fairway_runner.jobs.sweep.models import Sweep

@@ -26,7 +26,7 @@ class NodeLost(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class TaskFolder:
     """A task's folder on a node: `relative` to the node's root, `host` as this process sees it,
     `seen` as the node does."""
 
@@ -62,10 +62,10 @@ class NodeAgent:
         self.images = images
         """The images of containers that there are, each with its entry point."""
 
-    def place(self, node: Node, relative: str) -> Place:
+    def place(self, node: Node, relative: str) -> TaskFolder:
         """The folder of this path below the node's root."""
         seen = f"{self.layout.root(node)}/{relative}"
-        return Place(node, relative, node.folder / relative, seen)
+        return TaskFolder(node, relative, node.folder / relative, seen)
 
     def supervise(self, node: Node, generation: int, *binds: tuple[str, str]) -> Supervisor:
         """A supervisor on a node, with more mounts than the node's own; NodeLost where the node
@@ -90,7 +90,7 @@ class NodeAgent:
     def run(
         self,
         supervisor: Supervisor,
-        place: Place,
+        place: TaskFolder,
         command_line: str,
         variables: Mapping[str, str],
         container: Mapping[str, Any] | None = None,

@@ -19,7 +19,7 @@ from fairway_simulator.batch.model.outcome import Outcome, ended, failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_simulator.batch.agent.commands import NodeAgent, Place
+    from fairway_simulator.batch.agent.commands import NodeAgent, TaskFolder
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.job import Task
     from fairway_simulator.batch.model.pool import Node
@@ -223,7 +223,7 @@ class Execution:
         return outcome
 
 
-def node_info(place: Place) -> dict[str, Any]:
+def node_info(place: TaskFolder) -> dict[str, Any]:
     """Where a task ran, in its wire form."""
     node = place.node
     return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from fairway_runner.data.places import BlobPlace
+    from fairway_runner.data.blob_path import BlobPath
     from fairway_runner.engines.azure.storage import Storage
 
 
@@ -23,12 +23,12 @@ class Entry:
     is_folder: bool = False
 
 
-def entries(place: BlobPlace, storage: Storage, *, recursive: bool) -> list[Entry]:
-    """What is at a place, in the order of the names; without `recursive` a folder is one entry."""
-    path = place.path
+def entries(at: BlobPath, storage: Storage, *, recursive: bool) -> list[Entry]:
+    """What lies at a path, in the order of the names; without `recursive` a folder is one entry."""
+    path = at.path
     below = path if not path or path.endswith("/") else f"{path}/"
     found: dict[str, Entry] = {}
-    for blob in storage.blobs(place.container, path):
+    for blob in storage.blobs(at.container, path):
         name, size = str(blob.name), int(blob.size)
         if name != path and not name.startswith(below):
             continue

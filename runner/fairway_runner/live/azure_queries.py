@@ -10,7 +10,7 @@ from fairway_core.catalog import vm_size
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import rules
 from fairway_runner.live.management import NotAllowed
-from fairway_runner.live.needs import (
+from fairway_runner.live.requirements import (
     actions_of,
     images_of,
     machines_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairway_core.documents import FieldError
-from fairway_core.spans import seconds_of
+from fairway_core.durations import seconds_of
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ _MANY = 4
 
 
 @dataclass
-class Watcher:
+class Poller:
     """Looks at the runs of one target; remembers what it wrote, to write only what changes."""
 
     account: Account

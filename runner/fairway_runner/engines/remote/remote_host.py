@@ -42,7 +42,7 @@ mv -T "$draft" "$1/fairway/$2" 2>/dev/null || { rm -rf "$draft"; [ -d "$1/fairwa
 
 
 @dataclass
-class Place:
+class RemoteHost:
     """A main host by its `connection`, the folder `shared`, and for how many seconds a
     connection that breaks is tried again."""
 
@@ -59,8 +59,8 @@ class Place:
         shared: str,
         reach: Reach | None = None,
         deadline: float = USUAL,
-    ) -> Place:
-        """The place at a host, which may be this machine; UserError where there is no ssh."""
+    ) -> RemoteHost:
+        """A host, which may be this machine, and its folder; UserError where there is no ssh."""
         return cls(connection_to(host, user, reach), shared, deadline)
 
     def call(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_core.checks.check import REGISTERED, Fault, Subject, check
 from fairway_core.checks.live import LIVE
 from fairway_core.findings import Severity
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_core.spelling import did_you_mean
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.targets.lookup import find_target
 
@@ -18,7 +18,7 @@ _CONTAINER = re.compile(r"[a-z0-9](-?[a-z0-9]){2,62}")
 
 
 @dataclass(frozen=True)
-class BlobPlace:
+class BlobPath:
     """A container of a target's storage account, and a path in it ("" for all of it)."""
 
     target: Target
@@ -33,7 +33,7 @@ class BlobPlace:
         return f"{self.path.rstrip('/')}/{file}".lstrip("/")
 
 
-def blob_place(text: str) -> BlobPlace:
+def blob_path(text: str) -> BlobPath:
     """Reads `TARGET:CONTAINER/PATH`; UserError where it is none, or the target has no such
     container."""
     name, colon, rest = text.partition(":")
@@ -48,7 +48,7 @@ def blob_place(text: str) -> BlobPlace:
         raise UserError.of("no-container", message, did_you_mean(container, known))
     if not _CONTAINER.fullmatch(container) or ".." in path.split("/"):
         raise UserError.of("bad-place", f"`{rest}` is not a path in a storage account")
-    return BlobPlace(target, container, path.lstrip("/"))
+    return BlobPath(target, container, path.lstrip("/"))
 
 
 def storage_of(target: Target) -> tuple[str, ...]:

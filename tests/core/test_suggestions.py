@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairway_core.spelling import did_you_mean, nearest
+from fairway_core.suggestions import did_you_mean, nearest
 
 WORDS = ["command", "nodes", "processes_per_node"]
 

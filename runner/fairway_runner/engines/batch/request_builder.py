@@ -52,7 +52,7 @@ class Blobs:
 
 
 @dataclass
-class Wire:
+class RequestBuilder:
     """Turns one run into a job and tasks. `first` has for a retry the number that the next
     attempt of each task has; `only` are the tasks that run, in a retry."""
 

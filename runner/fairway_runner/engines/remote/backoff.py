@@ -11,7 +11,7 @@ _UNKNOWN = 3  # tries of a host that has never answered: its name or the network
 
 
 @dataclass
-class Patience:
+class Backoff:
     """Tries of one thing: `seconds` in all, and few where the host was never reached."""
 
     seconds: float
