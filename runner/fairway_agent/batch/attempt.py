@@ -18,6 +18,7 @@ from fairway_agent.batch.notices import Notices
 from fairway_agent.batch.places import Places, fail, say
 from fairway_agent.fanout.sshd import server, serving
 from fairway_agent.faults import Fault
+from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.masking import Pump
 
 if TYPE_CHECKING:
@@ -69,12 +70,15 @@ class Attempt:
             log = os.fdopen(os.dup(1), "wb")
             pump = Pump(self.process.stdout, log, self.secrets.values())
         end = None if plan.timeout is None else time.monotonic() + plan.timeout
+        sampling = self._sampling()
         while True:
             try:
                 code = self.process.wait(_PAUSE)
                 break
             except subprocess.TimeoutExpired:
                 self._keep_deadlines(end)
+                sampling.keep()
+        sampling.end()
         processes.end({self.process.pid}, _STRAY_GRACE)
         if pump is not None:
             pump.join()
@@ -83,6 +87,17 @@ class Attempt:
         if self.cancelled:  # whatever it ends with, it is not done
             return CANCELLED
         return 128 - code if code < 0 else code
+
+    def _sampling(self) -> Sampling:
+        """What samples the task's nodes. They share no folder: all of it comes to the main one,
+        into a file that is kept with the logs."""
+        each_node = str(self.places.programs / "fairway-each-node")
+        return Sampling(
+            self.places.plan.sample_every,
+            lambda seconds: [each_node, *sampler(None, seconds)],
+            lambda: self.environment,
+            Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", "figures.txt"),
+        )
 
     @property
     def running_file(self) -> Path:

@@ -1,7 +1,8 @@
 """Takes a sample of this node every few seconds, for as long as what started it lives.
 
 Started as `sampler RUN_FOLDER SECONDS`; appends lines of JSON to `figures/NODE.jsonl` in the run's
-folder. It ends by SIGTERM, and by itself when its parent has ended. Standard library only.
+folder. Where nodes share no folder RUN_FOLDER is `-`: lines go to standard output, and each names
+its node. It ends by SIGTERM, and by itself when its parent has ended. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent.figures.gpus import Gpus
 from fairway_agent.figures.machine import Machine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 FOLDER = "figures"
@@ -30,8 +33,8 @@ class _Told(Exception):
     """It is to end."""
 
 
-def sample_until_told(file: Path, seconds: float) -> None:
-    """Adds a sample to the file every so many seconds, until SIGTERM or the parent's end."""
+def sample_until_told(add: Callable[[dict[str, Any]], None], seconds: float) -> None:
+    """Takes a sample every so many seconds, until SIGTERM or the parent's end."""
     machine, gpus = Machine(), Gpus(seconds)
     parent, count = os.getppid(), 0
     gpus.start()
@@ -44,12 +47,25 @@ def sample_until_told(file: Path, seconds: float) -> None:
             count += 1
             found = machine.sample(time.monotonic())
             figures = {name: round(value, 4) for name, value in found.items()}
-            record = {"time": round(time.time(), 3), **figures, "gpus": gpus.sample()}
             # A disk that is full costs samples, and nothing else.
-            with suppress(OSError), file.open("a", encoding="ascii") as lines:
-                lines.write(json.dumps(record, separators=(",", ":")) + "\n")
+            with suppress(OSError):
+                add({"time": round(time.time(), 3), **figures, "gpus": gpus.sample()})
     finally:
         gpus.stop()
+
+
+def _to_file(file: Path, sample: dict[str, Any]) -> None:
+    with file.open("a", encoding="ascii") as lines:
+        lines.write(_line(sample))
+
+
+def _to_output(node: str, sample: dict[str, Any]) -> None:
+    # At once: several nodes' samples share what this goes to.
+    os.write(1, _line({"node": node, **sample}).encode("ascii"))
+
+
+def _line(sample: dict[str, Any]) -> str:
+    return json.dumps(sample, separators=(",", ":")) + "\n"
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
@@ -58,14 +74,18 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
-    run, seconds = Path(sys.argv[1]), float(sys.argv[2])
-    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    run, seconds = sys.argv[1], float(sys.argv[2])
+    names = (os.environ.get(name) for name in ("SLURMD_NODENAME", "AZ_BATCH_NODE_ID"))
+    node = next(filter(None, names), os.uname().nodename)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _end)
-    folder = run / FOLDER
+    add = partial(_to_output, node)
     with suppress(_Told, OSError):
-        folder.mkdir(exist_ok=True)
-        sample_until_told(folder / f"{node}.jsonl", seconds)
+        if run != "-":
+            folder = Path(run, FOLDER)
+            folder.mkdir(exist_ok=True)
+            add = partial(_to_file, folder / f"{node}.jsonl")
+        sample_until_told(add, seconds)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 _GRACE = 10.0  # seconds for the samplers of other nodes to end
 
 
-def sampler(run: Path, seconds: float) -> list[str]:
-    """The command line that samples the node on which it runs."""
-    return [*bundle.program("fairway_agent.figures.sampler"), str(run), f"{seconds:g}"]
+def sampler(run: Path | None, seconds: float) -> list[str]:
+    """The command line that samples the node on which it runs: into the run's folder, or to its
+    output."""
+    return [*bundle.program("fairway_agent.figures.sampler"), str(run or "-"), f"{seconds:g}"]
 
 
 @dataclass
@@ -31,12 +33,13 @@ class Sampling:
 
     A sample is taken every `seconds`, none where they are None. `words` makes the command line that
     runs a sampler on each node, and is asked when it starts; `environment` is that of the command,
-    without secrets.
+    without secrets. What it prints is added to the file `printed`, if there is one.
     """
 
     seconds: float | None
     words: Callable[[float], list[str]]
     environment: Callable[[], Mapping[str, str]]
+    printed: Path | None = None
     begun: float = field(default_factory=time.monotonic)
     process: subprocess.Popen[bytes] | None = None
     failed: bool = False
@@ -58,14 +61,15 @@ class Sampling:
         if self.seconds is None or due is None or time.monotonic() < due:
             return
         try:
-            self.process = subprocess.Popen(
-                self.words(self.seconds),
-                env=dict(self.environment()),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            with open(self.printed or os.devnull, "ab") as out:  # noqa: PTH123
+                self.process = subprocess.Popen(
+                    self.words(self.seconds),
+                    env=dict(self.environment()),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
         except OSError:
             self.failed = True  # the task goes on without
 

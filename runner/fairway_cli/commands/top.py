@@ -35,7 +35,6 @@ def command(
     from fairway_runner.runs.store import RunStore
 
     found = RunStore.here().find(run)
-    _require_samples(found)
     if json_ or once or not sys.stdout.isatty():
         _print(found, gpus=gpus, json_=json_)
         return
@@ -43,17 +42,6 @@ def command(
         _draw(found, gpus=gpus)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-
-
-def _require_samples(run: Run) -> None:
-    """UserError where nothing looks at the run's nodes."""
-    from fairway_core.findings import UserError
-    from fairway_runner.engines.capabilities import capabilities
-
-    if not capabilities(run.record.engine).samples:
-        message = f"nothing samples the nodes of {run.id}: its engine is `{run.record.engine}`"
-        hint = f"look at one of its nodes: fairway exec {run.id} -- nvidia-smi"
-        raise UserError.of("not-supported", message, hint)
 
 
 def _look(run: Run) -> dict[str, Sample]:

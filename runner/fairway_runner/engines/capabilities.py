@@ -33,8 +33,6 @@ class Capabilities:
     """Whether something there watches a run as a whole, beside its tasks."""
     limits: bool = _row("`max_duration:`", False)
     """Whether something there ends a run as a whole, beside its tasks."""
-    samples: bool = _row("`fairway top`", False)
-    """Whether the nodes of its runs are looked at while they work."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
@@ -45,14 +43,11 @@ class Capabilities:
 
 
 ENGINES = {
-    "local": Capabilities(
-        runs_here=True, containers=True, notifies=True, limits=True, samples=True, shell=False
-    ),
-    "ssh": Capabilities(containers=True, notifies=True, limits=True, samples=True),
+    "local": Capabilities(runs_here=True, containers=True, notifies=True, limits=True, shell=False),
+    "ssh": Capabilities(containers=True, notifies=True, limits=True),
     "slurm": Capabilities(
         containers=True,
         accounts=True,
-        samples=True,
         node_actions=("drain", "resume", "reboot"),
         machines=True,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.folder import RunFolder
 
+# What a node may be called, as it becomes a file's name here.
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _LONGEST_LINE = 1 << 16  # bytes; a sample of sixteen GPUs has 2,000
 
 
@@ -84,6 +87,11 @@ def last_samples(run: RunFolder) -> dict[str, Sample]:
         for sample in _read(file, only_end=True):
             found[file.stem] = sample
     return found
+
+
+def is_node_name(name: str) -> bool:
+    """Whether a node may be called so: it comes from elsewhere, and names a file here."""
+    return _NODE.fullmatch(name) is not None
 
 
 def mean(values: Iterable[float | None]) -> float | None:

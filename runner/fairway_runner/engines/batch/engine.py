@@ -132,7 +132,12 @@ class BatchEngine:
         collect(run, self.storage, tasks, arrived)
 
     def bring_figures(self, run: RunFolder) -> None:
-        """Nothing: its nodes are not sampled."""
+        """Reads the tasks' files from nodes and storage."""
+        state = State.read(run)
+        if state is not None and state.complete:
+            from fairway_runner.engines.batch.figures import Figures
+
+            Figures(run, self.account, self.storage, state.job).bring()
 
     def cancel(self, run: RunFolder) -> None:
         """Terminates the run's job; a submission that was cut off has nothing more coming."""

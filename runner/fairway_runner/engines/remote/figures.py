@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
@@ -10,14 +9,13 @@ from fairway_agent.fields import Unfit
 from fairway_agent.figures.sampler import FOLDER
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote.logs import unpacked
+from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.shapes import check, is_count, is_text, mapping
 
 if TYPE_CHECKING:
     from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.runs.folder import RunFolder
 
-# What a node may be called, as it becomes a file's name here.
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _PIECE = {"offset": is_count, "data": is_text}
 
 
@@ -47,7 +45,7 @@ def _checked(answer: Any, host: str) -> dict[str, Any]:
     try:
         pieces = mapping(mapping(answer, "answer").get("nodes"), "nodes")
         for node, piece in pieces.items():
-            if not _NODE.fullmatch(node):
+            if not is_node_name(node):
                 raise Unfit("a node has another name than nodes have")
             check(mapping(piece, "samples"), _PIECE, "samples")
             if not _PIECE.keys() <= piece.keys():

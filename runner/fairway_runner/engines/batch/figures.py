@@ -1,0 +1,115 @@
+"""What was sampled on the nodes of a run, read from the files of its tasks as they grow."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.figures.sampler import FOLDER
+from fairway_agent.record import alone, read_json, write_json
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure.storage import OUTPUTS
+from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.runs.figures import is_node_name
+from fairway_runner.runs.records import FINAL_STATES
+
+if TYPE_CHECKING:
+    from fairway_runner.engines.azure.storage import Storage
+    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.runs.folder import RunFolder
+
+_CHUNK = 4 << 20
+_FILE = "figures.txt"
+_MARKER = "wd/logs/attempt.txt"  # another text for each attempt, which has a file of its own
+_FACTS = "figures.json"
+_MOST = 64  # tasks at a look: each costs two requests
+_NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
+
+
+@dataclass
+class Figures:
+    """The samples of one run. `figures.json` in its folder says how much of each task's was
+    copied, and of which attempt."""
+
+    run: RunFolder
+    account: Account
+    storage: Storage
+    job_id: str
+
+    def bring(self) -> None:
+        """Adds what is new to the file of each node: first of the tasks that run."""
+        with alone(self.run.folder / "figures.lock"):
+            facts = read_json(self.run.folder / _FACTS)
+            tasks = self._open_tasks(facts)
+            (self.run.folder / FOLDER).mkdir(exist_ok=True)
+            with ThreadPoolExecutor(CONCURRENCY) as pool:
+                found = list(pool.map(lambda task: self._read(task, facts), tasks))
+            for task, (text, fact) in zip(tasks, found, strict=True):
+                self._add(text)
+                facts[str(task)] = fact
+            write_json(self.run.folder / _FACTS, facts)
+
+    def _open_tasks(self, facts: dict[str, Any]) -> list[int]:
+        """Those of which more may come, as far as they are asked at once."""
+        running, ended = [], []
+        for task in range(self.run.record.tasks):
+            status = self.run.task_status(task)
+            if status["state"] == "running":
+                running.append(task)
+            elif status["state"] in FINAL_STATES and not facts.get(str(task), {}).get("done"):
+                ended.append(task)
+        return [*running, *ended][:_MOST]
+
+    def _read(self, task: int, facts: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+        """The whole lines that are new, and how much was copied with them."""
+        ended = self.run.task_status(task)["state"] in FINAL_STATES
+        marker = self._file(task, _MARKER, 0, ended=ended).decode(errors="replace").strip()
+        known = facts.get(str(task), {})
+        offset = int(known.get("offset", 0)) if known.get("marker") == marker else 0
+        text = b""
+        while piece := self._file(task, f"wd/logs/{_FILE}", offset + len(text), ended=ended):
+            text += piece
+            if len(piece) < _CHUNK:
+                break
+        whole = text[: text.rfind(b"\n") + 1]
+        return whole, {"marker": marker, "offset": offset + len(whole), "done": ended}
+
+    def _file(self, task: int, name: str, offset: int, *, ended: bool) -> bytes:
+        """Up to a chunk of a task's file, from its node or from storage; "" where it is nowhere."""
+        last = offset + _CHUNK - 1
+        try:
+            return self.account.task_file(self.job_id, str(task), name, offset, last)
+        except ServiceError as error:
+            if error.status not in _NOTHING_THERE:
+                raise
+            if error.status == 416 or not ended:
+                return b""
+        try:
+            blob = names.task_folder(self.run.id, task) + name.rpartition("/")[2]
+            return self.storage.read(OUTPUTS, blob, offset, _CHUNK)
+        except ServiceError as error:
+            if error.is_missing or error.status == 416:
+                return b""
+            raise
+
+    def _add(self, text: bytes) -> None:
+        by_node: dict[str, list[bytes]] = {}
+        for line in text.splitlines():
+            if (node := _node_of(line)) is not None:
+                by_node.setdefault(node, []).append(line)
+        for node, lines in by_node.items():
+            with (self.run.folder / FOLDER / f"{node}.jsonl").open("ab") as file:
+                file.write(b"".join(line + b"\n" for line in lines))
+
+
+def _node_of(line: bytes) -> str | None:
+    """The node that a sample is of; None for what is none. A task may write anything there."""
+    try:
+        sample = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    node = sample.get("node") if isinstance(sample, dict) else None
+    return node if isinstance(node, str) and is_node_name(node) else None
