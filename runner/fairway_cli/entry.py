@@ -21,10 +21,30 @@ def main() -> None:
         from fairway_constructs.node import start_node_ahead
 
         start_node_ahead()
+    if sys.argv[1:2] == ["review"]:
+        gc.disable()
+        _review_plainly(sys.argv[2:])
     from fairway_cli.main import main as run
 
     signal.signal(signal.SIGINT, before)
     run()
+
+
+def _review_plainly(words: list[str]) -> None:
+    """Reviews plans without Typer, and ends in SystemExit; returns where that takes Typer."""
+    from fairway_cli.ending import ended
+    from fairway_cli.reviewing import asked_plainly, review_files
+
+    asked = asked_plainly(words)
+    if asked is not None:
+        ended(lambda: _leave(review_files(asked)))
+
+
+def _leave(code: int) -> None:
+    """Ends the program without freeing each part of a large plan first."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from fairway_cli.ending import ReaderGone
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Typer has click's exceptions in a module of its own, or in click itself.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-class ReaderGone(Exception):
-    """Nobody reads the output any more; Typer would end a BrokenPipeError with 1."""
 
 
 class LazyGroup(TyperGroup):

@@ -1,24 +1,17 @@
-"""The `fairway` program: the commands put together, and the one place that catches errors."""
+"""The `fairway` program: the commands put together."""
 
 from __future__ import annotations
 
-import errno
-import io
-import os
-import sys
-from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 import fairway_core
-from fairway_cli.lazy import LazyGroup, ReaderGone
-from fairway_core.findings import UserError, format_finding, printable
+from fairway_cli.ending import ended
+from fairway_cli.lazy import LazyGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# Why a disk takes nothing more.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Commands(LazyGroup):
@@ -126,57 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     `arguments` are those of the command line where they are not given. Ends in SystemExit.
     """
-    _open_streams()
-    try:
-        try:
-            app(arguments)
-        finally:
-            sys.stdout.flush()
-    except UserError as error:
-        _end(error.exit_code, *map(format_finding, error.findings))
-    except (BrokenPipeError, ReaderGone):
-        # The reader went away (`fairway logs RUN | head`): nothing is left to say.
-        _end(141)
-    except OSError as error:
-        if error.filename is not None:
-            _end(5, f"error: {printable(str(error.filename))}: {error.strerror}")
-        if error.errno not in _NO_ROOM:
-            raise
-        _end(5, f"error: the output cannot be written: {error.strerror}")
-
-
-def _open_streams() -> None:
-    """Sees to it that something can be printed: what is closed takes it in silence, and what
-    cannot write a letter (LC_ALL=C) writes its number."""
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:
-            # It takes the lowest number that is free: that of the stream that is closed.
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _end(code: int, *lines: str) -> NoReturn:
-    """Ends the program with what is to be said of it, as far as anybody can read that."""
-    try:
-        for line in lines:
-            print(line, file=sys.stderr)  # noqa: T201
-        sys.stderr.flush()
-    except OSError:
-        _discard(sys.stderr)
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _discard(sys.stdout)
-    sys.exit(code)
-
-
-def _discard(stream: TextIO) -> None:
-    """What is left in it would be tried once more at the end, and fail again."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    ended(lambda: app(arguments))
 
 
 if __name__ == "__main__":

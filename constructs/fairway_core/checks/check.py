@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_core.findings import Finding, Severity
-from fairway_core.yaml_text import DataPath
 
-Place = tuple[DataPath, Mapping[str, Any]]
+if TYPE_CHECKING:
+    from fairway_core.yaml_text import DataPath
+
+Place = tuple["DataPath", Mapping[str, Any]]
 """Where a rule is asked, from the root of what is checked, and with which arguments."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +89,8 @@ class CachedPrices:
 
     def _write(self, region: str) -> None:
         """Whole or not at all, with what another process has written meanwhile."""
+        import tempfile  # a review reads prices, and is to start at once
+
         entries = {**_read(self._file(region)), **self._regions[region]}
         facts = {"version": _VERSION, "url": service_url(), "prices": entries}
         with suppress(OSError):

@@ -46,6 +46,11 @@ class Line:
             self._amount(counts.minimum), self._amount(counts.maximum), self._amount(counts.rest)
         )
 
+    @property
+    def at_most(self) -> float | None:
+        """What it costs an hour at its most."""
+        return self._amount(self.part.counts.maximum)
+
     def _amount(self, units: float) -> float | None:
         if self.part.by_use:
             return None

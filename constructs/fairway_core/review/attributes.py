@@ -86,6 +86,8 @@ def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
     if isinstance(value, dict) or (value is None and isinstance(unknown, dict) and unknown):
         return _masked_mapping(value or {}, sensitive, unknown)
     if isinstance(value, list):
+        if not sensitive and not unknown:
+            return [masked(item, None) for item in value]
         return [
             masked(item, _mask_of(sensitive, index), _mask_of(unknown, index))
             for index, item in enumerate(value)
@@ -100,21 +102,31 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
         return HIDDEN
     if not isinstance(unknown, dict):
         return UNKNOWN
+    marked = {key for masks in (sensitive, unknown) for key, mask in masks.items() if mask}
     shown = dict(value)
     for key, item in value.items():
-        if not item and key not in sensitive and key not in unknown:
+        if key in marked:
+            shown[key] = masked(item, sensitive.get(key), unknown.get(key))
+        elif not item:
             continue
-        secret, later = sensitive.get(key), unknown.get(key)
-        if item and not secret and (key == "value" or is_secret_name(key)):
-            secret = _is_secret(value, key)
-        if secret or later or isinstance(item, (dict, list)):
-            shown[key] = masked(item, secret, later)
-        elif isinstance(item, str) and tells_secret(item):
-            shown[key] = HIDDEN
+        elif _is_secret(value, key) if key == "value" else is_secret_name(key):
+            shown[key] = masked(item, True)
+        elif isinstance(item, str):
+            if tells_secret(item):
+                shown[key] = HIDDEN
+        elif isinstance(item, dict | list):
+            shown[key] = masked(item, None)
+    shown.update(_known_later(value, sensitive, unknown))
+    return shown
+
+
+def _known_later(
+    value: Mapping[str, Any], sensitive: Mapping[str, Any], unknown: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """What is not in the mapping yet."""
     for key, later in unknown.items():
         if later and key not in value:
-            shown[key] = masked(None, sensitive.get(key), later)
-    return shown
+            yield key, UNKNOWN if later is True else masked(None, sensitive.get(key), later)
 
 
 def _is_secret(parent: Mapping[str, Any], key: str) -> bool:

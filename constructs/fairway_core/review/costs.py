@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.estimate import Line, estimate
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from fairway_core.review.plan import Plan
 
 _REGION = re.compile(r"[a-z][a-z0-9]*")
+
+
+class _Remembered:
+    """Prices, each of which is looked up once: thousands of resources are of a few kinds."""
+
+    def __init__(self, prices: Prices) -> None:
+        self.currency = prices.currency
+        self.price = cache(prices.price)
 
 
 @dataclass
@@ -79,6 +88,7 @@ class CostReview:
 
 def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Prices) -> CostReview:
     """The resources whose costs change, or may change, in their order."""
+    prices = _Remembered(prices)
     regions = {plan.stack: _only_region(plan) for plan in plans}
     found = []
     used: dict[Price, None] = {}
@@ -141,7 +151,7 @@ def _difference(more: Sequence[tuple[float, Price | None]]) -> float | None:
 
 def _known(lines: Sequence[Line]) -> float | None:
     """What the priced parts cost an hour; 0 for no resource, None where no part is priced."""
-    amounts = [line.hourly.maximum for line in lines]
+    amounts = [line.at_most for line in lines]
     known = [amount for amount in amounts if amount is not None]
     return None if amounts and not known else sum(known)
 

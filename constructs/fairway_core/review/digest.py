@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from fairway_core.review.changes import Change
     from fairway_core.review.outputs import OutputChange
 
+# Each as no value could be written.
+_MARKERS = {marker: {"": repr(marker)} for marker in (HIDDEN, UNKNOWN)}
+
 
 def digest_of_stack(
     stack: str, state: str, changes: Iterable[Change], outputs: Iterable[OutputChange]
@@ -61,13 +64,10 @@ def _order(facts: list[Any]) -> tuple[str, str]:
 
 def _digest(content: Any) -> str:
     text = json.dumps(
-        content, sort_keys=True, separators=(",", ":"), default=_marker, check_circular=False
+        content,
+        sort_keys=True,
+        separators=(",", ":"),
+        default=_MARKERS.__getitem__,
+        check_circular=False,
     )
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def _marker(value: object) -> Any:
-    """A marker as no value could be written."""
-    if value in (HIDDEN, UNKNOWN):
-        return {"": repr(value)}
-    raise TypeError(f"{type(value).__name__} is no JSON")

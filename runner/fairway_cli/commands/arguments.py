@@ -90,13 +90,6 @@ DeadlineOption = Annotated[
 ]
 
 
-def allowed(given: list[str] | None) -> list[str]:
-    """The addresses whose loss is accepted: those given, and those of FAIRWAY_ALLOW."""
-    import os
-
-    return [*(given or ()), *os.environ.get("FAIRWAY_ALLOW", "").split()]
-
-
 def states(given: list[str] | None) -> tuple[str, ...]:
     """The states that were asked for; UserError for a word that is none."""
     from fairway_agent.record import STATES

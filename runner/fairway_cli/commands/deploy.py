@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import AllowOption, EnvironmentArgument, allowed
+from fairway_cli.commands.arguments import AllowOption, EnvironmentArgument
+from fairway_cli.reviewing import allowed
 
 
 def command(

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import AllowOption, EnvironmentArgument, JsonOption, allowed
+from fairway_cli.commands.arguments import AllowOption, EnvironmentArgument, JsonOption
+from fairway_cli.reviewing import allowed
 
 
 def command(

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import AllowOption, JsonOption, allowed
-
-_REFUSED, _DATA_LOST = 2, 3
+from fairway_cli.commands.arguments import AllowOption, JsonOption
+from fairway_cli.reviewing import Asked, review_files
 
 
 def command(
@@ -40,20 +39,15 @@ def command(
     Exits with 3 if data would be lost and --allow does not name its address, and with 2 if Azure
     would refuse a change. No service is asked: prices come from the cache or the snapshot.
     """
-    from fairway_cli.ui.reviews import form_of, show_review
-    from fairway_core.collector import collector_paused
-    from fairway_core.cost.cache import prices_at_hand
-    from fairway_core.review.plan import read_plan
-    from fairway_core.review.review import review
-
-    form = form_of(markdown=markdown, json_=json_)
-    with collector_paused():
-        found = review(
-            [read_plan(plan) for plan in plans],
-            base=[read_plan(plan) for plan in base or ()],
-            allow=allowed(allow),
-            prices=prices_at_hand(prices),
+    code = review_files(
+        Asked(
+            plans=plans,
+            base=base or [],
+            markdown=markdown,
+            json_=json_,
+            allow=allow or [],
+            prices=prices,
         )
-        show_review(found, form)
-    if found.lost or found.refused:
-        raise typer.Exit(_DATA_LOST if found.lost else _REFUSED)
+    )
+    if code:
+        raise typer.Exit(code)

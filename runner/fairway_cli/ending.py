@@ -1,0 +1,76 @@
+"""How the program ends: the one place that catches errors."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+from fairway_core.findings import UserError, format_finding, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Why a disk takes nothing more.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class ReaderGone(Exception):
+    """Nobody reads the output any more; Typer would end a BrokenPipeError with 1."""
+
+
+def ended(program: Callable[[], object]) -> None:
+    """Runs it; a user's error is printed as its findings and sets the exit code."""
+    _open_streams()
+    try:
+        try:
+            program()
+        finally:
+            sys.stdout.flush()
+    except UserError as error:
+        _end(error.exit_code, *map(format_finding, error.findings))
+    except (BrokenPipeError, ReaderGone):
+        # The reader went away (`fairway logs RUN | head`): nothing is left to say.
+        _end(141)
+    except OSError as error:
+        if error.filename is not None:
+            _end(5, f"error: {printable(str(error.filename))}: {error.strerror}")
+        if error.errno not in _NO_ROOM:
+            raise
+        _end(5, f"error: the output cannot be written: {error.strerror}")
+
+
+def _open_streams() -> None:
+    """Sees to it that something can be printed: what is closed takes it in silence, and what
+    cannot write a letter (LC_ALL=C) writes its number."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # It takes the lowest number that is free: that of the stream that is closed.
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _end(code: int, *lines: str) -> NoReturn:
+    """Ends the program with what is to be said of it, as far as anybody can read that."""
+    try:
+        for line in lines:
+            print(line, file=sys.stderr)  # noqa: T201
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard(sys.stdout)
+    sys.exit(code)
+
+
+def _discard(stream: TextIO) -> None:
+    """What is left in it would be tried once more at the end, and fail again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
