@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_stacks.plan.provider_lock import LOCK, check_lock, write_lock
+from fairway_stacks.plan.provider_lock import ADDRESS, LOCK, check_lock, write_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +56,10 @@ def _mirror(folder: Path, *versions: str) -> Path:
     return folder / "mirror"
 
 
+def _lock(address: str) -> str:
+    return f'provider "{address}" {{\n  version = "5.2.0"\n  hashes = [\n    "h1:a=",\n  ]\n}}\n'
+
+
 @needs_terraform
 def test_the_hashes_of_each_platform_are_locked(project: Path, tmp_path: Path) -> None:
     mirror = _mirror(tmp_path, "5.1.0", "5.2.0", "6.0.0")
@@ -97,12 +101,20 @@ def test_a_platform_that_cannot_be_had_is_told_and_nothing_is_written(
     ("text", "said"),
     [
         (None, "is not there: any provider that a state names could run"),
-        ("", "has no hashes of hashicorp/azurerm"),
-        ('provider "here/hashicorp/azurerm" {\n  version = "5.2.0"\n}\n', "has no hashes of"),
+        ("", f"has no hashes of {ADDRESS}"),
+        (f'provider "{ADDRESS}" {{\n  version = "5.2.0"\n}}\n', "has no hashes of"),
+        (_lock("hashicorp/azurerm"), "has no hashes of"),
+        (_lock("registry.example.com/hashicorp/azurerm"), "has no hashes of"),
+        (_lock(f"{ADDRESS}x"), "has no hashes of"),
+        (
+            _lock(ADDRESS) + _lock("registry.example.com/hashicorp/azurerm"),
+            "also locks registry.example.com/hashicorp/azurerm, which a state could name",
+        ),
+        (_lock(ADDRESS) + 'provider  "evil/azurerm" { }\n', "also locks evil/azurerm"),
         ('provider "a/other/azurerm" {\n  hashes = [\n    "h1:a=",\n  ]\n}\n', "has no hashes of"),
         (
             (
-                'provider "hashicorp/azurerm" {\n}\n'
+                f'provider "{ADDRESS}" {{\n}}\n'
                 'provider "x" {\n  hashes = [\n    "h1:a=",\n  ]\n}\n'
             ),
             "has no hashes of",
@@ -122,6 +134,15 @@ def test_a_project_without_a_lock_is_told(
     error = capfd.readouterr().err
     assert f"terraform.lock.hcl {said}" in error
     assert "fairway lock && git add terraform.lock.hcl" in error
+
+
+def test_the_providers_own_address_is_taken(
+    project: Path, capfd: pytest.CaptureFixture[str], fairway: Callable[..., int]
+) -> None:
+    # A company's own provider beside it is nobody else's azurerm.
+    (project / LOCK).write_text(_lock(ADDRESS) + _lock("registry.example.com/lab/quota"))
+    assert fairway("lock", "--check") == 0
+    assert capfd.readouterr().out == f"{project / LOCK}\n"
 
 
 def test_a_lock_is_one_of_a_project(

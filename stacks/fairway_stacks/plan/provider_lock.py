@@ -27,8 +27,12 @@ LOCK = "terraform.lock.hcl"
 PLATFORMS = ("darwin_amd64", "darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64")
 """Where people and workflows run Terraform, as it spells them."""
 
+ADDRESS = f"registry.terraform.io/{PROVIDER_SOURCE}"
+"""What Terraform makes of a source without a host; a state can name another registry's."""
+
 _OWN = ".terraform.lock.hcl"
 _MAKE = f"make it and commit it: fairway lock && git add {LOCK}"
+_LOCKED = re.compile(r'\bprovider\s+"([^"]*)"')
 _PLATFORM = re.compile(r"[a-z0-9]+_[a-z0-9]+")
 
 
@@ -61,6 +65,7 @@ def write_lock(platforms: Sequence[str], mirror: Path | None, *, upgrade: bool) 
             shutil.copyfile(lock, folder / _OWN)
         Terraform("the lock", folder, {"CHECKPOINT_DISABLE": "1"}).lock_providers(platforms, mirror)
         written = (folder / _OWN).read_bytes()
+    _require_ours(lock, written.decode())
     draft = lock.with_name(f".{LOCK}.new")
     draft.write_bytes(written)
     draft.replace(lock)
@@ -77,12 +82,23 @@ def check_lock() -> Path:
         raise UserError.of("no-lock", message, _MAKE) from None
     except (OSError, ValueError) as error:
         raise UserError.of("no-lock", f"{lock} cannot be read: {error}", _MAKE) from None
-    source = re.escape(PROVIDER_SOURCE)
-    block = re.search(rf'^provider "(?:[^"]+/)?{source}" {{$(.*?)^}}$', text, re.M | re.S)
-    if block is None or not re.search(r'^\s*"(?:h1|zh):[^"]+",$', block[1], re.M):
-        message = f"{lock} has no hashes of {PROVIDER_SOURCE}"
-        raise UserError.of("no-lock", message, _MAKE)
+    _require_ours(lock, text)
     return lock
+
+
+def _require_ours(lock: Path, text: str) -> None:
+    """UserError unless the text locks Terraform's own azurerm, and no other one."""
+    block = re.search(rf'^provider "{re.escape(ADDRESS)}" {{$(.*?)^}}$', text, re.M | re.S)
+    if block is None or not re.search(r'^\s*"(?:h1|zh):[^"]+",$', block[1], re.M):
+        raise UserError.of("no-lock", f"{lock} has no hashes of {ADDRESS}", _MAKE)
+    name = PROVIDER_SOURCE.rpartition("/")[2]
+    others = [each for each in _LOCKED.findall(text) if each.rpartition("/")[2] == name]
+    foreign = sorted(set(others) - {ADDRESS})
+    if foreign:
+        message = f"{lock} also locks {', '.join(foreign)}, which a state could name"
+        raise UserError.of(
+            "foreign-lock", message, f"write it anew: fairway lock && git add {LOCK}"
+        )
 
 
 def _project() -> Path:
