@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fairway_constructs.private_endpoint import PrivateEndpoints
     from fairway_constructs.registry import Registry
     from fairway_constructs.single_vm import SingleVm
+    from fairway_constructs.slurm.login import LoginNode
     from fairway_constructs.slurm.scheduler import Scheduler
     from fairway_constructs.slurm.shared_resources import Foundation
     from fairway_constructs.storage import Storage
@@ -63,6 +64,7 @@ __all__ = [
     "GpuCluster",
     "Grant",
     "Identity",
+    "LoginNode",
     "Lustre",
     "Monitoring",
     "NatEgress",
@@ -114,6 +116,7 @@ _NAMES = {
     "registry": "Registry",
     "single_vm": "SingleVm",
     "slurm.shared_resources": "Foundation",
+    "slurm.login": "LoginNode",
     "slurm.scheduler": "Scheduler",
     "storage": "Storage",
     "vault": "Vault",

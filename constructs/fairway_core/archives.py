@@ -37,6 +37,9 @@ SCHEDULER = (
 )
 """The modules that a scheduler boots with."""
 
+LOGIN = _COMMON
+"""The modules that a login node boots with."""
+
 NODE = (*_COMMON, *(f"{_AUTOSCALE}/{name}" for name in ("eviction", "hardware", "node")))
 """The modules that a node boots with."""
 

@@ -7,6 +7,7 @@ The compute stack's Terraform output `targets` is a list of these, and so is wha
 from __future__ import annotations
 
 import re
+import zlib
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -94,12 +95,22 @@ class SshAccess(Model):
 
 
 class SlurmAccess(Model):
-    """How the `slurm` engine reaches the scheduler; `shared` is a folder that all nodes see."""
+    """How the `slurm` engine reaches the scheduler, or a login node: of several `hosts` the first.
+
+    `shared` is a folder that all nodes see.
+    """
 
     host: Word
     user: Word
     partition: Word
     shared: Folder
+    hosts: tuple[Word, ...] | None = None
+
+    def host_of(self, name: str) -> str:
+        """The login node of a person: each has one of their own, and all are about as full."""
+        if not self.hosts:
+            return self.host
+        return self.hosts[zlib.crc32(name.encode()) % len(self.hosts)]
 
 
 class BatchAccess(Model):
@@ -203,6 +214,8 @@ class Target(Model):
         changes: dict[str, Any] = {}
         if self.access is not None:
             mine = {"user": name, "shared": shared}
+            if self.slurm is not None:
+                mine["host"] = self.slurm.host_of(name)
             changes[self.engine] = self.access.model_copy(update=mine)
         if self.gateway is not None:
             changes["gateway"] = self.gateway.model_copy(update={"user": name})

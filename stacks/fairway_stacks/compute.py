@@ -67,7 +67,7 @@ class ComputeStack(EnvironmentStack):
         self._reach = _reach(environment, network)
         self._slurm = self._scheduler(network) if environment.scheduler else None
         self._scheduled: dict[str, tuple[Schedule, str]] = {}
-        self._gateway_host = gateway or (self._slurm.scheduler.address if self._slurm else "")
+        self._gateway_host = gateway or (self._slurm.hosts[0] if self._slurm else "")
         targets = self._targets(network)
         if self._slurm:
             self._slurm.let_scheduler_scale()
@@ -124,9 +124,10 @@ class ComputeStack(EnvironmentStack):
 
         slurm = SlurmStack(self, self._environment, network, self._data)
         if self._data.monitoring is not None:
-            self._data.monitoring.watch(
-                self, "slurm-scheduler", place=self.place, resource_id=slurm.scheduler.id
-            )
+            machines = {"slurm-scheduler": slurm.scheduler.id}
+            machines |= {f"slurm-login-{n}": each.id for n, each in enumerate(slurm.login)}
+            for name, resource_id in machines.items():
+                self._data.monitoring.watch(self, name, place=self.place, resource_id=resource_id)
         return slurm
 
     def _cluster(self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork) -> Target:
@@ -157,8 +158,10 @@ class ComputeStack(EnvironmentStack):
     ) -> dict[str, SshAccess | SlurmAccess]:
         """How the runner reaches the cluster: by its scheduler, or by its first node."""
         if self._slurm is not None and self._environment.clusters[name].engine == "slurm":
+            hosts = self._slurm.hosts
             access = SlurmAccess(
-                host=self._slurm.scheduler.address,
+                host=hosts[0],
+                hosts=tuple(hosts) if len(hosts) > 1 else None,
                 user=ADMIN_USERNAME,
                 partition=name,
                 shared=shared_folder(mounts),

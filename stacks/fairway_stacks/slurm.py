@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.cloud_init.slurm import SlurmNode
 from fairway_constructs.slurm.configuration import node_facts
+from fairway_constructs.slurm.login import LoginNode
 from fairway_constructs.slurm.scheduler import Scheduler
 from fairway_constructs.unique_name import client_config
 from fairway_core.environment import SlurmNodes
@@ -48,6 +49,8 @@ class SlurmStack:
         filesystems = dict.fromkeys(
             mount for nodes in self._partitions.values() for mount in nodes.mounts
         )
+        mounts = [data.filesystems[name].mount for name in filesystems]
+        accounts = accounts_of(environment, list(filesystems), fenced=True)
         self.scheduler = Scheduler(
             stack,
             place=stack.place,
@@ -57,10 +60,31 @@ class SlurmStack:
             foundation=foundation,
             subnet=self._subnet,
             ssh_keys=environment.access.ssh_keys or (),
-            mounts=[data.filesystems[name].mount for name in filesystems],
+            mounts=mounts,
             monitored=data.monitoring is not None,
-            accounts=accounts_of(environment, list(filesystems), fenced=True),
+            accounts=accounts.without_login() if accounts and spec.login else accounts,
         )
+        self.login = [
+            LoginNode(
+                stack,
+                f"slurm-login-{number}",
+                place=stack.place,
+                size=size,
+                scheduler=self.scheduler,
+                foundation=foundation,
+                subnet=self._subnet,
+                ssh_keys=environment.access.ssh_keys or (),
+                mounts=mounts,
+                monitored=data.monitoring is not None,
+                accounts=accounts,
+            )
+            for number, size in enumerate(spec.login.sizes if spec.login else ())
+        ]
+
+    @property
+    def hosts(self) -> list[str]:
+        """Where people log in and Fairway submits: the login nodes, or else the scheduler."""
+        return [each.address for each in self.login] or [self.scheduler.address]
 
     def partition(self, name: str, nodes: NodeSpec) -> GpuCluster:
         """The scale set of a partition, without any instance: the scheduler makes these.

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
-from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
+from fairway_constructs.cloud_init.slurm import (
+    SlurmNode,
+    login_cloud_init,
+    scheduler_cloud_init,
+    scheduler_settings,
+)
 from fairway_constructs.slurm.configuration import node_facts, partition, slurm_cluster
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Slurm, SlurmNodes
@@ -67,6 +72,23 @@ def test_a_scheduler_boots_with_valid_data(
     )
     check_cloud_config(text)
     assert ("mariadb" in text.partition("write_files")[0]) is accounting
+
+
+def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], None]) -> None:
+    partitions = {"nd": _spec("Standard_ND96isr_H100_v5")}
+    text = login_cloud_init(
+        slurm_cluster("lab", Slurm(), partitions, host="lab-s", address="10.0.0.4"),
+        vault="https://v/",
+        client_id="c",
+        mounts=MOUNTS,
+        nfs_client_package="nfs-common",
+        host_patterns=["10.0.*", "nd-*"],
+    )
+    check_cloud_config(text)
+    packages = text.partition("write_files")[0]
+    assert "slurm-client" in packages
+    assert "slurmctld" not in packages
+    assert "slurmd\n" not in packages
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,9 @@ def test_the_shell_programs_are_sound(programs: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-BOOT = pytest.mark.parametrize("modules", [archives.SCHEDULER, archives.NODE], ids=["vm", "node"])
+BOOT = pytest.mark.parametrize(
+    "modules", [archives.SCHEDULER, archives.NODE, archives.LOGIN], ids=["vm", "node", "login"]
+)
 
 
 @BOOT

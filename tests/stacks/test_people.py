@@ -49,10 +49,16 @@ def test_every_machine_that_people_reach_has_their_accounts(
     team: dict[str, dict[str, Any]],
 ) -> None:
     scripts = _extensions(team["network"]) | _extensions(team["compute"])
-    assert set(scripts) == {"gateway-people", "slurm-scheduler-people", "machine-box-people"}
+    assert set(scripts) == {
+        "gateway-people",
+        "slurm-scheduler-people",
+        "slurm-login-0-people",
+        "slurm-login-1-people",
+        "machine-box-people",
+    }
     nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     texts = [*scripts.values(), *map(_boot, nodes.values())]
-    assert len(texts) == 5
+    assert len(texts) == 7
     for text in texts:
         assert re.search(rf"^ *ada 30398 no {re.escape(_KEY)} ada$", text, re.MULTILINE)
         assert re.search(r"^ *grace 20001 yes ssh-ed25519 \S+ grace$", text, re.MULTILINE)
@@ -70,7 +76,10 @@ def test_no_program_of_theirs_gets_the_identity_that_may_read_the_munge_key(
     team: dict[str, dict[str, Any]],
 ) -> None:
     nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
-    fenced = [_extensions(team["compute"])["slurm-scheduler-people"], *map(_boot, nodes.values())]
+    scripts = _extensions(team["compute"])
+    fenced = [text for name, text in scripts.items() if name.startswith("slurm")]
+    assert len(fenced) == 3
+    fenced += map(_boot, nodes.values())
     assert all("FENCE=yes\n" in text for text in fenced)
 
 
@@ -112,6 +121,34 @@ def test_targets_say_where_each_person_is_at_home(team: dict[str, dict[str, Any]
     assert mine.gateway is None or mine.gateway.user == "ada"
     assert (mine.slurm.user, mine.slurm.shared) == ("ada", "/home/ada/fairway")
     assert targets["nd"].as_user("nobody") == targets["nd"]
+
+
+def test_people_log_in_to_login_nodes_and_not_to_the_scheduler(
+    team: dict[str, dict[str, Any]],
+) -> None:
+    scripts = _extensions(team["compute"])
+    assert "LOGIN=''\n" in scripts["slurm-scheduler-people"]
+    assert "LOGIN=yes\n" in scripts["slurm-login-0-people"]
+    machines = team["compute"]["resource"]["azurerm_linux_virtual_machine"]
+    for name in ("slurm-login-0", "slurm-login-1"):
+        assert machines[name]["size"] == "Standard_D8s_v6"
+        assert machines[name]["identity"]["identity_ids"] == _nodes_identity(team)
+        assert "SlurmctldHost=team-slurm-scheduler" in _boot(machines[name])
+    target = Target.model_validate(team["compute"]["output"]["targets"]["value"][0])
+    assert target.slurm is not None
+    assert target.slurm.hosts is not None
+    assert "slurm-login-0-nic" in target.slurm.host
+    for name in ("ada", "grace"):
+        mine = target.as_user(name).slurm
+        assert mine is not None
+        assert mine.host in target.slurm.hosts
+        assert target.as_user(name).slurm == mine, "the same each time"
+    assert len({target.slurm.host_of(f"person{n}") for n in range(20)}) == 2, "spread"
+
+
+def _nodes_identity(team: dict[str, dict[str, Any]]) -> Any:
+    nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+    return nodes["cluster-nd"]["identity"]["identity_ids"]
 
 
 def test_an_environment_of_one_account_is_as_it_was(written: Written) -> None:

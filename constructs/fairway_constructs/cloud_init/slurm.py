@@ -118,6 +118,33 @@ def scheduler_cloud_init(
     return text
 
 
+def login_cloud_init(
+    cluster: SlurmCluster,
+    *,
+    vault: str,
+    client_id: str,
+    mounts: Sequence[Mount],
+    nfs_client_package: str,
+    host_patterns: Sequence[str],
+) -> str:
+    """The cloud-config of a VM from which people submit to that cluster; its identity reads the
+    key from the vault."""
+    settings = {"scale_sets": {}, "vault": vault, "client_id": client_id}
+    return node_cloud_init(
+        cluster="",
+        mounts=mounts,
+        nfs_client_package=nfs_client_package,
+        host_patterns=host_patterns,
+        announced=False,
+        template="slurm_login.yaml.j2",
+        more={
+            **_programs(settings, archives.LOGIN),
+            "scripts": {},
+            "conf": render(cluster)["slurm.conf"],
+        },
+    )
+
+
 @dataclass(frozen=True)
 class _Disk:
     """The state's volume, for the script that a file server has for its disks too."""

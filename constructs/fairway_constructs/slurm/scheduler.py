@@ -67,7 +67,7 @@ class Scheduler(Component):
             self, "slurm-nic", place=place, name=_NAME, size=size, subnet_id=subnet.id
         )
         self.address = interface.private_ip_address
-        cluster = slurm_cluster(
+        self.cluster = cluster = slurm_cluster(
             place.environment,
             spec,
             partitions,

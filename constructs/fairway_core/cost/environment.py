@@ -90,6 +90,10 @@ def _scheduler(environment: Environment, region: str) -> Iterator[Part]:
     yield make.used(resource, region, what="vault", reason=reason)
     if environment.network.private_endpoints:
         yield _endpoint(resource, region)
+    for number, size in enumerate(slurm.login.sizes if slurm.login else ()):
+        resource = f"Slurm login node {number}"
+        yield make.machine(resource, region, size=size)
+        yield make.tiered_disks(resource, region, kind="premium", gib=system)
 
 
 def _filesystems(environment: Environment, region: str) -> Iterator[Part]:

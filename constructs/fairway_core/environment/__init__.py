@@ -22,7 +22,7 @@ from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
 from fairway_core.environment.people import Person
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.services import Registry, Vault
-from fairway_core.environment.slurm import Slurm, SlurmNodes
+from fairway_core.environment.slurm import LoginNodes, Slurm, SlurmNodes
 from fairway_core.environment.state import AzurermState, LocalState
 from fairway_core.environment.storage import Container, Storage
 
@@ -45,6 +45,7 @@ __all__ = [
     "Firewall",
     "LoadedEnvironment",
     "LocalState",
+    "LoginNodes",
     "Lustre",
     "Monitoring",
     "NetApp",

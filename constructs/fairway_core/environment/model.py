@@ -235,7 +235,8 @@ class Environment(Model):
         subnet = existing.subnets.compute.range if existing else plan["compute"]
         free = subnet.num_addresses - limit("subnet_reserved_addresses")
         nodes = sum(cluster.node_range.max for cluster in self.clusters.values())
-        nodes += self.scheduler is not None
+        if scheduler := self.scheduler:
+            nodes += 1 + (scheduler.login.count if scheduler.login else 0)
         if nodes > free:
             raise FieldError(
                 f"{nodes} nodes do not fit the {free} addresses of {subnet}",

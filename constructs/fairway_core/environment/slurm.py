@@ -27,12 +27,20 @@ _TAKEN = frozenset({"root", "all", "none"})
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
 # What the scheduler's own resources are called.
 _SCHEDULER = "slurm-scheduler"
+_LOGIN = "slurm-login"
 
 
 def _long_enough(seconds: float) -> float:
     if seconds < _SHORTEST_IDLE or seconds % 1:
         raise FieldError("nodes stay idle for at least a minute", "for example 10m")
     return seconds
+
+
+def _x64(name: str) -> str:
+    size = offered_size(name)
+    if size.architecture != "x64":
+        raise FieldError(f"`{name}` is an Arm size", "take Standard_D4s_v6 or a larger one")
+    return size.name
 
 
 def _names(items: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +65,28 @@ class Qos(Model, defer_build=True):
     """The most nodes that the jobs of one user have at a time."""
 
 
+class LoginNodes(Model, defer_build=True):
+    """VMs on which people log in, edit, compile and submit, while the scheduler schedules.
+
+    They run no jobs. Accounts without sudo get no shell on the scheduler then.
+    """
+
+    size: str = "Standard_D4s_v6"
+    """The VM size of each."""
+    count: int = Field(default=1, ge=1, le=9)
+    """How many there are: people are spread over them."""
+
+    @field_validator("size")
+    @classmethod
+    def _can_be_had(cls, name: str) -> str:
+        return _x64(name)
+
+    @property
+    def sizes(self) -> list[str]:
+        """The VM size of each node."""
+        return [self.size] * self.count
+
+
 class Slurm(Model, defer_build=True):
     """The scheduler of the clusters with `engine: slurm`: one VM for all of them.
 
@@ -65,6 +95,8 @@ class Slurm(Model, defer_build=True):
 
     scheduler_size: str = "Standard_D4s_v6"
     """The VM size of the scheduler; it runs no jobs."""
+    login: LoginNodes | None = None
+    """VMs to log in to; without this section that is the scheduler."""
     accounting: bool = True
     """Whether the history of all jobs is kept in a database, which `sacct` reads."""
     idle: Annotated[Span, AfterValidator(_long_enough)] = 600
@@ -103,10 +135,7 @@ class Slurm(Model, defer_build=True):
     @field_validator("scheduler_size")
     @classmethod
     def _can_be_had(cls, name: str) -> str:
-        size = offered_size(name)
-        if size.architecture != "x64":
-            raise FieldError(f"`{name}` is an Arm size", "take Standard_D4s_v6 or a larger one")
-        return size.name
+        return _x64(name)
 
 
 class SlurmNodes(Nodes, defer_build=True):
@@ -194,12 +223,12 @@ def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:
     partitions = [name for name, one in clusters.items() if isinstance(one, SlurmNodes)]
     if slurm is not None and not partitions:
         raise FieldError("no cluster has `engine: slurm`", "leave `slurm:` out", ("slurm",))
-    if partitions and _SCHEDULER in clusters:
-        raise FieldError(
-            f"`{_SCHEDULER}` is what the scheduler is called",
-            "choose another name",
-            ("clusters", _SCHEDULER),
-        )
+    for name in clusters if partitions else ():
+        if name == _SCHEDULER or name.startswith(_LOGIN):
+            what = "the scheduler is" if name == _SCHEDULER else "login nodes are"
+            raise FieldError(
+                f"`{name}` is what {what} called", "choose another name", ("clusters", name)
+            )
     if _SLURMS_OWN in partitions:
         raise FieldError(
             f"Slurm does not allow a partition named `{_SLURMS_OWN}`",

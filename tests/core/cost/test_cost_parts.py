@@ -67,7 +67,7 @@ def test_nodes_of_a_scale_set_are_stopped_at_rest_and_those_of_a_pool_at_their_l
     assert _hourly(parts, prices) == (210.0, 280.0, 10.0)
 
 
-def test_slurm_has_a_scheduler_and_keeps_its_least_nodes_at_rest() -> None:
+def test_slurm_has_a_scheduler_with_login_nodes_and_keeps_its_least_nodes_at_rest() -> None:
     partition = {
         "engine": "slurm",
         "size": "Standard_ND96isr_H100_v5",
@@ -75,7 +75,7 @@ def test_slurm_has_a_scheduler_and_keeps_its_least_nodes_at_rest() -> None:
         "mounts": ["data"],
         "os_disk": "managed",
     }
-    parts = _parts(clusters={"nd": partition}, slurm={"disk_gib": 100})
+    parts = _parts(clusters={"nd": partition}, slurm={"disk_gib": 100, "login": {"count": 2}})
     counts = {part.meter: part.counts for part in parts if part.resource == "cluster nd"}
     assert counts["vm/Standard_ND96isr_H100_v5"] == Counts(1, 4, 1)
     assert list(counts.values())[1] == Counts(1, 4, 1), "deleted nodes keep no disk"
@@ -87,6 +87,10 @@ def test_slurm_has_a_scheduler_and_keeps_its_least_nodes_at_rest() -> None:
         None,
         "private_endpoint",
     ]
+    for number in range(2):
+        name = f"Slurm login node {number}"
+        login = [part.meter for part in parts if part.resource == name]
+        assert login == ["vm/Standard_D4s_v6", "premium/P6"]
 
 
 def test_every_section_of_an_environment_is_priced_or_known_to_cost_nothing() -> None:

@@ -315,6 +315,14 @@ class TestKey:
         assert scheduler.run("munge_key").returncode == 0
         assert not (scheduler.folder / "restarted").exists()
 
+    def test_a_login_node_makes_none_and_waits_for_it(self, scheduler: Lab, azure: Azure) -> None:
+        assert scheduler.run("munge_key", "--read").returncode == 1
+        assert azure.secret is None
+        assert "no key into the vault yet" in scheduler.log
+        azure.secret = base64.b64encode(b"k" * 64).decode()
+        assert scheduler.run("munge_key", "--read").returncode == 0
+        assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"k" * 64
+
     @pytest.mark.parametrize("secret", ["", "short", "!!!", base64.b64encode(b"a").decode()])
     def test_a_secret_that_is_no_key_is_never_used(
         self, scheduler: Lab, azure: Azure, secret: str

@@ -1,7 +1,7 @@
 """The cluster's munge key, which its own vault keeps: all read it by their VM's identity.
 
 Started as a program, on the scheduler, it makes the key once in the cluster's life. A scheduler
-that takes the place of another gets the same.
+that takes the place of another gets the same. With `--read`, on a login node, it makes none.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from fairway_agent.azure.keyvault import KeyVault
 from fairway_agent.slurm.autoscale.program import begin
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fairway_agent.azure.imds import Metadata
     from fairway_agent.slurm.autoscale.settings import Settings
 
@@ -30,11 +32,15 @@ _SHORTEST, _LONGEST = 32, 1024
 _log = logging.getLogger(__name__)
 
 
-def main() -> int:
-    """Answers with 0, or with 1 where the vault cannot be reached: to be tried again."""
+def main(arguments: Sequence[str]) -> int:
+    """Answers with 0, or with 1 where the vault cannot be reached or has no key to read: to be
+    tried again."""
     settings, metadata = begin()
     try:
         key = read_key(settings, metadata)
+        if key is None and "--read" in arguments:
+            _log.info("the scheduler has put no key into the vault yet")
+            return 1
         if key is None:
             key = secrets.token_bytes(_BYTES)
             put_key(settings, metadata, key)
@@ -91,4 +97,4 @@ def _vault(settings: Settings, metadata: Metadata) -> KeyVault:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+"""VMs on which people log in and submit their jobs, apart from the scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.cdk import Component
+from fairway_constructs.cloud_init.slurm import login_cloud_init
+from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
+from fairway_core.catalog import image, vm_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.network import PlacedSubnet
+    from fairway_constructs.placement import Placement
+    from fairway_constructs.slurm.foundation import Foundation
+    from fairway_constructs.slurm.scheduler import Scheduler
+
+
+class LoginNode(Component):
+    """A VM in the nodes' subnet with Slurm's commands and key and the nodes' file systems.
+
+    It knows the configuration of `scheduler`, and is replaced when that changes; its address and
+    what lies on the file systems stay. Its identity is that of the nodes.
+
+    >>> node = LoginNode(stack, "slurm-login-0", place=place, size="Standard_D4s_v6",
+    ...                  scheduler=scheduler, foundation=slurm, mounts=mounts,
+    ...                  subnet=network.subnets["compute"],
+    ...                  ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
+    >>> node.address  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        place: Placement,
+        size: str,
+        scheduler: Scheduler,
+        foundation: Foundation,
+        subnet: PlacedSubnet,
+        ssh_keys: Sequence[str],
+        mounts: Sequence[Mount],
+        monitored: bool = False,
+        accounts: Accounts | None = None,
+    ) -> None:
+        super().__init__(scope, name, name=name)
+        machine = vm_size(size)
+        interface = private_interface(
+            self, f"{name}-nic", place=place, name=name, size=machine, subnet_id=subnet.id
+        )
+        self.address = interface.private_ip_address
+        self.virtual_machine = server_vm(
+            self,
+            name,
+            place=place,
+            name=place.name("linux_virtual_machine", name),
+            host_name=place.name("computer_name_prefix", name),
+            size=machine,
+            interface_id=interface.id,
+            ssh_keys=ssh_keys,
+            cloud_init=login_cloud_init(
+                scheduler.cluster,
+                vault=foundation.vault_url,
+                client_id=foundation.nodes.client_id,
+                mounts=mounts,
+                nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
+                host_patterns=[
+                    subnet.address_pattern,
+                    *(f"{each.name}-*" for each in scheduler.cluster.partitions),
+                ],
+            ),
+            identity_id=foundation.nodes.id,
+        )
+        self.id = self.virtual_machine.id
+        if accounts is not None:
+            from fairway_constructs.cloud_init.people import accounts_on_machine
+
+            accounts_on_machine(self, name, accounts, virtual_machine_id=self.id, tags=place.tags)
+        if monitored:
+            from fairway_constructs.monitoring_agent import agent_on_machine
+
+            agent_on_machine(
+                self,
+                name,
+                virtual_machine_id=self.id,
+                identity_id=foundation.nodes.id,
+                tags=place.tags,
+            )
