@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
-    from fairway_constructs.slurm.foundation import Foundation
     from fairway_constructs.slurm.scheduler import Scheduler
+    from fairway_constructs.slurm.shared_resources import Foundation
 
 
 class LoginNode(Component):
