@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_cli.commands.check import command as check
+from fairway_core.catalog import vm_size
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.checks.live import LIVE
 from fairway_core.environment import load_environment
@@ -23,7 +24,9 @@ from fairway_runner.live.requirements import (
     pool_images_of,
     providers_of,
 )
+from fairway_runner.live.offers import Subscription
 from fairway_simulator.azure import ControlPlane
+from fairway_simulator.azure.rights import all_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +40,8 @@ HERE = f"/subscriptions/{NOBODY}/providers"
 COMPUTE = f"{HERE}/Microsoft.Compute"
 H100 = "Standard_ND96isr_H100_v5"
 A100 = "Standard_ND96asr_v4"
+H200 = "Standard_ND96isr_H200_v5"
+H100_NC = "Standard_NC80adis_H100_v5"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 LAB = f"""\
 name: lab
@@ -391,7 +396,7 @@ def test_check_live_points_at_the_line(
     with pytest.raises(BaseException) as caught:  # noqa: PT011
         check(file, json_=True, live=True)
     assert caught.value.exit_code == 2  # type: ignore[attr-defined]
-    found = {each["id"]: each for each in json.loads(capsys.readouterr().out)}
+    found = {each["id"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
     assert (
         found["quota-too-small"]["line"]
         == LAB.splitlines().index(
@@ -403,6 +408,106 @@ def test_check_live_points_at_the_line(
         check(file, json_=True, live=True, ignore=["quota-too-small"])
     assert caught.value.exit_code == 0  # type: ignore[attr-defined]
     assert "quota-too-small" not in capsys.readouterr().out
+
+
+def test_check_live_lists_what_may_be_had_of_each_size(
+    lab: Environment,
+    plane: ControlPlane,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The H100 nodes do not fit the quota, of the A100 ones the pool's account knows."""
+    zones = [{"location": "WestEurope", "zones": ["1", "2"]}]
+    there = {"locationInfo": zones, "restrictions": []}
+    more = [{"name": name, **there} for name in (H200, H100_NC, "Standard_D32s_v6", A100)]
+    taken = {"type": "Zone", "restrictionInfo": {"zones": ["1"]}}
+    skus = [{"name": H100, "locationInfo": zones, "restrictions": [taken]}, *more]
+    plane.give(f"{COMPUTE}/skus", {"value": skus})
+    quota(
+        plane,
+        cores=(2000, 0),
+        standardNDSH100v5Family=(192, 96),
+        standardNDISRH200V5Family=(192, 0),
+        standardNCadsH100v5Family=(400, 0),
+        standardDSv6Family=(100, 68),
+    )
+    file = str(tmp_path / "lab.yaml")
+    with pytest.raises(BaseException):  # noqa: B017, PT011
+        check(file, json_=True, live=True)
+    pair, pool, server = json.loads(capsys.readouterr().out)["sizes"]
+    assert (pair["size"], pair["path"], pair["wanted"]) == (H100, "clusters.pair", 2)
+    assert (pair["offered"], pair["refusal"], pair["zones"]) == (True, None, ["2"])
+    assert (pair["vcpus_left"], pair["vcpus_limit"], pair["room"]) == (96, 192, 1)
+    assert pair["nearest"] == H200
+    assert (pool["offered"], pool["spot"], pool["room"], pool["nearest"]) == (
+        *(True, True, None),
+        None,
+    )
+    assert (server["room"], server["nearest"]) == (1, None)
+    with pytest.raises(BaseException):  # noqa: B017, PT011
+        check(file, live=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == (
+        ["SIZE", "FOR", "WANTED", "YOURS", "ZONES", "VCPUS", "LEFT", "ROOM", "FOR", "NEAREST"]
+    )
+    assert lines[1].split() == [
+        H100,
+        "clusters.pair",
+        "2",
+        "yes",
+        "2",
+        "96",
+        "of",
+        "192",
+        "1",
+        H200,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sku", "refusal", "zones", "nearest"),
+    [
+        (None, "not in westeurope", (), H200),
+        ({"locationInfo": [{"zones": ["1", "3"]}]}, "not in zone 2", ("1", "3"), H200),
+        (
+            {
+                "locationInfo": [{"zones": ["1", "2"]}],
+                "restrictions": [{"type": "Location", "reasonCode": "NotAvailable"}],
+            },
+            "NotAvailable",
+            (),
+            H200,
+        ),
+        ({"locationInfo": [{"zones": ["2"]}]}, "", ("2",), ""),
+    ],
+)
+def test_the_nearest_size_that_may_be_had(
+    sku: dict[str, Any] | None, refusal: str, zones: tuple[str, ...], nearest: str
+) -> None:
+    """One with as many GPUs and InfiniBand too, which a size with fewer GPUs is not near to."""
+    others = [H200, H100_NC, "Standard_HB176rs_v4", "Standard_ND96isr_MI300X_v5"]
+    skus = [{"name": name, "locationInfo": [{"zones": ["2"]}]} for name in others]
+    skus += [] if sku is None else [{"name": H100, **sku}]
+    families = ("cores", *(vm_size(name).quota_family for name in (H100, *others)))
+    usages = [{"name": {"value": f}, "limit": 4000, "currentValue": 0} for f in families]
+    subscription = Subscription("westeurope", 2, skus, usages)
+    (offer,) = subscription.offers([Machines("clusters.pair", H100, 2)])
+    assert (offer.refusal, offer.zones, offer.nearest) == (refusal, zones, nearest)
+
+
+def test_the_role_reader_sees_all_of_it(
+    lab: Environment, plane: ControlPlane, azure: Management
+) -> None:
+    """What docs/checks.md says is enough. Whoever has a role on another group sees nothing."""
+    whole = f"/subscriptions/{NOBODY}"
+    plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], whole)
+    found = check_live(lab, azure)
+    assert [each.id for each in found] == ["missing-right"]
+    plane.rights = all_of(built_in_roles()["Owner"], [NOBODY], f"{whole}/resourceGroups/other")
+    found = check_live(lab, azure)
+    assert {each.id for each in found} == {"not-allowed", "pool-images-not-asked"}
+    plane.rights = all_of(built_in_roles()["Owner"], [NOBODY], whole)
+    assert check_live(lab, azure) == []
 
 
 def test_every_finding_is_one_of_the_checks_with_its_severity() -> None:
@@ -439,5 +544,5 @@ def test_where_azure_does_not_answer_the_file_is_looked_at_all_the_same(
     with pytest.raises(BaseException) as caught:  # noqa: PT011
         check(str(tmp_path / "lab.yaml"), json_=True, live=True)
     assert caught.value.exit_code == 5  # type: ignore[attr-defined]
-    found = [each["id"] for each in json.loads(capsys.readouterr().out)]
+    found = [each["id"] for each in json.loads(capsys.readouterr().out)["findings"]]
     assert {"no-owner", "service-failed"} <= set(found)

@@ -13,6 +13,7 @@ from fairway_cli.commands.arguments import DeadlineOption, EnvironmentArgument, 
 if TYPE_CHECKING:
     from fairway_core.environment import LoadedEnvironment
     from fairway_core.findings import Finding
+    from fairway_runner.live.offers import Offer
 
 _FAILED = 2
 
@@ -37,9 +38,11 @@ def command(
     Prints each with its line and how to fix it; docs/checks.md explains all checks. Exits with
     2 for an error, and with --strict with 1 for a warning. --live asks the subscription whether
     it has what the environment needs; it needs `az login`, changes nothing, and warns about what
-    you are not allowed to see.
+    you are not allowed to see. It also lists, for each VM size, the zones and the quota that you
+    have, and the most similar size that you may use where that is too little.
     """
     from fairway_cli.ui.findings import finding_facts, print_findings
+    from fairway_cli.ui.offers import offer_facts, offer_table
     from fairway_core.checks import check_environment, require_known
     from fairway_core.environment import read_environment
     from fairway_core.environment.selection import environment_file
@@ -47,6 +50,7 @@ def command(
 
     require_known(ignore or ())
     failed = 0
+    offers: list[Offer] = []
     file = environment_file(environment)
     try:
         loaded = read_environment(file)
@@ -56,35 +60,39 @@ def command(
         findings = [*error.findings]
     else:
         if live:
-            found, failed = _ask(loaded)
+            found, offers, failed = _ask(loaded)
             findings += [finding for finding in found if finding.id not in ignored]
     if json_:
-        print(json.dumps([finding_facts(finding) for finding in findings], indent=1))
+        facts = [finding_facts(finding) for finding in findings]
+        sizes = {"findings": facts, "sizes": [offer_facts(each) for each in offers]}
+        print(json.dumps(sizes if live else facts, indent=1))
     else:
+        if offers:
+            print(offer_table(offers), end="\n\n")
         print_findings(findings, environment or file.stem)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(failed or _FAILED)
     raise typer.Exit(1 if findings and strict else 0)
 
 
-def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], int]:
-    """What Azure says against the environment, each at its line, and 0.
+def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
+    """What Azure says against the environment, each at its line, what it offers, and 0.
 
     Where Azure cannot be asked: why, and the exit code of that.
     """
     from fairway_core.findings import UserError
     from fairway_runner.doctor.subscription import open_subscription
-    from fairway_runner.live.azure_queries import check_live
+    from fairway_runner.live.azure_queries import ask_azure
 
     try:
         azure = open_subscription()
         try:
-            found = check_live(loaded.environment, azure)
+            asked = ask_azure(loaded.environment, azure)
         finally:
             azure.close()
     except UserError as error:
-        return [*error.findings], error.exit_code
-    return [_at_its_line(finding, loaded) for finding in found], 0
+        return [*error.findings], [], error.exit_code
+    return [_at_its_line(finding, loaded) for finding in asked.findings], asked.offers, 0
 
 
 def _at_its_line(finding: Finding, loaded: LoadedEnvironment) -> Finding:

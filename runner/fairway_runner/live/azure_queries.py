@@ -10,6 +10,7 @@ from fairway_core.catalog import vm_size
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import rules
 from fairway_runner.live.management import NotAllowed
+from fairway_runner.live.offers import Offer, Subscription
 from fairway_runner.live.requirements import (
     actions_of,
     images_of,
@@ -38,6 +39,8 @@ class _Asking:
     environment: Environment
     azure: Reader
     findings: list[Finding] = field(default_factory=list)
+    skus: list[dict[str, Any]] = field(default_factory=list)
+    usages: list[dict[str, Any]] = field(default_factory=list)
 
     @contextmanager
     def _allowed(self, what: str) -> Iterator[None]:
@@ -63,7 +66,7 @@ class _Asking:
     def sizes(self) -> None:
         location, zone = self.environment.location, self.environment.zone_number
         with self._allowed("whether the sizes are offered was"):
-            skus = self.azure.list(
+            self.skus = self.azure.list(
                 "providers/Microsoft.Compute/skus",
                 _SKUS,
                 **{"$filter": f"location eq '{location}'"},
@@ -73,15 +76,15 @@ class _Asking:
                 if each.size not in seen:
                     seen.add(each.size)
                     self.findings += rules.size_offered(
-                        each.path, vm_size(each.size).name, location, zone, skus
+                        each.path, vm_size(each.size).name, location, zone, self.skus
                     )
 
     def quotas(self) -> None:
         location, machines = self.environment.location, machines_of(self.environment)
         with self._allowed("the quota was"):
             path = f"providers/Microsoft.Compute/locations/{location}/usages"
-            usages = self.azure.list(path, _COMPUTE)
-            self.findings += rules.quota_suffices(location, machines, usages)
+            self.usages = self.azure.list(path, _COMPUTE)
+            self.findings += rules.quota_suffices(location, machines, self.usages)
         if any(each.pool for each in machines):
             with self._allowed("the quota of the Batch account was"):
                 for account in self._accounts():
@@ -124,9 +127,26 @@ class _Asking:
                 versions = self.azure.get(stem, _COMPUTE) or ()
                 self.findings += rules.image_version_exists(path, image, location, versions)
 
+    def offers(self) -> list[Offer]:
+        """What the subscription may have of each size; nothing where it may not be seen."""
+        if not self.skus:
+            return []
+        environment = self.environment
+        place = environment.location, environment.zone_number
+        found = Subscription(*place, self.skus, self.usages)
+        return list(found.offers(machines_of(environment)))
 
-def check_live(environment: Environment, azure: Reader) -> list[Finding]:
-    """What Azure's answers say against the environment, errors and warnings.
+
+@dataclass(frozen=True)
+class Asked:
+    """What Azure's answers say against an environment, and what may be had of its sizes."""
+
+    findings: list[Finding]
+    offers: list[Offer]
+
+
+def ask_azure(environment: Environment, azure: Reader) -> Asked:
+    """What Azure says of an environment: errors and warnings, and its sizes.
 
     Raises UserError where nobody is signed in, or where the service failed.
     """
@@ -137,4 +157,9 @@ def check_live(environment: Environment, azure: Reader) -> list[Finding]:
     asking.quotas()
     asking.images()
     asking.pool_images()
-    return asking.findings
+    return Asked(asking.findings, asking.offers())
+
+
+def check_live(environment: Environment, azure: Reader) -> list[Finding]:
+    """What Azure's answers say against the environment; see `ask_azure`."""
+    return ask_azure(environment, azure).findings

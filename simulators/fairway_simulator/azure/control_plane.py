@@ -130,6 +130,8 @@ class ControlPlane:
         refusal_ = self._refusal(method, path, document, token)
         if refusal_:
             return refusal_
+        if self.rights and token and path.type == "microsoft.authorization/permissions":
+            return 200, {"value": self.rights.listed(principal_of(token), path.scope)}
         given = self._given.get((method, path.key))
         if given:
             return given
@@ -137,8 +139,6 @@ class ControlPlane:
             return refused(404, "NotFound", f"Nothing is at {path.text}.")
         if not token:
             return refused(401, "AuthenticationFailed", "The request has no bearer token.")
-        if self.rights and path.type == "microsoft.authorization/permissions":
-            return 200, {"value": self.rights.listed(principal_of(token), path.scope)}
         impact = self.impacts.answer(method, path, document)
         return impact or answer(self.compute, method, path, query, document)
 
