@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
+from fairway_core.checks import check_job
 from fairway_core.findings import UserError
 from fairway_core.target import NodeRange, SlurmAccess, Target
 from fairway_runner.jobs.fabric import FabricProfile, fabric_profile
@@ -93,6 +94,35 @@ def test_sharp_is_set_where_it_is_asked_for() -> None:
     assert profile(size, sharp=True).environment["NCCL_COLLNET_ENABLE"] == "1"
 
 
+@pytest.mark.parametrize("size", ["Standard_ND96asr_v4", "Standard_ND96is_H100_v5"])
+def test_sharp_that_the_fabric_does_not_have_is_said_to_do_nothing(size: str) -> None:
+    asked = {"template": "torchrun", "options": {"sharp": True}}
+    (found,) = [each for each in check_job(asked, target(size)) if each.id == "no-sharp"]
+    assert size in found.message
+    assert "NCCL_COLLNET_ENABLE" not in profile(size, sharp=True).environment
+    has_it = target("Standard_ND96isr_H100_v5")
+    assert "no-sharp" not in [each.id for each in check_job(asked, has_it)]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_sharp_without_its_plugin_is_left_out_with_a_warning(tmp_path: Path, there: bool) -> None:
+    """NCCL says nothing where it finds no plugin, and would run as without it."""
+    port(tmp_path, "mlx5_ib0")
+    plugins = tmp_path / "plug ins"
+    plugins.mkdir()
+    if there:
+        (plugins / "libnccl-net.so").touch()
+    options = {"template": "torchrun", "options": {"sharp": True, "rendezvous": "static"}}
+    search = {"LD_LIBRARY_PATH": f"/usr/local/lib:{plugins}"}
+    script = rendered(tmp_path, "Standard_ND96isr_H100_v5", **options)
+    functions = script[script.index("find_infiniband()") : script.index("# One process of a node")]
+    done = in_shell(tmp_path, f"{functions}\nenvironment; env", nodes=2, **search)
+    assert done.returncode == 0
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert found["NCCL_COLLNET_ENABLE"] == ("1" if there else "0")
+    assert ("has no SHARP plugin" in done.stderr) is not there
+
+
 def test_ranks_are_near_their_gpus_where_each_has_one() -> None:
     assert profile("Standard_ND96asr_v4").gpu_numa == (1, 1, 0, 0, 3, 3, 2, 2)
     assert profile("Standard_ND96asr_v4", processes_per_node=4).gpu_numa == ()
@@ -141,22 +171,35 @@ def environment_of(
     tmp_path: Path, size: str, *, nodes: int = 2, **job: Any
 ) -> subprocess.CompletedProcess[str]:
     """Runs a job that prints its environment, with the template `plain`."""
+    return in_shell(tmp_path, rendered(tmp_path, size, nodes=nodes, **job), nodes=nodes)
+
+
+def rendered(tmp_path: Path, size: str, *, nodes: int = 2, **job: Any) -> str:
+    """The script of a job that prints its environment."""
     file = tmp_path / "job.yaml"
     defaults = {"name": "train", "template": "plain", "command": "env", "nodes": nodes}
     file.write_text(json.dumps({**defaults, "processes_per_node": 8, **job}))
     job_file = load_job(file)
-    script = render_launcher(job_file, job_file.resolve(target(size)), target(size))
+    return render_launcher(job_file, job_file.resolve(target(size)), target(size))
+
+
+def in_shell(
+    tmp_path: Path, script: str, *, nodes: int, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs it on a node whose devices are below that folder."""
     return subprocess.run(
-        ["bash", "-c", script],
+        ["bash", "-euo", "pipefail", "-c", script],
         env={
             "PATH": os.environ["PATH"],
             "FAIRWAY_NODES": str(nodes),
             "FAIRWAY_SYSTEM_ROOT": str(tmp_path),
             "LD_LIBRARY_PATH": "/usr/local/lib",
+            **more,
         },
         capture_output=True,
         text=True,
         timeout=300,
+        check=False,
     )
 
 

@@ -43,6 +43,11 @@ class FabricProfile:
         return self.size.rdma
 
     @property
+    def sharp(self) -> bool:
+        """Whether NCCL is to reduce in the switches."""
+        return "NCCL_COLLNET_ENABLE" in self.environment
+
+    @property
     def adapters(self) -> int:
         """The number of InfiniBand adapters."""
         return self.size.infiniband.adapters if self.size.infiniband else 0
@@ -82,7 +87,7 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
 
 def _environment(size: VmSize, fabric: Fabric, *, sharp: bool) -> dict[str, str]:
     """The fabric's settings, fitted to whether this size of its series has InfiniBand."""
-    settings = {**fabric.environment, **(fabric.sharp if sharp else {})}
+    settings = {**fabric.environment, **(fabric.sharp if sharp and size.rdma else {})}
     if size.rdma:
         # Whatever a table says: a fabric that is there is never switched off.
         settings.pop("NCCL_IB_DISABLE", None)

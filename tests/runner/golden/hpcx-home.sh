@@ -66,6 +66,23 @@ use_infiniband() {
     ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)"
 }
 
+# NCCL has in-network reduction (SHARP) from a plugin, and goes on without a word where it finds
+# none: this says so, and switches it off.
+require_sharp() {
+    local folder folders linked
+    IFS=: read -r -a folders <<<"${LD_LIBRARY_PATH-}"
+    for folder in "${folders[@]}"; do
+        if [[ $folder ]] && compgen -G "$folder/libnccl-net*.so*" >/dev/null; then
+            return
+        fi
+    done
+    linked=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null || true)
+    [[ $linked != *libnccl-net* ]] || return 0
+    echo "warning: $(hostname) has no SHARP plugin for NCCL (libnccl-net.so) on LD_LIBRARY_PATH:" \
+        "\`sharp: true\` is left out" >&2
+    export NCCL_COLLNET_ENABLE=0
+}
+
 # What every rank runs with: the settings for Standard_ND96isr_H100_v5, and the job's own over them.
 environment() {
     export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-eth0}
@@ -91,6 +108,7 @@ environment() {
     export SHARP_SMX_UCX_INTERFACE=mlx5_ib0:1
     export LD_LIBRARY_PATH=/usr/local/nccl-rdma-sharp-plugins/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     use_infiniband
+    require_sharp
 }
 
 # One rank, on whichever node.
@@ -124,4 +142,4 @@ done < <(compgen -e | grep -E '^(FAIRWAY_.*|PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRT
 # shellcheck disable=SC2086
 exec "$mpirun" ${FAIRWAY_MPI_ARGS-} --map-by ppr:8:node --bind-to numa -mca coll_hcoll_enable 0 \
     --hostfile "$hostfile" -np "$FAIRWAY_WORLD_SIZE" "${forward[@]}" \
-    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment rank); rank"
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_sharp environment rank); rank"

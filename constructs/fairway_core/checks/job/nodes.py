@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog import vm_size, vm_sizes
+from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.catalog.cuda import least_cuda
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
@@ -77,4 +77,31 @@ def old_cuda(image: str, size: VmSize) -> Iterator[Fault]:
         yield Fault(
             f"CUDA {named[1]}.{named[2]} does not know the {gpu.model} of `{size.name}`",
             f"take an image with CUDA {least[0]}.{least[1]} or newer",
+        )
+
+
+def _sharp(subject: JobSubject) -> Iterator[Place]:
+    options, name = subject.job.get("options") or {}, subject.target.vm_size
+    if options.get("sharp") is True and name in vm_sizes():
+        yield ("options", "sharp"), {"size": vm_size(name)}
+
+
+@check("no-sharp", Severity.WARNING, Subject.JOB, at=_sharp)
+def no_sharp(size: VmSize) -> Iterator[Fault]:
+    """In-network reduction (SHARP) on nodes for which no settings of it are known.
+
+    The job runs as without it. Of today's sizes ND H100 v5 and ND H200 v5 have it.
+
+    Wrong:
+        template: torchrun
+        options: {sharp: true}
+
+    Right:
+        template: torchrun
+        options: {sharp: false}
+    """
+    if not (size.rdma and fabric_for(size).sharp):
+        yield Fault(
+            f"`sharp: true` does nothing on {size.name}: no settings for it are known",
+            "leave it out, or take nodes of the ND H100 v5 or ND H200 v5 series",
         )
