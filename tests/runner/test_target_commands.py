@@ -49,6 +49,7 @@ def test_targets_are_listed_with_what_they_have(tmp_path: Path, fairway: RunFair
     code, out, _ = fairway(tmp_path, "targets", "--offline")
     assert "?/8" in out
     assert "data:/data" in out
+    assert fairway(tmp_path, "targets", "list", "--offline") == (0, out, "")
 
 
 def test_sync_replaces_what_was_read_before(tmp_path: Path, fairway: RunFairway) -> None:

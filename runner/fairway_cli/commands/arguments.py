@@ -33,6 +33,14 @@ RunArgument = Annotated[
 RunsArgument = Annotated[
     list[str], typer.Argument(metavar="RUN…", help=_RUN_HELP, autocompletion=completion.runs)
 ]
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="Name of a target; `fairway targets` lists them.",
+        autocompletion=completion.targets,
+    ),
+]
 TargetOption = Annotated[
     str,
     typer.Option("--target", "-t", help="Where to run.", autocompletion=completion.targets),

@@ -72,10 +72,10 @@ def command(
 ) -> None:
     """Show what an environment costs per hour and per month.
 
-    At the minimum and the maximum number of nodes, and at rest, when nothing runs. With --runs
-    what the runs of this project have cost: their nodes, from the beginning of each attempt to its
-    end. Prices come from Azure's public price service, which asks for no credentials, and are kept
-    for a week.
+    Shows it at the minimum and maximum number of nodes, and while nothing runs. With --runs it
+    shows what the runs of this project have cost: their nodes, from the start of each attempt to
+    its end. Prices come from Azure's public price service, which needs no credentials, and are
+    cached for a week.
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
     from fairway_core.cost.environment import parts_of, scheduled_hours

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption, WatchOption
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument, WatchOption
 
 if TYPE_CHECKING:
     from fairway_runner.data.blob_path import BlobPath
@@ -24,14 +23,14 @@ app = typer.Typer(
     help="Copy files to and from a target's storage, and from there to its nodes.",
 )
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is there and differs.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that differ.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Draw no progress.")]
 
 
 @app.command()
 def put(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="A file or a folder.")],
-    place: Annotated[str, typer.Argument(metavar=_PLACE)],
+    place: Annotated[str, typer.Argument(metavar=_PLACE, help="Where in the storage account.")],
     force: ForceOption = False,
     quiet: QuietOption = False,
     json_: JsonOption = False,
@@ -50,9 +49,9 @@ def put(
 
 @app.command()
 def get(
-    place: Annotated[str, typer.Argument(metavar=_PLACE)],
+    place: Annotated[str, typer.Argument(metavar=_PLACE, help="Where in the storage account.")],
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="By default this one.")
+        Path, typer.Argument(metavar="[FOLDER]", help="Destination; by default the current folder.")
     ] = Path(),
     force: ForceOption = False,
     quiet: QuietOption = False,
@@ -72,7 +71,7 @@ def get(
 
 @app.command()
 def stage(
-    target: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)],
+    target: TargetArgument,
     source: Annotated[str, typer.Argument(metavar="CONTAINER:PATH", help="What is copied.")],
     destination: Annotated[str, typer.Argument(metavar="MOUNT:PATH", help="Where to.")],
     watch: WatchOption = False,
@@ -80,7 +79,7 @@ def stage(
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
-    """Copy blobs to a file system of the cluster, as a job there and by the nodes' identity."""
+    """Copy blobs to a file system of the cluster, as a job under the nodes' identity."""
     from tempfile import TemporaryDirectory
 
     from fairway_cli.ui.started import print_started, watch_to_the_end
@@ -99,9 +98,14 @@ def stage(
 
 @app.command("ls")
 def list_(
-    place: Annotated[str, typer.Argument(metavar=f"TARGET|{_PLACE}")],
+    place: Annotated[
+        str, typer.Argument(metavar=f"TARGET|{_PLACE}", help="A target, or where in its storage.")
+    ],
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Every blob, and not folders as a whole.")
+        bool,
+        typer.Option(
+            "--recursive", "-r", help="List every blob instead of a total for each folder."
+        ),
     ] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,

@@ -38,11 +38,11 @@ def command(
     and applies that very plan. Without --approved it shows the review and asks on the terminal.
     Stacks that only destroy something come after those that read them.
 
-    A stack that waited for outputs of another one when the review was made is planned when they
-    are there. On a terminal all that is left is shown and asked for; with --approved the
-    deployment stops there, and writes the review of it, to approve next, to --report. Exits
-    with 2 where something is not as approved, with 3 where data would be lost, and with 5 where
-    Terraform failed; stacks that were done stay done.
+    A stack that needed outputs of another one when the review was made is planned once they
+    exist. On a terminal the rest is then shown and confirmed; with --approved the deployment
+    stops there, and writes the review to approve next to --report. Exits with 2 if something
+    differs from the approved review, with 3 if data would be lost, and with 5 if Terraform
+    failed; stacks that were applied stay applied.
     """
     from fairway_cli.ui.reviews import print_review
     from fairway_stacks.plan.deploy import Person, deploy

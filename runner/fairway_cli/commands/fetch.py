@@ -18,7 +18,9 @@ def command(
     task: Annotated[int | None, typer.Option("--task", help="Only this task, from 0.")] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="FOLDER", help="Where to; by default the run's id, here."),
+        typer.Option(
+            "--to", metavar="FOLDER", help="Destination; by default a folder named for the run."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that differ.")] = False,
     json_: JsonOption = False,

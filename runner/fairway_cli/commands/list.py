@@ -67,7 +67,9 @@ _LimitOption = Annotated[
 _WatchOption = Annotated[
     bool, typer.Option("--watch", help="Draw the list again until all of them have ended.")
 ]
-_ReverseOption = Annotated[bool, typer.Option("--reverse", help="With --sort: the lowest is last.")]
+_ReverseOption = Annotated[
+    bool, typer.Option("--reverse", help="With --sort: put the lowest last.")
+]
 
 
 def command(
@@ -87,8 +89,8 @@ def command(
 ) -> None:
     """List the runs of this project, the newest last.
 
-    With --target also those that were submitted to it from elsewhere. A metric is the last value
-    that the run has printed, and of a sweep the lowest and the highest of its tasks.
+    With --target it also lists runs that were submitted to it from elsewhere. A metric is the
+    last value that the run printed; for a sweep, the lowest and the highest of its tasks.
     """
     from fairway_core.findings import format_finding
     from fairway_runner.moments import moment

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def command(
     run: RunArgument,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")
+        bool, typer.Option("--follow", "-f", help="Follow the log until the run has ended.")
     ] = False,
     task: Annotated[int | None, typer.Option("--task", help="Only this task, from 0.")] = None,
     rank: Annotated[

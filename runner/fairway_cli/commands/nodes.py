@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument
 from fairway_cli.groups import group_with_default
 
 app = typer.Typer(
@@ -18,9 +17,6 @@ app = typer.Typer(
     help="List, stop, start, drain, resume, reboot, reimage or report a target's nodes.",
 )
 
-_TargetArgument = Annotated[
-    str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)
-]
 _NodesArgument = Annotated[
     list[str], typer.Argument(metavar="NODE…", help="Names from `fairway nodes list TARGET`.")
 ]
@@ -28,7 +24,7 @@ _NodesArgument = Annotated[
 
 @app.command("list")
 def list_(
-    target: _TargetArgument,
+    target: TargetArgument,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -48,13 +44,13 @@ def list_(
 
 @app.command()
 def stop(
-    target: _TargetArgument,
+    target: TargetArgument,
     force: Annotated[
-        bool, typer.Option("--force", help="Stop them even if runs are lost by that.")
+        bool, typer.Option("--force", help="Stop them even if that loses runs.")
     ] = False,
     _deadline: DeadlineOption = None,
 ) -> None:
-    """Stop the machines of a plain cluster or VM; only their disks are paid for then."""
+    """Stop the machines of a plain cluster or VM; you then pay for their disks only."""
     from fairway_runner.live import power
     from fairway_runner.targets.lookup import find_target
 
@@ -63,7 +59,7 @@ def stop(
 
 
 @app.command()
-def start(target: _TargetArgument, _deadline: DeadlineOption = None) -> None:
+def start(target: TargetArgument, _deadline: DeadlineOption = None) -> None:
     """Start the machines of a plain cluster or VM again."""
     from fairway_runner.live import power
     from fairway_runner.targets.lookup import find_target
@@ -74,7 +70,7 @@ def start(target: _TargetArgument, _deadline: DeadlineOption = None) -> None:
 
 @app.command()
 def drain(
-    target: _TargetArgument,
+    target: TargetArgument,
     nodes: _NodesArgument,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
@@ -91,7 +87,7 @@ def drain(
 
 @app.command()
 def resume(
-    target: _TargetArgument,
+    target: TargetArgument,
     nodes: _NodesArgument,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
@@ -102,7 +98,7 @@ def resume(
 
 @app.command()
 def reboot(
-    target: _TargetArgument,
+    target: TargetArgument,
     nodes: _NodesArgument,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
@@ -113,7 +109,7 @@ def reboot(
 
 @app.command()
 def reimage(
-    target: _TargetArgument,
+    target: TargetArgument,
     nodes: _NodesArgument,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
@@ -130,7 +126,7 @@ def _categories() -> list[str]:
 
 @app.command()
 def report(
-    target: _TargetArgument,
+    target: TargetArgument,
     node: Annotated[
         str, typer.Argument(metavar="NODE", help="A name from `fairway nodes list TARGET`.")
     ],

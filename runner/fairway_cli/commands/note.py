@@ -24,8 +24,8 @@ def command(
 ) -> None:
     """Write a note about a run, or print the one it has.
 
-    What is changed here is known on this machine; a note given with `submit --note` is known
-    wherever the run is.
+    A change is kept on this machine only; a note given with `submit --note` stays with the run
+    wherever it is listed.
     """
     from fairway_core.findings import printable
     from fairway_runner.runs.store import RunStore

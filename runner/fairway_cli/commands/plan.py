@@ -20,7 +20,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="PLAN.json|DIR",
-            help="A plan, or a folder of --out, whose changes are set apart. Repeatable.",
+            help="A plan, or a folder of --out, whose changes are listed apart. Repeatable.",
         ),
     ] = None,
     out: Annotated[

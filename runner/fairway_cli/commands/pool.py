@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument
 
 app = typer.Typer(
     add_completion=False,
@@ -24,7 +23,7 @@ def pool() -> None:
 
 @app.command()
 def resize(
-    target: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)],
+    target: TargetArgument,
     nodes: Annotated[int, typer.Argument(metavar="NODES", min=0, help="The new number of nodes.")],
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,

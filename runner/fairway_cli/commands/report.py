@@ -16,7 +16,9 @@ def command(
     run: RunArgument,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="By default report-RUN.html, here."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File to write; by default report-RUN.html."
+        ),
     ] = None,
     throughput: Annotated[
         str | None,

@@ -21,7 +21,7 @@ def command(
 ) -> None:
     """Run the unsuccessful tasks of an ended run again.
 
-    They go on from their checkpoints; their logs are continued and their attempts count on.
+    They resume from their checkpoints, append to their logs and keep counting attempts.
     """
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.retry import retry

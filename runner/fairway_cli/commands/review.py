@@ -22,7 +22,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="[STACK=]PLAN.json",
-            help="A plan of the base branch, to be set apart. Repeatable.",
+            help="A plan of the base branch, whose changes are listed apart. Repeatable.",
         ),
     ] = None,
     markdown: Annotated[

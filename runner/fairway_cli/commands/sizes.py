@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """List the VM sizes that Fairway knows.
 
-    With its GPUs, memory and InfiniBand, and whether it can still be had.
+    Shows the GPUs, memory and InfiniBand of each, and whether Azure still offers it.
     """
     from fairway_cli.ui.sizes import select, size_facts
     from fairway_core.catalog import vm_sizes

@@ -7,17 +7,16 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption
+from fairway_cli.commands.arguments import DeadlineOption, TargetArgument
 
 
 def command(
-    target: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completion.targets)],
+    target: TargetArgument,
     words: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[NODE] [-- COMMAND…]",
-            help="By default the target's main host, or any node, and a shell.",
+            help="A node and a command; by default a shell on the main host, or on any node.",
             show_default=False,
         ),
     ] = None,

@@ -11,7 +11,10 @@ from fairway_cli.commands import completion
 
 def command(
     targets: Annotated[
-        list[str], typer.Argument(metavar="TARGET…", autocompletion=completion.targets)
+        list[str],
+        typer.Argument(
+            metavar="TARGET…", help="Names of targets.", autocompletion=completion.targets
+        ),
     ],
 ) -> None:
     """Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets.

@@ -33,10 +33,10 @@ def command(
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Add tags to a run, take some off, or print those it has.
+    """Add tags to a run, remove some, or print those it has.
 
-    Runs with a tag: fairway list --tag TAG. What is changed here is known on this machine;
-    tags given with `submit --tag` are known wherever the run is.
+    To find runs by tag: fairway list --tag TAG. Changes are kept on this machine only; tags
+    given with `submit --tag` stay with the run wherever it is listed.
     """
     from fairway_runner.runs.store import RunStore
 

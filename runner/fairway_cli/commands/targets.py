@@ -10,29 +10,41 @@ import typer
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption
 
-app = typer.Typer(
-    add_completion=False,
-    invoke_without_command=True,
-    help="List where jobs can run, or read it from a deployment.",
-)
+_HELP = "List the targets that jobs can run on, or read them from a deployment."
+_OfflineOption = Annotated[
+    bool, typer.Option("--offline", help="Do not ask how many nodes there are now.")
+]
+
+app = typer.Typer(add_completion=False, invoke_without_command=True, help=_HELP)
 
 
 @app.callback()
 def targets(
     context: typer.Context,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Do not ask how many nodes there are now.")
-    ] = False,
+    offline: _OfflineOption = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
-    """List where jobs can run, or read it from a deployment.
+    """List the targets that jobs can run on, or read them from a deployment.
 
     `local` is this machine. Others come from fairway.yaml, and from what `fairway targets
     sync` has read of an environment.
     """
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        _list(offline=offline, json_=json_)
+
+
+@app.command("list")
+def list_(
+    offline: _OfflineOption = False,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """List the targets, as `fairway targets` alone does."""
+    _list(offline=offline, json_=json_)
+
+
+def _list(*, offline: bool, json_: bool) -> None:
     from fairway_cli.ui.targets import print_targets, target_facts, warn_of_unready
     from fairway_runner.targets.lookup import all_targets
 

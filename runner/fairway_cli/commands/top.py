@@ -23,7 +23,7 @@ def command(
     once: Annotated[
         bool, typer.Option("--once", help="Print the last samples and return.")
     ] = False,
-    gpus: Annotated[bool, typer.Option("--gpus", help="Show a line a GPU.")] = False,
+    gpus: Annotated[bool, typer.Option("--gpus", help="Show a line for each GPU.")] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:

@@ -16,11 +16,13 @@ def command(
     run: RunArgument,
     port: Annotated[
         int,
-        typer.Argument(metavar="PORT", min=1, max=65535, help="Where the program listens there."),
+        typer.Argument(metavar="PORT", min=1, max=65535, help="Port that the program listens on."),
     ],
     local_port: Annotated[
         int | None,
-        typer.Option("--local-port", min=1, max=65535, help="By default the same number."),
+        typer.Option(
+            "--local-port", min=1, max=65535, help="Port on this machine; by default the same."
+        ),
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:

@@ -19,7 +19,9 @@ def command(
     timeout: Annotated[
         str | None,
         typer.Option(
-            "--timeout", metavar="SPAN", help="Give up after this long, with 5; the runs go on."
+            "--timeout",
+            metavar="SPAN",
+            help="Stop waiting after this long and exit with 5; the runs continue.",
         ),
     ] = None,
     json_: JsonOption = False,
