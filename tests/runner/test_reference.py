@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from fairway_cli.reference import PAGES
@@ -10,6 +11,14 @@ from fairway_core.checks import all_checks
 from fairway_core.checks.live import LIVE
 from fairway_core.environment.model import Environment
 from fairway_core.schema import models_in
+from fairway_core.yaml_text import parse_yaml
+from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.schema import job_schema
+
+DIRECTORIES = (
+    *("FAIRWAY_INPUT_<ID>", "FAIRWAY_OUTPUT_<ID>", "FAIRWAY_CHECKPOINT_DIR"),
+    *("FAIRWAY_SHARED_DIR", "FAIRWAY_SCRATCH_DIR"),
+)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -24,6 +33,35 @@ def test_a_page_is_markdown_that_swallows_nothing(name: str) -> None:
     outside = re.sub(r"`[^`\n]*`|<!-- .* -->", "", page)
     assert not re.findall(r"\S*<\S*", outside)
     assert not re.findall(r"^>>>.*|^\w+ {3,}\S.*", outside, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["environment.md", "job.md"])
+def test_a_page_begins_with_an_example(name: str) -> None:
+    page = PAGES[name]()
+    example = re.search(r"^```yaml.*?\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    assert example is not None
+    assert example.start() < page.index("\n## ")
+    data = parse_yaml(example[1], name).data
+    if name == "environment.md":
+        assert Environment.model_validate(data).clusters
+        return
+    jsonschema.validate(data, job_schema())
+    # What a file may say for it depends on the target.
+    assert Job.model_validate({**data, "processes_per_node": 8}).world_size == 16
+
+
+def test_a_section_says_where_in_the_file_it_is() -> None:
+    page = PAGES["environment.md"]()
+    assert "\n## SlurmNodes\n\nIn the file: `clusters.NAME`, with `engine: slurm`.\n" in page
+    assert "\n## Disks\n\nIn the file: `filesystems.NAME.disks`.\n" in page
+    for name in list(models_in(Environment))[1:]:
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert not section or section.startswith("\nIn the file: `"), name
+
+
+@pytest.mark.parametrize("name", DIRECTORIES)
+def test_the_page_of_jobs_has_each_directory_of_a_task(name: str) -> None:
+    assert f"\n| `{name}` |" in PAGES["job.md"]()
 
 
 def test_every_check_has_its_entry() -> None:

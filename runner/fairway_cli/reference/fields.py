@@ -12,7 +12,7 @@ from fairway_core.schema import models_in, schema_of
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pydantic import BaseModel
 
@@ -20,7 +20,18 @@ _ENVIRONMENT = """# The environment file
 
 <!-- Made by bin/docs from constructs/fairway_core/environment: change it there. -->
 
-`fairway schema environment` prints the same for editors. Beyond the fields below:
+```yaml title="environments/lab.yaml"
+name: lab
+location: southcentralus
+filesystems:
+  data: {kind: nfs_server, path: /data}
+clusters:
+  gpu: {engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 4}, mounts: [data]}
+```
+
+Only `name`, `location` and one cluster are required; `fairway check` reads the file, and
+`stacks/environments` has longer ones. `fairway schema environment` prints what follows for
+editors. Beyond the fields below:
 
 - `${env:NAME}` in a value is replaced by the environment variable NAME, and
   `${env:NAME:-default}` by the default where it is not set. Keys are never replaced. Within
@@ -33,8 +44,21 @@ _JOB = """# The job file
 
 <!-- Made by bin/docs from runner/fairway_runner/jobs/job.py: change it there. -->
 
-`fairway schema job` prints the same for editors. Any field can be set for one run with
-`-s dotted.path=value`, typed as the field is. Beyond the fields below:
+```yaml title="job.yaml"
+name: finetune
+template: torchrun
+nodes: 2
+processes_per_node: gpus
+params: {lr: 0.001}
+inputs: {train: "data:/datasets/train"}
+command: python train.py --lr {{ params.lr }} --data "$FAIRWAY_INPUT_TRAIN"
+outputs: {model: {}}
+timeout: 12h
+retries: 2
+```
+
+`fairway submit job.yaml` runs it, and `-s dotted.path=value` sets any field for one run, typed as
+the field is. `fairway schema job` prints what follows for editors. Beyond the fields below:
 
 - Every text but those under `params` and `sweep` may use `{{ params.NAME }}`,
   `{{ sweep.index }}`, `{{ target.name }}`, `{{ target.vm_size }}`, `{{ nodes }}` and
@@ -44,12 +68,26 @@ _JOB = """# The job file
   that very text, whatever is in it; so put no quotes around it. `{{ params.x | raw }}` is
   shell text instead.
 - `processes_per_node: gpus` starts one process per GPU, or one per core on sizes without GPUs.
-- The command runs in a copy of the job's code, with the variables FAIRWAY_RUN,
-  FAIRWAY_TASK, FAIRWAY_ATTEMPT, FAIRWAY_NODES, FAIRWAY_PROCESSES_PER_NODE,
-  FAIRWAY_WORLD_SIZE, FAIRWAY_HOSTS, FAIRWAY_MAIN_HOST, FAIRWAY_MAIN_PORT, and the
-  directories FAIRWAY_SHARED_DIR, FAIRWAY_CHECKPOINT_DIR, FAIRWAY_SCRATCH_DIR,
-  `FAIRWAY_INPUT_<ID>` and `FAIRWAY_OUTPUT_<ID>`.
 - `fairway templates` lists the launchers, and `fairway templates NAME` the options of one.
+
+## Variables
+
+The command runs in a copy of the job's code, with these environment variables. `<ID>` is the name
+of an input or an output in capitals: the input `train` is in `FAIRWAY_INPUT_TRAIN`.
+
+| variable | what it holds |
+|---|---|
+| `FAIRWAY_INPUT_<ID>` | directory of an input |
+| `FAIRWAY_OUTPUT_<ID>` | directory whose files are kept as an output |
+| `FAIRWAY_CHECKPOINT_DIR` | directory that outlives attempts: retries find what was saved there |
+| `FAIRWAY_SHARED_DIR` | directory of the run that all its nodes and tasks share |
+| `FAIRWAY_SCRATCH_DIR` | directory on the node's own disk, for temporary files |
+| `FAIRWAY_RUN`, `FAIRWAY_TASK` | ID of the run; number of the task, from 0 |
+| `FAIRWAY_ATTEMPT` | number of the attempt, from 0 |
+| `FAIRWAY_NODES` | number of nodes |
+| `FAIRWAY_PROCESSES_PER_NODE`, `FAIRWAY_WORLD_SIZE` | number of ranks on a node, and in all |
+| `FAIRWAY_HOSTS` | the nodes, separated by commas, the main host first |
+| `FAIRWAY_MAIN_HOST`, `FAIRWAY_MAIN_PORT` | the main host, and a port that is free there |
 """
 
 
@@ -71,21 +109,61 @@ def job_page() -> str:
 
 def _page(head: str, root: type[BaseModel]) -> str:
     schema = schema_of(root, title="")
-    models = models_in(root)
+    models, paths = models_in(root), _paths(schema)
     parts = [head]
     for name, model in models.items():
         own = schema if name == root.__name__ else schema["$defs"].get(name)
         if own is not None:
-            parts.append(_section(name, model, own, models))
+            parts.append(_section(name, model, own, models, paths.get(name, [])))
     return "\n".join(parts)
 
 
+def _paths(schema: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Where in the file each definition is used, `clusters.NAME`; the shortest paths first."""
+    found: dict[str, list[str]] = {}
+    waiting = [("", schema)]
+    while waiting:
+        path, each = waiting.pop(0)
+        for name, below in _used_in(path, each):
+            if name in found:
+                found[name].append(below)
+            else:
+                found[name] = [below]
+                waiting.append((below, schema["$defs"][name]))
+    return {name: list(dict.fromkeys(paths)) for name, paths in found.items()}
+
+
+def _used_in(path: str, schema: Any) -> Iterator[tuple[str, str]]:
+    """The definitions that a schema refers to, each with the path at which."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _used_in(path, each)
+    if not isinstance(schema, dict):
+        return
+    if "$ref" in schema:
+        yield schema["$ref"].rpartition("/")[2], path
+    for key in ("anyOf", "oneOf"):
+        yield from _used_in(path, schema.get(key))
+    for field, value in schema.get("properties", {}).items():
+        yield from _used_in(f"{path}.{field}".lstrip("."), value)
+    yield from _used_in(f"{path}.NAME", schema.get("additionalProperties"))
+    yield from _used_in(f"{path}[]", schema.get("items"))
+
+
 def _section(
-    name: str, model: type[BaseModel], schema: Mapping[str, Any], models: Mapping[str, Any]
+    name: str,
+    model: type[BaseModel],
+    schema: Mapping[str, Any],
+    models: Mapping[str, Any],
+    paths: Sequence[str],
 ) -> str:
     required = schema.get("required", ())
     fields = schema.get("properties", {})
-    lines = [f"## {name}\n", _prose(inspect.getdoc(model) or "", fields) + "\n"]
+    lines = [f"## {name}\n"]
+    if paths:
+        where = ", ".join(f"`{path}`" for path in paths)
+        lines.append(f"In the file: {where}{_kind(fields)}.\n")
+    lines.append(_prose(inspect.getdoc(model) or "", fields) + "\n")
     if fields:
         lines += ["| field | takes | default | meaning |", "|---|---|---|---|"]
     for field, value in schema.get("properties", {}).items():
@@ -94,6 +172,15 @@ def _section(
         cells = (f"`{field}`", _type(value, models), default, words)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _kind(fields: Mapping[str, Any]) -> str:
+    """What tells one kind of a cluster or file system from the others."""
+    for field, value in fields.items():
+        if "const" in value:
+            default = " or without it" if "default" in value else ""
+            return f", with `{field}: {value['const']}`{default}"
+    return ""
 
 
 def _prose(docstring: str, fields: Mapping[str, Any]) -> str:
