@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,24 +25,31 @@ def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
 
 @dataclass(frozen=True)
 class Server:
-    """A machine that others use; what hangs while it is made anew, and where it is gone."""
+    """A machine that others use, and what becomes of them while it is made anew.
+
+    `stays` holds where its address and its disks do; else it is `emptied`, or `moved`, or both.
+    `gone` is what hangs where the machine goes.
+    """
 
     what: str
     meanwhile: str
+    stays: str
+    emptied: str
+    moved: str
     gone: str
 
 
 def server_at(address: str) -> Server | None:
-    """The server that Fairway makes at that address.
+    """The server that Fairway makes at that address, in whatever module.
 
-    >>> server_at("azurerm_linux_virtual_machine.nfs-home-server").what
+    >>> server_at("module.lab.azurerm_linux_virtual_machine.nfs-home-server[0]").what
     'the file server `home`'
     >>> server_at("azurerm_linux_virtual_machine.cluster-box")
     """
     for each in _facts()["servers"]:
-        found = re.match(each["address"], address)
+        found = re.fullmatch(rf"(?:module\..+\.)?{each['address']}(?:\[.+\])?", address)
         if found:
-            words = (each[key].format(name=found[1]) for key in ("what", "meanwhile", "gone"))
+            words = (each[field.name].format(name=found[1]) for field in fields(Server))
             return Server(*words)
     return None
 

@@ -1,4 +1,4 @@
-"""Rules on what a plan would do to machines: nodes of clusters, file servers, the scheduler."""
+"""Rules on what a plan would do to the nodes of clusters."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import PlanSubject
 
-_MACHINE = "azurerm_linux_virtual_machine"
-_MACHINES = (_MACHINE, "azurerm_windows_virtual_machine")
+_MACHINES = ("azurerm_linux_virtual_machine", "azurerm_windows_virtual_machine")
+_ACCOUNT = "azurerm_batch_account"
 # The role by which the Slurm scheduler makes and deletes the nodes of a scale set.
 _SCALES = "azurerm_role_assignment.slurm-scales-"
 
@@ -104,7 +104,20 @@ def _how_to_reimage(
     return f"when nothing runs on them: az vmss update-instances {which} && az vmss reimage {which}"
 
 
-@check("lost-nodes", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL, *_MACHINES))
+def _changed_nodes(subject: PlanSubject) -> Iterator[Place]:
+    accounts = {
+        each["change"]["before"].get("name")
+        for each in (*subject.changes, *subject.others)
+        if each["type"] == _ACCOUNT
+        and "delete" in each["change"]["actions"]
+        and each["change"].get("before")
+    }
+    for place, arguments in changed(*SCALE_SETS, POOL, *_MACHINES)(subject):
+        account = arguments["before"].get("account_name")
+        yield place, {**arguments, "account_stays": account not in accounts}
+
+
+@check("lost-nodes", Severity.WARNING, Subject.PLAN, at=_changed_nodes)
 def lost_nodes(
     address: str,
     type: str,  # noqa: A002
@@ -112,6 +125,7 @@ def lost_nodes(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     because: Collection[str] = (),
+    account_stays: bool = True,
 ) -> Iterator[Fault]:
     """A change that destroys nodes: what runs on them ends, and what is on their disks goes.
 
@@ -149,7 +163,7 @@ def lost_nodes(
             f"`{address}`, a node," if type in _MACHINES else f"{_counted(count)} of `{address}`"
         )
         ends = "what runs there ends"
-        if type == POOL and "create" not in actions:
+        if type == POOL and "create" not in actions and account_stays:
             ends += ", and its jobs stay in the account without nodes"
         yield Fault(f"{subject} would be {what}, as {reason}: {ends}", hint)
 
@@ -176,47 +190,6 @@ def _counted(count: object) -> str:
     if not isinstance(count, int):
         return "the nodes"
     return "the 1 node" if count == 1 else f"the {count} nodes"
-
-
-@check("replaced-server", Severity.WARNING, Subject.PLAN, at=changed(_MACHINE))
-def replaced_server(
-    address: str,
-    type: str,  # noqa: A002
-    actions: Sequence[str],
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    because: Collection[str] = (),
-) -> Iterator[Fault]:
-    """A file server or the Slurm scheduler that is made anew, restarted or destroyed.
-
-    Wrong:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine.nfs-data-server
-            type: azurerm_linux_virtual_machine
-            change:
-              actions: [delete, create]
-              before: {size: Standard_D8s_v6}
-              after: {size: Standard_D8s_v6}
-              replace_paths: [[custom_data]]
-
-    Right:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine.nfs-data-server
-            type: azurerm_linux_virtual_machine
-            change: {actions: [update], before: {tags: {}}, after: {tags: {a: b}}}
-    """
-    server = server_at(address)
-    if server is None or type != _MACHINE:
-        return
-    if actions == ["delete"]:
-        yield Fault(f"{server.what} would be destroyed: {server.gone}", "unmount and drain first")
-        return
-    when = "apply it when little runs"
-    if "delete" in actions:
-        reason = f", as {', '.join(because)} cannot be changed in place" if because else ""
-        yield Fault(f"{server.what} would be replaced{reason}: {server.meanwhile}", when)
-    elif before.get("size") and after.get("size") and before["size"] != after["size"]:
-        yield Fault(f"{server.what} would restart, as its size changes: {server.meanwhile}", when)
 
 
 def _differ(old: Any, new: Any) -> bool:

@@ -1,0 +1,97 @@
+"""A rule on what a plan would do to the machines that others use: file servers, the scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog.dangers import server_at
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.plan.places import changed
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from fairway_core.checks.check import Place
+    from fairway_core.checks.subjects import PlanSubject
+
+_MACHINE = "azurerm_linux_virtual_machine"
+_ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
+
+
+def _changed_servers(subject: PlanSubject) -> Iterator[Place]:
+    for place, arguments in changed(_MACHINE)(subject):
+        if server_at(arguments["address"]) is None:
+            continue
+        machine = arguments["before"]
+        gone = frozenset(_deleted_ids(subject))
+        interfaces = machine.get("network_interface_ids")
+        yield (
+            place,
+            {
+                **arguments,
+                "emptied": not gone.isdisjoint(_disks(subject, machine.get("id"))),
+                "moved": isinstance(interfaces, list) and any(str(i) in gone for i in interfaces),
+            },
+        )
+
+
+def _deleted_ids(subject: PlanSubject) -> Iterator[str]:
+    for each in (*subject.changes, *subject.others):
+        if "delete" in each["change"]["actions"]:
+            yield str((each["change"].get("before") or {}).get("id"))
+
+
+def _disks(subject: PlanSubject, machine: object) -> Iterator[str]:
+    """The ids of the data disks that the machine has before the change."""
+    for each in subject.changes:
+        before = each["change"].get("before") or {}
+        if each["type"] == _ATTACHMENT and before.get("virtual_machine_id") == machine:
+            yield str(before.get("managed_disk_id"))
+
+
+@check("replaced-server", Severity.WARNING, Subject.PLAN, at=_changed_servers)
+def replaced_server(
+    address: str,
+    type: str,  # noqa: A002
+    actions: Sequence[str],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    because: Collection[str] = (),
+    emptied: bool = False,
+    moved: bool = False,
+) -> Iterator[Fault]:
+    """A file server or the Slurm scheduler that is made anew, restarted or destroyed.
+
+    Wrong:
+        resource_changes:
+          - address: azurerm_linux_virtual_machine.nfs-data-server
+            type: azurerm_linux_virtual_machine
+            change:
+              actions: [delete, create]
+              before: {size: Standard_D8s_v6}
+              after: {size: Standard_D8s_v6}
+              replace_paths: [[custom_data]]
+
+    Right:
+        resource_changes:
+          - address: azurerm_linux_virtual_machine.nfs-data-server
+            type: azurerm_linux_virtual_machine
+            change: {actions: [update], before: {tags: {}}, after: {tags: {a: b}}}
+    """
+    server = server_at(address)
+    if server is None or type != _MACHINE:
+        return
+    if actions == ["delete"]:
+        yield Fault(f"{server.what} would be destroyed: {server.gone}", "unmount and drain first")
+        return
+    when = "apply it when little runs"
+    ends = [text for text, holds in ((server.emptied, emptied), (server.moved, moved)) if holds]
+    meanwhile = "; ".join(
+        [server.meanwhile, *(filter(None, ends) if any(ends) else [server.stays])]
+    )
+    if "delete" in actions:
+        reason = f", as {', '.join(because)} cannot be changed in place" if because else ""
+        yield Fault(f"{server.what} would be replaced{reason}: {meanwhile}", when)
+    elif before.get("size") and after.get("size") and before["size"] != after["size"]:
+        yield Fault(f"{server.what} would restart, as its size changes: {meanwhile}", when)
