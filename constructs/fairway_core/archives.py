@@ -40,7 +40,7 @@ SCHEDULER = (
 LOGIN = _COMMON
 """The modules that a login node boots with."""
 
-NODE = (*_COMMON, *(f"{_AUTOSCALE}/{name}" for name in ("eviction", "hardware", "node")))
+NODE = (*_COMMON, *(f"{_AUTOSCALE}/{name}" for name in ("eviction", "hardware", "node", "tokens")))
 """The modules that a node boots with."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -11,10 +12,12 @@ import pytest
 from fairway_agent.azure import http, imds
 from fairway_agent.azure.http import Failure
 from fairway_agent.azure.imds import Metadata
+from fairway_agent.slurm.autoscale import tokens
 from fairway_simulator.ssh.services import Services, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 VAULT = "https://vault.azure.net"
 
@@ -77,3 +80,50 @@ def test_as_long_is_waited_as_the_service_says(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(Failure):
         http._patiently(ask, 4, ())
     assert waits == [7.0, 1.0, 2.0]
+
+
+def test_who_may_not_ask_it_asks_the_one_in_its_place(
+    services: Services, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """People's accounts on a node of Slurm, and nobody else there."""
+    place = tmp_path / "tokens"
+    place.write_text(f"{services.url}\n")
+    monkeypatch.setattr(imds, "_IN_ITS_PLACE", place)
+    monkeypatch.setattr(imds, "_ADDRESS", "http://127.0.0.1:1")
+    monkeypatch.delenv("FAIRWAY_METADATA_URL", raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 30_001)
+    assert Metadata().token(VAULT) == f"token for {VAULT}"
+    monkeypatch.setattr("os.getuid", lambda: 1000)
+    assert imds._usual() == "http://127.0.0.1:1"
+    place.unlink()
+    monkeypatch.setattr("os.getuid", lambda: 30_001)
+    assert imds._usual() == "http://127.0.0.1:1"
+
+
+class TestInItsPlace:
+    """What answers people's jobs on a node of Slurm."""
+
+    @pytest.fixture
+    def tokens(self, services: Services) -> Iterator[Metadata]:
+        with tokens.server(Metadata(services.url), 0) as server:
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+            thread.start()
+            yield Metadata(f"http://127.0.0.1:{server.server_port}")
+            server.shutdown()
+            thread.join()
+
+    @pytest.mark.parametrize(
+        "resource", ["https://storage.azure.com/", "https://management.azure.com"]
+    )
+    def test_it_has_tokens_for_blobs_and_images(self, tokens: Metadata, resource: str) -> None:
+        assert tokens.token(resource) == f"token for {resource.rstrip('/')}"
+
+    def test_it_has_none_for_vaults(self, tokens: Metadata, services: Services) -> None:
+        for resource in (VAULT, f"{VAULT}/", "https://storage.azure.com.evil.net"):
+            with pytest.raises(Failure, match="people's jobs get no token for https://"):
+                tokens.token(resource)
+        assert services.requests == []
+
+    def test_it_has_nothing_else(self, tokens: Metadata) -> None:
+        with pytest.raises(Failure, match="tokens are all"):
+            tokens.machine()

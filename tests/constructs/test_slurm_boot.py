@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
+from fairway_constructs.cloud_init.people import Accounts
 from fairway_constructs.cloud_init.slurm import (
     SlurmNode,
     login_cloud_init,
@@ -18,7 +19,8 @@ from fairway_constructs.cloud_init.slurm import (
 )
 from fairway_constructs.slurm.configuration import node_facts, partition, slurm_cluster
 from fairway_core.catalog import vm_size
-from fairway_core.environment import Slurm, SlurmNodes
+from fairway_core.environment import Person, Slurm, SlurmNodes
+from fairway_core.environment.homes import Homes
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
@@ -72,6 +74,33 @@ def test_a_scheduler_boots_with_valid_data(
     )
     check_cloud_config(text)
     assert ("mariadb" in text.partition("write_files")[0]) is accounting
+
+
+def test_a_node_for_people_boots_with_valid_data(
+    check_cloud_config: Callable[[str], None],
+) -> None:
+    person = Person(name="ada", keys=("ssh-ed25519 AAAA ada",))
+    accounts = Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
+    node = SlurmNode(
+        partition="nd",
+        scheduler="10.0.0.4",
+        vault="https://v/",
+        client_id="c",
+        facts=node_facts(vm_size("Standard_HB176rs_v4"), MOUNTS),
+    )
+    text = node_cloud_init(
+        cluster="nd",
+        mounts=MOUNTS,
+        nfs_client_package="nfs-common",
+        host_patterns=["10.0.*", "nd-*"],
+        announced=False,
+        people=accounts.setup_script(),
+        template="slurm_node.yaml.j2",
+        more=node.extension(),
+    )
+    check_cloud_config(text)
+    assert "autoscale.tokens 643" in text
+    assert "http://127.0.0.1:643" in text
 
 
 def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], None]) -> None:

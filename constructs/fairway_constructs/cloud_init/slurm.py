@@ -26,6 +26,10 @@ STATE = "/var/lib/fairway-slurm"
 # Local NVMe disks, see `node.sh`: each job gets a folder there.
 _SCRATCH = "/mnt/resource_nvme"
 
+# Of the loopback address. Root alone can listen below 1024, and NFS takes ports from 665 on.
+# Source: Linux, Documentation/admin-guide/kernel-parameters (sunrpc.min_resvport).
+_TOKENS_PORT = 643
+
 # Slurm looks for idle nodes each half minute, and deletes them by and by.
 _UNTIL_DELETED = 120
 
@@ -57,6 +61,7 @@ class SlurmNode:
         return {
             **_programs(settings, archives.NODE),
             "scripts": node_scripts(self.facts, scratch=_SCRATCH),
+            "tokens_port": _TOKENS_PORT,
         }
 
 

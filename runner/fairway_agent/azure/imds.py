@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _ADDRESS = "http://169.254.169.254"
+# Where accounts from this number on are kept from it, another service has some tokens for them.
+_FENCED_FROM = 2000
+_IN_ITS_PLACE = Path("/etc/fairway/tokens")
 _INSTANCE_API = "2021-02-01"
 _TOKEN_API = "2018-02-01"  # noqa: S105 - a version
 _EVENTS_API = "2020-07-01"
@@ -31,6 +36,14 @@ _MISSING = 404
 
 # A freeze only lasts seconds, and memory and network connections outlive it.
 _ENDINGS = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
+
+
+def _usual() -> str:
+    """Azure's own service, or what answers in its place for people who may not ask it."""
+    if os.getuid() >= _FENCED_FROM:
+        with suppress(OSError):
+            return _IN_ITS_PLACE.read_text(encoding="ascii").strip()
+    return _ADDRESS
 
 
 @dataclass(frozen=True)
@@ -66,13 +79,17 @@ class Metadata:
     def token(self, resource: str) -> str:
         """A token of the machine's managed identity for a resource, for example
         "https://vault.azure.net", kept for as long as it lasts."""
+        return self.token_until(resource)[0]
+
+    def token_until(self, resource: str) -> tuple[str, float]:
+        """The same, and the time at which it ends."""
         token, until = self._kept.get(resource, ("", 0.0))
         if time.time() > until - _MARGIN:
             query = {"api-version": _TOKEN_API, "resource": resource, **self.identity}
             body = self._ask("identity/oauth2/token", query, passing=_UPDATED)
             token, until = str(body["access_token"]), float(body["expires_on"])
             self._kept[resource] = token, until
-        return token
+        return token, until
 
     def bearer(self, resource: str) -> dict[str, str]:
         """The header that opens a resource."""
@@ -119,7 +136,7 @@ class Metadata:
         timeout: float = 10.0,
         passing: Collection[int] = (),
     ) -> Any:
-        base = self.address or os.environ.get("FAIRWAY_METADATA_URL") or _ADDRESS
+        base = self.address or os.environ.get("FAIRWAY_METADATA_URL") or _usual()
         return send(
             "GET" if body is None else "POST",
             f"{base}/metadata/{path}?{urlencode(query)}",
