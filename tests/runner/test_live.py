@@ -17,6 +17,7 @@ from fairway_runner.live import rules
 from fairway_runner.live.azure_queries import check_live
 from fairway_runner.live.cloud import chosen_cloud, credential_for
 from fairway_runner.live.management import Management, NotAllowed
+from fairway_runner.live.offers import Subscription
 from fairway_runner.live.requirements import (
     Machines,
     images_of,
@@ -24,7 +25,6 @@ from fairway_runner.live.requirements import (
     pool_images_of,
     providers_of,
 )
-from fairway_runner.live.offers import Subscription
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.rights import all_of
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_core.catalog import VmSize
-    from fairway_runner.live.needs import Machines
+    from fairway_runner.live.requirements import Machines
 
 # As Microsoft.Compute/usages calls the quotas that all sizes share.
 _REGION, _SPOT = "cores", "lowPriorityCores"
