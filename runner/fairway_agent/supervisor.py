@@ -34,7 +34,7 @@ from fairway_agent.task import TIMED_OUT, Task
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_agent.allocators.cores import Room
+    from fairway_agent.allocators.allocator import Allocator
     from fairway_agent.plan import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
@@ -44,10 +44,10 @@ _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 
 @dataclass
 class Supervisor:
-    """Starts tasks in their order, as many at a time as the room and the plan allow, and
+    """Starts tasks in their order, as many at a time as its allocator and the plan allow, and
     records what became of each.
 
-    `blocked` says that the next task waits for nodes that others use, `notified` is the process
+    `blocked` says that the next task waits for what others use, `notified` is the process
     that sends word of that. `limited` says that the run is over its time.
     """
 
@@ -56,7 +56,7 @@ class Supervisor:
     guard: processes.Guard
     wakeup: socket.socket
     bell: socket.socket
-    room: Room = field(default_factory=Cores)
+    allocator: Allocator = field(default_factory=Cores)
     task_type: type[Task] = Task
     running: list[Task] = field(default_factory=list)
     waiting: deque[Task] = field(default_factory=deque)
@@ -77,15 +77,15 @@ class Supervisor:
         self.counts.update(self.plan.done)
         self.counts["queued"] = self.plan.tasks - self.counts.total()
         self._queue_again()
-        self._record("queued" if self.plan.after or self.room.allots else "running")
+        self._record("queued" if self.plan.after or self.allocator.lends_nodes else "running")
         if self.states.late:  # nothing has begun, and nobody would see that it does
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
         os.write(ready, b"ready")
         os.close(ready)
         self._await_predecessors()
         if not self.cancelled and not self.reason:
-            self.started = None if self.room.allots else time.time()
-            if not self.plan.is_set_up and not self.room.allots:
+            self.started = None if self.allocator.lends_nodes else time.time()
+            if not self.plan.is_set_up and not self.allocator.lends_nodes:
                 self._stage(self._tasks_of("setup"), counted=False)
         if not self.cancelled and not self.reason:
             self._sample()
@@ -149,7 +149,7 @@ class Supervisor:
             while not self._is_ending() and (self.waiting or coming):
                 task = self.waiting[0] if self.waiting else coming
                 assert task is not None
-                if not self._take_room(task):
+                if not self._allot(task):
                     break
                 if self.waiting:
                     self.waiting.popleft()
@@ -157,7 +157,7 @@ class Supervisor:
                     coming = next(tasks, None)
                 self._start(task, counted=counted)
             if not self.blocked:
-                self.room.rest()
+                self.allocator.rest()
             self._keep_limit()
             if self._is_ending():
                 coming = None
@@ -170,7 +170,7 @@ class Supervisor:
 
     def _sample(self) -> None:
         """Has this machine sampled; where nodes are allotted, their tasks see to that."""
-        if self.room.allots:
+        if self.allocator.lends_nodes:
             return
         hidden = set(self.plan.secrets)
         self.sampling = Sampling(
@@ -186,15 +186,17 @@ class Supervisor:
 
     def _is_ending(self) -> bool:
         """Whether no task is to be started any more."""
-        return self.cancelled or self.limited or (self.room.allots and self.setup_failed)
+        return self.cancelled or self.limited or (self.allocator.lends_nodes and self.setup_failed)
 
-    def _take_room(self, task: Task) -> bool:
+    def _allot(self, task: Task) -> bool:
+        """Whether the task may start now; it then knows its nodes."""
         limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
             return False
-        taken = self.room.take(task, self.running)
-        self.blocked = self.room.allots and not taken
-        return taken
+        hosts = self.allocator.take(task.spec.nodes, task.ranks)
+        task.nodes = hosts or []
+        self.blocked = hosts is None
+        return hosts is not None
 
     def _start(self, task: Task, *, counted: bool) -> None:
         try:
@@ -203,7 +205,7 @@ class Supervisor:
             # The disk is full, or somebody removed the run's folder: the others may go on.
             self._move(counted, "queued", "failed")
             self.reason = f"task {task.name} could not be started: {error}"
-            self.room.give_back(task)
+            self.allocator.give_back(task.nodes, task.ranks, task.lost())
             return
         self.started = self.started or time.time()
         self.guard.watch(task.session)
@@ -221,8 +223,8 @@ class Supervisor:
             self.guard.forget(task.session)
             self.running.remove(task)
             processes.reap([*self._own, *(each.session for each in self.running)])
-            self.room.give_back(task)
-            if code and self.room.allots and task.setup_failed():
+            self.allocator.give_back(task.nodes, task.ranks, task.lost())
+            if code and self.allocator.lends_nodes and task.setup_failed():
                 self.setup_failed = True
                 self.reason = f"the setup failed with exit code {code}"
             elif code and not (task.cancelled or self.limited) and task.has_retry():
@@ -274,8 +276,8 @@ class Supervisor:
         limit = self._limit()
         if limit is not None and not self._is_ending():
             due.append(time.monotonic() + limit - time.time())
-        if self.blocked:
-            due.append(time.monotonic() + self.room.pause)
+        if self.blocked and self.allocator.pause is not None:
+            due.append(time.monotonic() + self.allocator.pause)
         if self.states.late:
             due.append(time.monotonic() + record.ROOM_PAUSE)
         return min(due, default=None)
@@ -295,7 +297,7 @@ class Supervisor:
         ended = None if state in record.GOING_STATES else time.time()
         value: dict[str, Any] = {
             "state": state,
-            "reason": self.room.reason if self.blocked and state == "queued" else self.reason,
+            "reason": self.allocator.reason if self.blocked and state == "queued" else self.reason,
             "started": self.started,
             "ended": ended,
             "supervisor": os.getpid(),

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,6 +20,7 @@ from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
 
 if TYPE_CHECKING:
+    from fairway_agent.allocators.hosts import Host
     from fairway_agent.plan import RunPlan
     from fairway_agent.task_spec import TaskSpec
 
@@ -41,6 +42,7 @@ class Task:
     `held` is for how many seconds its attempts that have ended had its nodes.
     `cancelled` says that it was told to end: whatever code it ends with, it is not done.
     `states` are its supervisor's, where it has one that writes late what finds no room.
+    `nodes` are its own, its main host first; it has none where its ranks share this machine.
     """
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
@@ -62,6 +64,7 @@ class Task:
     timed_out: bool = False
     cancelled: bool = False
     states: record.States | None = None
+    nodes: list[Host] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -129,6 +132,10 @@ class Task:
     def _inside(self) -> list[str]:
         """What enters the job's container, if it has one; its setup is outside, as on nodes."""
         return [] if self.name == "setup" else container.entry(self.run_folder)
+
+    def lost(self) -> list[str]:
+        """The addresses of its nodes that could not be reached any more."""
+        return []
 
     def setup_failed(self) -> bool:
         """Whether it ended because the job's setup failed on one of its nodes."""
@@ -220,8 +227,8 @@ class Task:
         write(self.folder / "state.json", value)
 
     def _hosts(self) -> list[str]:
-        """Its nodes, the one of the main process first; here all of them are this machine."""
-        return ["localhost"] * self.spec.nodes
+        """The addresses of its nodes, or this machine as often as it wants nodes."""
+        return [host.address for host in self.nodes] or ["localhost"] * self.spec.nodes
 
     def _checkpoint_directory(self) -> Path:
         return Path(self.spec.checkpoint or self.run_folder / "checkpoints" / self.name)

@@ -15,9 +15,6 @@ from fairway_agent.allocators import hosts
 from fairway_agent.allocators.leases import Nodes
 from fairway_agent.allocators.queue import Queue, users
 from fairway_agent.fanout import shell
-from fairway_agent.plan import RunPlan
-from fairway_agent.ssh.task import HostTask
-from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -154,13 +151,13 @@ def test_a_node_that_takes_no_connection_is_left_out(
         return [address for address in asked[-1] if address == "10.0.0.2"]
 
     monkeypatch.setattr(shell, "unreachable", unreachable)
-    room = Nodes(Queue(shared, "pair", "a"))
-    task = HostTask(RunPlan("job-a", "/code"), TaskSpec(0, nodes=2), shared, shared / "tasks" / "0")
-    assert not room.take(task, [])
-    assert room.reason == "waits for other nodes than node-2: no connection"
+    nodes = Nodes(Queue(shared, "pair", "a"))
+    assert nodes.take(2, 2) is None
+    assert nodes.reason == "waits for other nodes than node-2: no connection"
     assert users(shared, "pair") == {}, "others may have the nodes meanwhile"
-    assert room.take(task, [])
-    assert names(task.nodes) == ["node-1", "node-10"]
-    room.give_back(task)
-    assert room.take(task, [])
+    taken = nodes.take(2, 2)
+    assert taken is not None
+    assert names(taken) == ["node-1", "node-10"]
+    nodes.give_back(taken, 2)
+    assert nodes.take(2, 2)
     assert asked == [["10.0.0.1", "10.0.0.2"], ["10.0.0.1", "10.0.0.10"], []]

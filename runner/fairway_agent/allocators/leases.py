@@ -1,4 +1,4 @@
-"""The nodes of a cluster as the room in which a supervisor's tasks run. Standard library only."""
+"""A run's share of the hosts of a cluster, of which its tasks get some. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,27 +8,25 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.allocators.queue import Queue, note_user
 from fairway_agent.fanout import shell
-from fairway_agent.ssh.task import HostTask
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection
 
     from fairway_agent.allocators.hosts import Host
-    from fairway_agent.task import Task
 
 _SURE = 30.0  # seconds after which a node may have died since it took a connection
 
 
 @dataclass
 class Nodes:
-    """A run's share of a cluster: each of its tasks has nodes of its own.
+    """Each task of the run has nodes of its own.
 
     `reached` says of nodes when they last took a connection, on the monotonic clock.
     """
 
     queue: Queue
-    allots: bool = True
-    pause: float = 0.5
+    lends_nodes: bool = True
+    pause: float | None = 0.5
     reached: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -36,13 +34,12 @@ class Nodes:
         """What the next task waits for."""
         return self.queue.reason
 
-    def take(self, task: Task, running: Sequence[Task]) -> bool:
-        """Whether there are nodes for it, which it is told."""
-        assert isinstance(task, HostTask), "a task that knows its nodes"
-        task.nodes = self._reachable(self.queue.take(task.spec.nodes))
-        for host in task.nodes:
+    def take(self, nodes: int, ranks: int) -> list[Host] | None:
+        """Nodes for a task, all of which take connections; None where it is to wait."""
+        hosts = self._reachable(self.queue.take(nodes))
+        for host in hosts:
             note_user(self.queue.shared, self.queue.cluster, host, self.queue.run)
-        return bool(task.nodes)
+        return hosts or None
 
     def _reachable(self, hosts: list[Host]) -> list[Host]:
         """The nodes, where all of them take connections; none, where one has died since it last
@@ -63,13 +60,12 @@ class Nodes:
         self.queue.reason = f"waits for other nodes than {', '.join(names)}: no connection"
         return []
 
-    def give_back(self, task: Task) -> None:
-        """Its nodes are free, and those that were lost are not used until they are back."""
-        assert isinstance(task, HostTask), "a task that knows its nodes"
-        self.queue.lose(task.lost())
-        for host in () if task.lost() else task.nodes:
+    def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
+        """The nodes are free, and those that were lost are not used until they are back."""
+        self.queue.lose(list(lost))
+        for host in () if lost else hosts:
             self.reached[host.name] = time.monotonic()
-        self.queue.give_back(task.nodes)
+        self.queue.give_back(hosts)
 
     def rest(self) -> None:
         """Those behind it in the queue may go on."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import outputs, processes, record
+from fairway_agent.allocators import batch
 from fairway_agent.batch import attempts, contract
 from fairway_agent.batch.notices import Notices
 from fairway_agent.batch.places import Places, fail, say
@@ -182,7 +183,7 @@ def _watched(attempt: Attempt, notices: Notices) -> int:
 
 def _ready(places: Places, spec: TaskSpec, number: int) -> Attempt:
     environment = contract.contract(places, spec, number)
-    hosts = contract.hosts()
+    hosts = [host.address for host in batch.given()]
     config = None
     if len(hosts) > 1:
         config = server.connect(places, hosts)

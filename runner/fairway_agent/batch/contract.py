@@ -3,49 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
 from typing import TYPE_CHECKING
 
+from fairway_agent.allocators import batch
 from fairway_agent.fanout import ways
 from fairway_agent.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from fairway_agent.batch.places import Places
     from fairway_agent.task_spec import TaskSpec
-
-
-def hosts() -> list[str]:
-    """The addresses of the task's nodes, the main one first; `localhost` where it has one.
-
-    Batch's list has no order that a document names: the main node has a variable of its own.
-    """
-    listed = os.environ.get("AZ_BATCH_HOST_LIST", "")
-    nodes = [host for host in listed.split(",") if host]
-    if len(nodes) < 2:
-        return ["localhost"]
-    main = os.environ["AZ_BATCH_MASTER_NODE"].rpartition(":")[0]
-    return [main, *(node for node in nodes if node != main)]
-
-
-def own_address(nodes: Sequence[str]) -> str:
-    """This node's own among the addresses: the one that a socket can be bound to.
-
-    FAIRWAY_NODE_ADDRESS says it where one machine has several of them.
-    """
-    told = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
-    if told in nodes:
-        return told
-    for node in nodes:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.bind((node, 0))
-            except OSError:
-                continue
-            return node
-    raise OSError(f"none of {', '.join(nodes)} is an address of this node")
 
 
 def directories(places: Places, spec: TaskSpec) -> dict[str, Path]:
@@ -68,7 +36,7 @@ def make_directories(places: Places, spec: TaskSpec) -> None:
 
 def contract(places: Places, spec: TaskSpec, attempt: int) -> dict[str, str]:
     """The whole environment of the task's script."""
-    nodes = hosts()
+    nodes = [host.address for host in batch.given()]
     hostfile = places.base / "hosts"
     hostfile.write_text("".join(f"{node}\n" for node in nodes), encoding="ascii")
     count, width = spec.nodes, spec.processes_per_node

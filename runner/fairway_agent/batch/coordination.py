@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 
+from fairway_agent.allocators import batch
 from fairway_agent.batch import contract
 from fairway_agent.batch.places import Places, fail
 from fairway_agent.fanout.sshd import server
@@ -30,7 +31,7 @@ def coordinate() -> int:
     context.write_text(json.dumps(facts), encoding="utf-8")
     try:
         server.install_keys(places)
-        address = contract.own_address(contract.hosts())
+        address = batch.own_address(batch.given())
         server.start_server(places, address, context)
     except (OSError, subprocess.CalledProcessError) as error:
         return fail(f"this node cannot be reached by the others: {error}", _UNREACHABLE)

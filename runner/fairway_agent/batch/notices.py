@@ -10,9 +10,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from fairway_agent.allocators import batch
 from fairway_agent.azure.http import Failure
 from fairway_agent.azure.imds import Event, Metadata
-from fairway_agent.batch import contract
 from fairway_agent.batch.places import Places, say
 from fairway_agent.fanout.sshd import server
 
@@ -68,7 +68,7 @@ class Notices(threading.Thread):
 def watch_for_main() -> int:
     """On a node that is not the main one: tells that one of a notice."""
     places = Places()
-    main = contract.hosts()[0]
+    main = batch.given()[0].address
     told = threading.Event()
 
     def tell(kind: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, wakeups
+from fairway_agent.allocators.slurm import given
 from fairway_agent.faults import Fault
 from fairway_agent.shared import plans
 from fairway_agent.slurm import commands, orders
@@ -194,8 +195,9 @@ def main() -> None:
         signal.signal(number, _asker(job, how))
     _once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
     try:
+        task.nodes = given()
         _read_secrets(run, plan)
-    except Fault as fault:
+    except (Fault, commands.Refused) as fault:
         sys.exit(job.refuse(str(fault)))
     sys.exit(job.run())
 

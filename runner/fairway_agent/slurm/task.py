@@ -53,14 +53,6 @@ class SlurmTask(ClusterTask):
         self.sampling = Sampling(self.plan.sample_every, self._sampler, self._for_sampler)
 
     @cached_property
-    def nodes(self) -> list[str]:
-        """Their names, the main host's first."""
-        compact = os.environ["SLURM_JOB_NODELIST"]
-        if "[" not in compact and "," not in compact:
-            return [compact]
-        return commands.run(["scontrol", "show", "hostnames", compact]).split()
-
-    @cached_property
     def entry(self) -> container.Entry | None:
         """How its container is entered, if it has one."""
         folders = (str(self.run_folder.parents[1]), str(scratch.root()))
@@ -94,11 +86,15 @@ class SlurmTask(ClusterTask):
         self.kill_at = time.monotonic() + self.plan.grace
         name = self.plan.signal
         tell(self.plan.run, self.name, signal.Signals[f"SIG{name}"])
-        if others := self.nodes[1:]:
-            words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
+        if words := self._on_others():
             words += bundle.program(f"{_SLURM}.tell")
             step = [*words, self.plan.run, self.name, name]
             self.told.append(subprocess.Popen(step, env=_for_step(), stderr=subprocess.DEVNULL))
+
+    def _on_others(self) -> list[str]:
+        """What runs a program once on each node but the main one; nothing where there is none."""
+        names = [host.name for host in self.nodes[1:]]
+        return [*STEP, f"--nodes={len(names)}", f"--nodelist={','.join(names)}"] if names else []
 
     def facts(self) -> dict[str, object]:
         """Why it ended, where that is known."""
@@ -136,8 +132,7 @@ class SlurmTask(ClusterTask):
 
     def _leave_others(self) -> None:
         """Ends what the attempt has left on the other nodes, before its end is known."""
-        if others := self.nodes[1:]:
-            words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
+        if words := self._on_others():
             # What was told to end has had its grace.
             grace = _STRAY_GRACE if self.kill_at is None else 0.0
             names = [self.plan.run, self.name, str(grace), str(self.scratch_folder)]
@@ -149,7 +144,7 @@ class SlurmTask(ClusterTask):
     def record(self, state: str, **facts: object) -> None:
         """Replaces the task's state, which says where it runs and as which of Slurm's jobs."""
         own: dict[str, object] = {
-            "node": ",".join(self.nodes),
+            "node": ",".join(host.name for host in self.nodes),
             "job": job_id(),
             "submission": self.submission,
             "failures": self.failures,
@@ -187,17 +182,13 @@ class SlurmTask(ClusterTask):
         """Makes the task's own folder on every node; what others left there goes."""
         folder = self.scratch_folder
         prepare_scratch(folder)
-        if others := self.nodes[1:]:
-            words = [*STEP, f"--nodes={len(others)}", f"--nodelist={','.join(others)}"]
+        if words := self._on_others():
             make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
             subprocess.call(
                 [*words, "sh", "-c", make, "sh", str(folder)],
                 env=_for_step(),
                 stdin=subprocess.DEVNULL,
             )
-
-    def _hosts(self) -> list[str]:
-        return self.nodes
 
     def _contract(self) -> dict[str, str]:
         base = super()._contract()

@@ -1,4 +1,4 @@
-"""The supervisor of a run on a cluster: the local one, with nodes in place of cores.
+"""The supervisor of a run on a cluster: the local one, with hosts in place of cores.
 
 Started on the main host as `supervise FOLDER LOCK READY [retry]`; see
 `fairway_agent.supervisor`. Standard library only.
@@ -30,8 +30,7 @@ def main() -> None:
     except Fault as fault:
         sys.exit(str(fault))
     queue = Queue(folder.parents[1], plans.cluster(folder), folder.name, plans.priority(folder))
-    room = Nodes(queue)
-    supervise(folder, lock, ready, plan, room=room, task_type=HostTask)
+    supervise(folder, lock, ready, plan, allocator=Nodes(queue), task_type=HostTask)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import bundle, container, scratch
@@ -17,19 +17,15 @@ from fairway_agent.shared.task import ClusterTask
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_agent.allocators.hosts import Host
-
 _ATTEMPT, _SHELL = "fairway_agent.ssh.attempt", "fairway_agent.fanout.shell"
 
 
 @dataclass
 class HostTask(ClusterTask):
-    """A task of a cluster's run; its `nodes` are known when it starts, its main host first."""
+    """A task of a cluster's run; its nodes are known when it starts."""
 
     MARK: ClassVar = scratch.LEASE
     WAY: ClassVar = "ssh"
-
-    nodes: list[Host] = field(default_factory=list)
 
     def mark(self) -> str:
         """The attempt's lease, which marks whatever runs for it, on every node."""
@@ -81,9 +77,6 @@ class HostTask(ClusterTask):
         if main.is_near:
             return attempt
         return [*bundle.program(_SHELL), "--exactly", main.address, *attempt]
-
-    def _hosts(self) -> list[str]:
-        return [host.address for host in self.nodes]
 
     def _contract(self) -> dict[str, str]:
         return {**super()._contract(), "_FAIRWAY_PYTHON": sys.executable or "python3"}

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.allocators import batch
+from fairway_agent.allocators.hosts import Host
 from fairway_agent.azure.imds import Metadata
-from fairway_agent.batch import attempts, contract, preparation
+from fairway_agent.batch import attempts, preparation
 from fairway_agent.batch.places import Places
 from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan
@@ -116,30 +118,35 @@ class TestAttempts:
         assert attempts.count(tmp_path / "attempts", "0", 7) == 8
 
 
+def hosts(*addresses: str) -> list[Host]:
+    """Nodes that are known by their addresses."""
+    return [Host(address, address) for address in addresses]
+
+
 class TestAddresses:
     """Which of the task's nodes this is."""
 
     def test_the_one_that_it_was_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "127.0.1.2")
-        assert contract.own_address(["127.0.1.1", "127.0.1.2"]) == "127.0.1.2"
+        assert batch.own_address(hosts("127.0.1.1", "127.0.1.2")) == "127.0.1.2"
 
     def test_or_the_one_that_can_be_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("FAIRWAY_NODE_ADDRESS", raising=False)
         # 203.0.113.0/24 is for documentation: no machine has such an address.
-        assert contract.own_address(["203.0.113.1", "127.0.1.2"]) == "127.0.1.2"
+        assert batch.own_address(hosts("203.0.113.1", "127.0.1.2")) == "127.0.1.2"
         with pytest.raises(OSError, match="none of"):
-            contract.own_address(["203.0.113.1"])
+            batch.own_address(hosts("203.0.113.1"))
 
     def test_one_node_is_localhost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
-        assert contract.hosts() == ["localhost"]
+        assert batch.given() == hosts("localhost")
 
     def test_the_main_one_comes_first_wherever_the_list_has_it(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")
         monkeypatch.setenv("AZ_BATCH_MASTER_NODE", "10.0.0.5:6000")
-        assert contract.hosts() == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]
+        assert batch.given() == hosts("10.0.0.5", "10.0.0.4", "10.0.0.6")
 
 
 def setup_of(script: str) -> dict[str, Any]:
