@@ -24,9 +24,11 @@ class Command:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Starts it in a session of its own; what it prints is thrown away."""
+        # Modules are compiled once, as pip does when it installs them, and not at each start.
+        inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         return subprocess.Popen(
             [str(argument) for argument in self.arguments],
-            env={**os.environ, **(self.environment or {})},
+            env={**inherited, **(self.environment or {})},
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
