@@ -30,7 +30,7 @@ from fairway_core.environment.batch import check_pool_image
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.cdk import Construct
@@ -115,13 +115,6 @@ class BatchPool(Component):
         shape = PoolShape(minimum=minimum, maximum=maximum, spot=spot, mpi=mpi)
         _check(name, account.mode, shape, size, image, autoscale)
         fixed = _only_at_creation(mpi, containers)
-        cloud_config = node_cloud_init(
-            cluster=name,
-            mounts=mounts,
-            nfs_client_package=image.nfs_client_package,
-            host_patterns=[subnet.address_pattern],
-            peers=False,
-        )
         # The provider neither sends a change of these nor replaces the pool for it.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
         self.name = place.name("batch_pool", name)
@@ -138,14 +131,10 @@ class BatchPool(Component):
             target_node_communication_mode="Simplified",
             max_tasks_per_node=1,
             task_scheduling_policy=[TaskSchedulingPolicy(node_fill_type="Pack")],
-            network_configuration=NetworkConfiguration(
-                subnet_id=subnet.id,
-                public_address_provisioning_type=fixed["public_address_provisioning_type"],
-                accelerated_networking_enabled=size.accelerated_networking,
-            ),
+            network_configuration=_network(subnet, size, fixed),
             identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
             container_configuration=_container_configuration(containers, identity_id),
-            start_task=_start_task(start_task_command(cloud_config)),
+            start_task=_start_task(_boot(name, subnet, image, mounts)),
             metadata=dict(place.tags or {}) or None,
             **_scale(shape, autoscale),
             lifecycle=Lifecycle(
@@ -153,6 +142,26 @@ class BatchPool(Component):
                 ignore_changes=["fixed_scale"] if resized_by_hand else (),
             ),
         )
+
+
+def _network(subnet: PlacedSubnet, size: VmSize, fixed: Mapping[str, str]) -> NetworkConfiguration:
+    return NetworkConfiguration(
+        subnet_id=subnet.id,
+        public_address_provisioning_type=fixed["public_address_provisioning_type"],
+        accelerated_networking_enabled=size.accelerated_networking,
+    )
+
+
+def _boot(name: str, subnet: PlacedSubnet, image: Image, mounts: Sequence[Mount]) -> str:
+    """The command that prepares a node."""
+    cloud_config = node_cloud_init(
+        cluster=name,
+        mounts=mounts,
+        nfs_client_package=image.nfs_client_package,
+        host_patterns=[subnet.address_pattern],
+        peers=False,
+    )
+    return start_task_command(cloud_config)
 
 
 def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:

@@ -41,46 +41,67 @@ class UserSubscription(Component):
     ) -> None:
         super().__init__(scope, id)
         client = client_config(self)
-        vault = KeyVault(
-            self,
-            "batch-vault",
-            name=unique_name(self, "batch_key_vault", place),
-            resource_group_name=place.resource_group,
-            location=place.location,
-            tenant_id=client.tenant_id,
-            sku_name="standard",
-            rbac_authorization_enabled=True,
-            purge_protection_enabled=True,
-            soft_delete_retention_days=_KEPT_DAYS,
-            # Batch puts these secrets on the VMs that it makes.
-            enabled_for_deployment=True,
-            enabled_for_template_deployment=True,
-            public_network_access_enabled=True,
-            network_acls=NetworkAcls(default_action="Deny", bypass="AzureServices"),
-            tags=place.tags,
-            lifecycle=kept(protect),
-        )
+        vault = _vault(self, place, client.tenant_id, protect)
         if protect:
             lock(self, place=place, id="batch-vault", resource_id=vault.id)
         self.vault_id = vault.id
         self.vault_url = vault.vault_uri
         self.ready = [
-            RoleAssignment(
+            _role(
                 self,
                 "batch-orchestrates",
-                scope_=f"/subscriptions/{client.subscription_id}",
-                role_definition_name="Azure Batch Service Orchestration Role",
-                principal_id=service_principal,
-                principal_type="ServicePrincipal",
-                description="Batch makes and deletes the VMs of its pools in this subscription",
+                f"/subscriptions/{client.subscription_id}",
+                "Azure Batch Service Orchestration Role",
+                service_principal,
+                "Batch makes and deletes the VMs of its pools in this subscription",
             ),
-            RoleAssignment(
+            _role(
                 self,
                 "batch-keeps-secrets",
-                scope_=self.vault_id,
-                role_definition_name="Key Vault Secrets Officer",
-                principal_id=service_principal,
-                principal_type="ServicePrincipal",
-                description="Batch keeps secrets of its nodes in this vault, which is its own",
+                self.vault_id,
+                "Key Vault Secrets Officer",
+                service_principal,
+                "Batch keeps secrets of its nodes in this vault, which is its own",
             ),
         ]
+
+
+def _vault(scope: Construct, place: Placement, tenant_id: str, protect: bool) -> KeyVault:
+    return KeyVault(
+        scope,
+        "batch-vault",
+        name=unique_name(scope, "batch_key_vault", place),
+        resource_group_name=place.resource_group,
+        location=place.location,
+        tenant_id=tenant_id,
+        sku_name="standard",
+        rbac_authorization_enabled=True,
+        purge_protection_enabled=True,
+        soft_delete_retention_days=_KEPT_DAYS,
+        # Batch puts these secrets on the VMs that it makes.
+        enabled_for_deployment=True,
+        enabled_for_template_deployment=True,
+        public_network_access_enabled=True,
+        network_acls=NetworkAcls(default_action="Deny", bypass="AzureServices"),
+        tags=place.tags,
+        lifecycle=kept(protect),
+    )
+
+
+def _role(
+    scope: Construct,
+    name: str,
+    on: str,
+    role: str,
+    service_principal: str,
+    why: str,
+) -> RoleAssignment:
+    return RoleAssignment(
+        scope,
+        name,
+        scope_=on,
+        role_definition_name=role,
+        principal_id=service_principal,
+        principal_type="ServicePrincipal",
+        description=why,
+    )

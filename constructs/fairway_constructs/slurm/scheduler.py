@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fairway_constructs.placement import Placement
     from fairway_constructs.slurm.shared_resources import Foundation
     from fairway_core.environment import Slurm, SlurmNodes
+    from fairway_core.slurm.cluster import SlurmCluster
 
 # What the machine is called after the environment.
 _NAME = "slurm-scheduler"
@@ -67,28 +68,13 @@ class Scheduler(Component):
             self, "slurm-nic", place=place, name=_NAME, size=size, subnet_id=subnet.id
         )
         self.address = interface.private_ip_address
-        self.cluster = cluster = slurm_cluster(
+        self.cluster = slurm_cluster(
             place.environment,
             spec,
             partitions,
             host=host,
             address=self.address,
             several_users=accounts is not None,
-        )
-        settings = scheduler_settings(
-            scale_sets={
-                name: (scale_sets[name], nodes.node_range.min) for name, nodes in partitions.items()
-            },
-            client_id=foundation.scheduler.client_id,
-            vault=foundation.vault_url,
-            idle=int(spec.idle),
-        )
-        cloud_init = scheduler_cloud_init(
-            cluster,
-            settings=settings,
-            mounts=mounts,
-            nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
-            host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in partitions)],
         )
         self.virtual_machine = server_vm(
             self,
@@ -99,7 +85,9 @@ class Scheduler(Component):
             size=size,
             interface_id=interface.id,
             ssh_keys=ssh_keys,
-            cloud_init=cloud_init,
+            cloud_init=_cloud_init(
+                self.cluster, spec, partitions, scale_sets, foundation, subnet, mounts
+            ),
             identity_id=foundation.scheduler.id,
         )
         self.id = self.virtual_machine.id
@@ -112,20 +100,53 @@ class Scheduler(Component):
             caching="None",
         )
         if accounts is not None:
-            from fairway_constructs.cloud_init.people import accounts_on_machine
-
-            names = [person.name for person in accounts.people]
-            accounts = replace(accounts, shares=share_commands(cluster, names))
-            accounts_on_machine(
-                self, "slurm-scheduler", accounts, virtual_machine_id=self.id, tags=place.tags
-            )
+            self._make_accounts(accounts, place)
         if monitored:
-            from fairway_constructs.monitoring_agent import agent_on_machine
+            self._monitor(foundation, place)
 
-            agent_on_machine(
-                self,
-                "slurm-scheduler",
-                virtual_machine_id=self.id,
-                identity_id=foundation.scheduler.id,
-                tags=place.tags,
-            )
+    def _make_accounts(self, accounts: Accounts, place: Placement) -> None:
+        from fairway_constructs.cloud_init.people import accounts_on_machine
+
+        names = [person.name for person in accounts.people]
+        shared = replace(accounts, shares=share_commands(self.cluster, names))
+        accounts_on_machine(
+            self, "slurm-scheduler", shared, virtual_machine_id=self.id, tags=place.tags
+        )
+
+    def _monitor(self, foundation: Foundation, place: Placement) -> None:
+        from fairway_constructs.monitoring_agent import agent_on_machine
+
+        agent_on_machine(
+            self,
+            "slurm-scheduler",
+            virtual_machine_id=self.id,
+            identity_id=foundation.scheduler.id,
+            tags=place.tags,
+        )
+
+
+def _cloud_init(
+    cluster: SlurmCluster,
+    spec: Slurm,
+    partitions: Mapping[str, SlurmNodes],
+    scale_sets: Mapping[str, str],
+    foundation: Foundation,
+    subnet: PlacedSubnet,
+    mounts: Sequence[Mount],
+) -> str:
+    """What the VM does at its first boot."""
+    settings = scheduler_settings(
+        scale_sets={
+            name: (scale_sets[name], nodes.node_range.min) for name, nodes in partitions.items()
+        },
+        client_id=foundation.scheduler.client_id,
+        vault=foundation.vault_url,
+        idle=int(spec.idle),
+    )
+    return scheduler_cloud_init(
+        cluster,
+        settings=settings,
+        mounts=mounts,
+        nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
+        host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in partitions)],
+    )
