@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from fairway_cli.main import Commands, app
+from fairway_cli.ui.questions import ask_for_the_rest
 from fairway_core.documents import load
 from fairway_core.environment import load_environment
 from fairway_core.findings import UserError
 from fairway_core.project import Project
 from fairway_runner.starter import Settings, write_project
+from fairway_runner.starter.answers import of_account
 from fairway_runner.starter.project import name_from
 
 if TYPE_CHECKING:
@@ -91,7 +97,7 @@ def test_what_is_there_is_listed_and_nothing_is_written(home: Path) -> None:
     Path("cdktf.json").write_text("mine")
     Path("README.md").symlink_to("nowhere")
     with pytest.raises(UserError) as error:
-        write_project(Path(), Settings("lab", "westeurope"))
+        write_project(Path(), Settings("lab"))
     assert error.value.exit_code == 2
     (finding,) = error.value.findings
     assert "cdktf.json" in finding.message
@@ -114,7 +120,7 @@ def test_a_file_in_the_place_of_a_folder_is_listed(home: Path, name: str, listed
     Path(name).write_text("mine")
     folder = Path("lab") if name == "lab" else Path()
     with pytest.raises(UserError, match=f"there already: {listed};"):
-        write_project(folder, Settings("lab", "westeurope"))
+        write_project(folder, Settings("lab"))
     assert _files() == [name]
 
 
@@ -131,7 +137,7 @@ def test_a_folder_that_takes_nothing_is_left_as_it_was(
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(UserError, match="No space left on device; nothing was written"):
-        write_project(Path("lab"), Settings("lab", "westeurope"))
+        write_project(Path("lab"), Settings("lab"))
     assert not list(Path("lab").iterdir())
 
 
@@ -146,7 +152,7 @@ def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Path, "open", slow)
     with pytest.raises(UserError, match="File exists; nothing was written"):
-        write_project(Path(), Settings("lab", "westeurope"))
+        write_project(Path(), Settings("lab"))
     assert _files() == ["fairway.yaml"]
     assert Path("fairway.yaml").read_text() == "another's"
 
@@ -162,6 +168,11 @@ def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.Mo
             "did you mean `westeurope`?",
         ),
         (("--location", "bogus"), "has no region `bogus`", "is it a new one?"),
+        (("--engine", "slrum"), "--engine: no cluster has the engine `slrum`", "`slurm`"),
+        (("--size", "Standard_NC41ads_H100_v5"), "--size: ", "Standard_NC40ads_H100_v5"),
+        (("--nodes", "0"), "--nodes: `0` is not a number from 1 to 100", "--nodes 4"),
+        (("--budget", "-1"), "--budget: `-1` is not a number", "--budget 4"),
+        (("--email", "me"), "--email: `me` is not a mail address", "you@example.com"),
     ],
 )
 def test_what_azure_refuses_is_refused(
@@ -180,6 +191,103 @@ def test_regions_of_other_clouds_are_taken_as_they_are(
 ) -> None:
     monkeypatch.setenv("ARM_ENVIRONMENT", "usgovernment")
     assert _init("--name", "lab", "--location", "usgovexample").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        ("", ("ssh", "Standard_NC40ads_H100_v5", 1, "gpu")),
+        ("--size Standard_HB176rs_v4 --nodes 3", ("ssh", "Standard_HB176rs_v4", 3, "cpu")),
+        ("--engine slurm", ("slurm", "Standard_ND96isr_H100_v5", 4, "gpu")),
+        ("--engine slurm --nodes 1", ("slurm", "Standard_ND96isr_H100_v5", 1, "gpu")),
+        ("--engine batch --nodes 9", ("batch", "Standard_ND96asr_v4", 9, "gpu")),
+        (
+            "--engine batch --size Standard_NC4as_T4_v3 --location northcentralus",
+            ("batch", "Standard_NC4as_T4_v3", 4, "gpu"),
+        ),
+        ("--size Standard_ND96isr_MI300X_v5", ("ssh", "Standard_ND96isr_MI300X_v5", 1, "gpu")),
+    ],
+)
+def test_each_answer_is_an_option_and_makes_an_environment_without_a_fault(
+    home: Path, options: str, facts: tuple[str, str, int, str]
+) -> None:
+    more = ("--budget", "900", "--email", "ada@example.com", "--yes")
+    assert _init("--name", "lab", *options.split(), *more).exit_code == 0
+    environment = load_environment(Path("environments/lab.yaml"))
+    ((name, cluster),) = environment.clusters.items()
+    assert (cluster.engine, cluster.size, cluster.node_range.max, name) == facts
+    assert environment.budget is not None
+    assert (environment.budget.monthly, environment.budget.emails) == (900, ("ada@example.com",))
+    assert environment.tags["owner"] == "ada@example.com"
+    assert f"--target {name} --watch" in Path("README.md").read_text()
+    checked = CliRunner().invoke(app, ["check", "lab"])
+    assert checked.exit_code == 0, checked.output
+    assert "error" not in checked.output
+
+
+def test_a_person_is_asked_for_what_no_option_says(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the Azure CLI knows is suggested; an answer that cannot be is asked for again."""
+    (home / ".azure").mkdir()
+    monkeypatch.delenv("AZURE_CONFIG_DIR", raising=False)
+    (home / ".azure/config").write_text("[defaults]\nlocation = swedencentral\n")
+    accounts = [
+        {"isDefault": False, "user": {"name": "other@example.com"}},
+        {"isDefault": True, "user": {"name": "ada@example.com"}},
+    ]
+    profile = json.dumps({"subscriptions": accounts})
+    (home / ".azure/azureProfile.json").write_text(profile, encoding="utf-8-sig")
+    asked = []
+    answers = iter(["", "slrum", "slurm", "", "", "ada@contoso.com"])
+
+    def prompt(question: str, *, default: str) -> str:
+        asked.append((question.partition(" (")[0], default))
+        return next(answers) or default
+
+    monkeypatch.setattr("typer.prompt", prompt)
+    found = ask_for_the_rest({"nodes": 8, "email": None, "size": None})
+    assert asked == [
+        ("Azure region", "swedencentral"),
+        ("What runs the jobs", "ssh"),
+        ("What runs the jobs", "ssh"),
+        ("VM size", "Standard_ND96isr_H100_v5"),
+        ("USD a month, of which alerts are sent", "1500"),
+        ("Mail address of the owner", "ada@example.com"),
+    ]
+    assert found == {
+        "location": "swedencentral",
+        "engine": "slurm",
+        "size": "Standard_ND96isr_H100_v5",
+        "nodes": 8,
+        "budget": 1500,
+        "email": "ada@contoso.com",
+    }
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"subscriptions": [1]}'])
+def test_an_account_that_cannot_be_read_suggests_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (home / ".azure").mkdir()
+    monkeypatch.setenv("AZURE_CONFIG_DIR", str(home / ".azure"))
+    (home / ".azure/config").write_text(text)
+    (home / ".azure/azureProfile.json").write_text(text)
+    assert of_account() == {}
+
+
+def test_on_a_terminal_it_asks(home: Path) -> None:
+    command = [str(Path(sys.executable).with_name("fairway")), "init", "lab", "--email", "a@b.de"]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE) as process:
+        os.close(theirs)
+        os.write(ours, b"\nbatch\n\n2\n\n")
+        printed, _ = process.communicate(timeout=300)
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"Azure region [southcentralus]: " in printed
+    (cluster,) = load_environment(Path("lab/environments/lab.yaml")).clusters.values()
+    assert (cluster.engine, cluster.node_range.max) == ("batch", 2)
 
 
 def test_the_readme_names_commands_that_exist(home: Path) -> None:

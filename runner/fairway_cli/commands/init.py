@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +18,32 @@ def command(
     name: Annotated[
         str | None, typer.Option(help="Name of the environment; by default that of DIR.")
     ] = None,
-    location: Annotated[str, typer.Option(help="The Azure region.")] = "southcentralus",
+    location: Annotated[str | None, typer.Option(help="The Azure region; southcentralus.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="What runs the jobs: ssh, slurm or batch; ssh.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="The VM size of the nodes; see fairway sizes.")
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(help="How many nodes, or the most of slurm and batch.")
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="USD a month, of which alerts are sent; 1500.")
+    ] = None,
+    email: Annotated[
+        str | None, typer.Option(help="Whose environment it is, and who gets the alerts.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Ask nothing: take the defaults.")
+    ] = False,
 ) -> None:
     """Create a project: an environment, an example job and CI workflows.
 
-    Writes cdktf.json, an environment with one GPU, a job that trains on any machine,
+    On a terminal it asks for what no option says, and suggests the region and the address that
+    the Azure CLI has. Elsewhere it takes the defaults: one VM with one GPU.
+
+    Writes cdktf.json, an environment, a job that trains on any machine,
     fairway.yaml, workflows for GitHub Actions, requirements.txt, .gitignore and a README.
     Your public SSH key goes into the environment if you have one. Existing files are never
     changed: if one has the same name, the command names it and writes nothing.
@@ -34,7 +56,19 @@ def command(
         keys = own_public_keys(Path.home())
     except UserError:
         keys = ()
-    settings = Settings.checked(name, location, folder, keys)
+    given = {
+        "engine": engine,
+        "location": location,
+        "size": size,
+        "nodes": nodes,
+        "budget": budget,
+        "email": email,
+    }
+    if not yes and sys.stdin is not None and sys.stdin.isatty():
+        from fairway_cli.ui.questions import ask_for_the_rest
+
+        given = ask_for_the_rest(given)
+    settings = Settings.checked(name, folder, keys, given)
     for path in write_project(folder, settings):
         print(folder / path)
     if settings.source.note:

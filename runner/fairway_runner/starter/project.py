@@ -7,14 +7,16 @@ import re
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
+from fairway_runner.starter import sections
+from fairway_runner.starter.answers import Answers, validated
 from fairway_runner.starter.github import workflows
 from fairway_runner.starter.source import WHEELS, Source, installed_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _FILES = Path(__file__).with_name("files")
 _SUFFIX = ".in"
@@ -33,68 +35,49 @@ _NOBODYS_COMMENT = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What a project is made with: the environment's name and region, and keys to let in."""
+    """What a project is made with: the environment's name, what was answered, keys to let in."""
 
     name: str
-    location: str
+    answers: Answers = field(default_factory=Answers)
     ssh_keys: tuple[str, ...] = ()
     project_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     source: Source = field(default_factory=installed_source)
 
     @classmethod
     def checked(
-        cls, name: str | None, location: str, folder: Path, ssh_keys: tuple[str, ...]
+        cls,
+        name: str | None,
+        folder: Path,
+        ssh_keys: tuple[str, ...],
+        given: Mapping[str, Any],
     ) -> Settings:
         """The settings, the name taken from the folder's where none is given.
 
         Raises UserError where Azure would refuse one of them.
         """
-        from pydantic import TypeAdapter, ValidationError
+        from fairway_core.environment.values import EnvironmentName
 
-        from fairway_core.environment.values import EnvironmentName, Location
-
-        found = {}
-        for option, kind, value in (
-            ("--name", EnvironmentName, name or name_from(folder)),
-            ("--location", Location, location),
-        ):
-            try:
-                found[option] = TypeAdapter(kind).validate_python(value)
-            except ValidationError as error:
-                fault = error.errors()[0]["ctx"]["error"]
-                message = f"{option}: {fault}"
-                raise UserError.of("bad-value", message, getattr(fault, "hint", "")) from None
-        _require_region(found["--location"])
-        return cls(found["--name"], found["--location"], ssh_keys)
+        name = validated("--name", EnvironmentName, name or name_from(folder))
+        return cls(name, Answers.of(given), ssh_keys)
 
     def replacements(self) -> dict[str, str]:
         """What stands for each name between two @."""
         keys = self.ssh_keys or (_NOBODYS_KEY,)
         return {
             "NAME": self.name,
-            "LOCATION": self.location,
+            "LOCATION": self.answers.location,
+            "ZONE": sections.zone(self.answers),
+            "EMAIL": self.answers.email,
+            "BUDGET": str(self.answers.budget),
+            "CLUSTER": self.answers.cluster,
+            "CLUSTERS": sections.clusters(self.answers),
+            "WAYS": sections.ways_in(self.answers),
             "REQUIREMENT": self.source.requirement,
             "PROJECT_ID": self.project_id,
             # JSON's quoting is YAML's: the comment of a key may hold anything.
             "KEYS": "\n".join(f"    - {_quoted(key)}" for key in keys),
             "KEY_COMMENT": "" if self.ssh_keys else _NOBODYS_COMMENT,
         }
-
-
-def _require_region(name: str) -> None:
-    """UserError for a region that the public cloud does not have, as far as is known."""
-    from fairway_core.catalog.regions import regions
-    from fairway_core.suggestions import nearest
-
-    if name in regions() or os.environ.get("ARM_ENVIRONMENT", "public").lower() != "public":
-        return
-    near = nearest(name, regions())
-    hint = f"did you mean `{near}`?" if near else "az account list-locations --output table"
-    if not near:
-        hint += (
-            "\nis it a new one? take another here, and change `location:` in the environment file"
-        )
-    raise UserError.of("unknown-region", f"--location: Azure has no region `{name}`", hint)
 
 
 def name_from(folder: Path) -> str:

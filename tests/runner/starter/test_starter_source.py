@@ -90,7 +90,7 @@ def test_a_wheel_of_this_machine_goes_into_the_project(tmp_path: Path) -> None:
     wheel.write_bytes(b"PK wheel")
     digest = hashlib.sha256(b"PK wheel").hexdigest()
     record = {"url": wheel.as_uri(), "archive_info": {"hashes": {"sha256": digest}}}
-    settings = Settings("lab", "westeurope", source=from_record(record))
+    settings = Settings("lab", source=from_record(record))
     written = write_project(tmp_path / "lab", settings)
     copied = tmp_path / "lab/wheels" / wheel.name
     assert copied.relative_to(tmp_path / "lab") in written

@@ -36,7 +36,7 @@ def _tool(name: str) -> str:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh project."""
     folder = tmp_path_factory.mktemp("project")
-    write_project(folder, Settings("lab", "westeurope"))
+    write_project(folder, Settings("lab"))
     return folder
 
 
