@@ -1,6 +1,8 @@
-"""The program `az` of `bastion`: `az network bastion tunnel` alone, and no more lenient.
+"""The program `az` of `bastion`: `az network bastion tunnel`, and no more lenient.
 
     python az.py STATE network bastion tunnel --name … --port …
+    python az.py STATE login
+    python az.py STATE extension add --name bastion
 
 Source: Azure/azure-cli-extensions, src/bastion (custom.py and tunnel.py), and azure-cli's
 dynamic_install.py for what it says where the extension is missing. Where versions differ this one
@@ -50,6 +52,10 @@ def main(folder: Path, words: list[str]) -> int:
     state = json.loads((folder / "state.json").read_text())
     with (folder / "calls").open("a") as calls:
         calls.write(json.dumps(words) + "\n")
+    if words in (["login"], ["extension", "add", "--name", "bastion"]):
+        change = {"signed_in": True} if words == ["login"] else {"extensions": ["bastion"]}
+        (folder / "state.json").write_text(json.dumps({**state, **change}))
+        return 0
     if words[:3] != ["network", "bastion", "tunnel"]:
         _fail(f"'{' '.join(words[:3])}' is misspelled or not recognized by the system.", 2)
     if "bastion" not in state["extensions"]:

@@ -1,0 +1,124 @@
+"""The cloud half of the tutorial, typed as it stands there against stand-ins, from init to fetch.
+
+Node's and Terraform's parts are a program of the test's: `cdktf deploy` runs the project's own app,
+and gives what `targets` refers to the values that the stand-in's VM and Bastion have. All else is
+real: Fairway, ssh, and a host to which nothing but the Bastion leads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_simulator.ssh.bastion import Bastion
+from fairway_simulator.ssh.cluster import SshCluster, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ADDRESS = "10.231.78.4"
+_PATIENCE = 600.0  # seconds; only a hang takes so long
+
+# `npm` installs `cdktf`, which runs the app of cdktf.json and applies what that writes; `terraform`
+# then tells the outputs, as in the folder of the stack.
+_PROGRAM = """#!{python} -I
+import json, os, pathlib, re, subprocess, sys
+
+name, words, here = pathlib.Path(sys.argv[0]).name, sys.argv[1:], pathlib.Path({folder!r})
+facts = json.loads((here / "facts.json").read_text())
+
+def app():
+    command = json.loads(pathlib.Path("cdktf.json").read_text())["app"]
+    subprocess.run(command, shell=True, check=True)
+    return pathlib.Path("cdktf.out/stacks")
+
+def apply(stack):
+    output = json.loads((stack / "cdk.tf.json").read_text()).get("output", {{}})
+    text = json.dumps(output.get("targets", {{}}).get("value", []))
+    text = re.sub(r'"\\$\\{{[^"]*private_ip_address[^"]*\\}}"', json.dumps(facts["address"]), text)
+    bastion = f'"bastion": {{json.dumps(facts["bastion"])}}'
+    text = re.sub(r'"bastion": "\\$\\{{[^"]*\\}}"', bastion, text)
+    # The host has no account but this machine's, and no disk but this machine's.
+    text = text.replace('"azureuser"', '"root"')
+    text = text.replace('"/home/azureuser/fairway"', json.dumps(facts["shared"]))
+    text = re.sub(r'"\\$\\{{[^"]*\\}}"', '"known-after-apply"', text)
+    (stack / "outputs.json").write_text(json.dumps({{"targets": {{"value": json.loads(text)}}}}))
+
+if (name, words) == ("npm", ["install", "--global", "cdktf-cli@0.21"]):
+    (here / "bin" / "cdktf").symlink_to(here / "program")
+elif name == "cdktf" and words[0] == "diff":
+    assert (app() / words[1] / "cdk.tf.json").exists()
+elif (name, words) == ("cdktf", ["deploy", "*"]):
+    for stack in sorted(app().iterdir()):
+        apply(stack)
+elif name == "terraform" and words[1:] == ["output", "-json", "-no-color"]:
+    print((pathlib.Path(words[0].removeprefix("-chdir=")) / "outputs.json").read_text())
+else:
+    sys.exit(f"{{name}}: {{words}} is not what the tutorial types")
+"""
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[tuple[Bastion, dict[str, str]]]:
+    """The Bastion before anybody has signed in, and the variables of a reader's shell."""
+    lacking = missing() or ("" if shutil.which("ip") else "no ip (Debian: iproute2)")
+    if lacking and os.environ.get("CI") == "true":
+        pytest.fail(lacking)
+    if lacking:
+        pytest.skip(lacking)
+    with SshCluster(tmp_path / "cluster", ["n1"], name="gpu", private=ADDRESS) as cluster:
+        bastion = Bastion(tmp_path / "bastion", extensions=(), signed_in=False)
+        bastion.lets_in(cluster.hosts["n1"])
+        tools = tmp_path / "tools"
+        (tools / "bin").mkdir(parents=True)
+        program = tools / "program"
+        program.write_text(_PROGRAM.format(python=sys.executable, folder=str(tools)))
+        program.chmod(0o755)
+        for name in ("npm", "terraform"):
+            (tools / "bin" / name).symlink_to(program)
+        facts = {"address": ADDRESS, "bastion": bastion.id, "shared": str(cluster.shared)}
+        (tools / "facts.json").write_text(json.dumps(facts))
+        own = Path(sys.executable).parent
+        path = f"{bastion.programs}:{tools / 'bin'}:{own}:{os.environ['PATH']}"
+        yield bastion, {**os.environ, **cluster.environment, "PATH": path}
+
+
+def _typed(document: Path, heading: str) -> list[str]:
+    """The commands of the blocks below a heading."""
+    section = document.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```bash\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    return "".join(blocks).splitlines()
+
+
+def test_the_same_job_runs_in_the_cloud_and_its_model_comes_back(
+    cloud: tuple[Bastion, dict[str, str]], tmp_path: Path, repository: Path
+) -> None:
+    bastion, environment = cloud
+    commands = _typed(repository / "docs" / "tutorial.md", "Azure")
+    assert commands[0] == "az login"
+    assert commands[-1].startswith("fairway fetch")
+    begin = ["fairway init lab --location southcentralus --yes", "cd lab"]
+    done = subprocess.run(
+        ["bash", "-euxc", "\n".join([*begin, *commands])],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "runs on gpu" in done.stdout
+    models = [path for path in (tmp_path / "lab" / "results").rglob("*") if path.is_file()]
+    assert models
+    tunnels = [call for call in bastion.calls if call[:3] == ["network", "bastion", "tunnel"]]
+    assert len(tunnels) == 2, "one for the job, and one for its files"
