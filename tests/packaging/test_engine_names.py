@@ -14,9 +14,11 @@ PACKAGES = ("fairway_runner", "fairway_cli", "fairway_hpc")
 
 
 def outside() -> list[Path]:
-    """The modules of the runner that belong to no engine."""
+    """The modules of the runner that belong to no engine. The starter writes environment files,
+    which choose one."""
     found = [file for name in PACKAGES for file in sorted((RUNNER / name).rglob("*.py"))]
-    return [file for file in found if RUNNER / "fairway_runner" / "engines" not in file.parents]
+    theirs = {RUNNER / "fairway_runner" / name for name in ("engines", "starter")}
+    return [file for file in found if theirs.isdisjoint(file.parents)]
 
 
 def named(tree: ast.AST) -> Iterator[int]:
