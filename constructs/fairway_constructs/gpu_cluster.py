@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from fairway_core.catalog import Image
     from fairway_core.environment import Repair, Spot
 
+# Of so many nodes the runner knows the address: Azure does not replace all of them at once.
+_KNOWN_HOSTS = 4
+
 
 class GpuCluster(Component):
     """A uniform scale set whose nodes reach each other over InfiniBand, whatever is asked.
@@ -94,7 +97,7 @@ class GpuCluster(Component):
         )
         self.id = self.scale_set.id
         # Slurm's nodes come and go, and nobody starts at one of them.
-        self.main_host = "" if slurm else self._first_address()
+        self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
 
     @property
     def _host_prefix(self) -> str:
@@ -165,8 +168,8 @@ class GpuCluster(Component):
             depends_on=terms(self, spec),
         )
 
-    def _first_address(self) -> str:
-        """The private address of the first instance, read after the scale set was made.
+    def _addresses(self, nodes: int) -> list[str]:
+        """The private addresses of the first instances, read after the scale set was made.
 
         The scale set itself does not tell; a host name made of its prefix and a number would
         be wrong as soon as Azure replaces an instance.
@@ -177,10 +180,13 @@ class GpuCluster(Component):
             name=self.scale_set.name,
             resource_group_name=self._place.resource_group,
         )
-        address = instances.reference("instances[0].private_ip_address")
-        # Empty while the scale set has no instance, for example when Azure lacks capacity. The
+        found = (
+            instances.reference(f"instances[{number}].private_ip_address")
+            for number in range(max(1, min(nodes, _KNOWN_HOSTS)))
+        )
+        # Empty where the scale set has fewer instances, for example when Azure lacks capacity. The
         # runner refuses jobs for a target without an address.
-        return f'${{try({address}, "")}}'
+        return [f'${{try({address}, "")}}' for address in found]
 
 
 def _extensions(spec: NodeSpec, *, watched: bool) -> list[Extension] | None:

@@ -67,6 +67,7 @@ class SingleVm(Component):
         self.virtual_machine = self._machine(interface.id)
         self.id = self.virtual_machine.id
         self.main_host = interface.private_ip_address
+        self.other_hosts: list[str] = []
         if spec.accounts is not None:
             from fairway_constructs.cloud_init.people import accounts_on_machine
 

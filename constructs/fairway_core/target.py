@@ -85,12 +85,14 @@ class SshAccess(Model):
     """How the `ssh` engine reaches the main host; `shared` is a folder that all nodes see.
 
     `host` is empty while the cluster has no node, for example when Azure lacks capacity.
+    `others` are nodes that serve as well where it takes no connection: Azure may have replaced it.
     `machines` is the id of the VM or scale set, where it can be stopped without losing a disk.
     """
 
     host: Word
     user: Word
     shared: Folder
+    others: tuple[Word, ...] = ()
     machines: Word = ""
 
 

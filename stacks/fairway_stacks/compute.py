@@ -167,12 +167,14 @@ class ComputeStack(EnvironmentStack):
                 shared=shared_folder(mounts),
             )
             return {"slurm": access}
-        shared = shared_folder(mounts) or f"/home/{ADMIN_USERNAME}/fairway"
+        shared = shared_folder(mounts)
         return {
             "ssh": SshAccess(
                 host=cluster.main_host,
                 user=ADMIN_USERNAME,
-                shared=shared,
+                shared=shared or f"/home/{ADMIN_USERNAME}/fairway",
+                # Without a folder that they share, what is on the first node is nowhere else.
+                others=tuple(cluster.other_hosts) if shared else (),
                 machines="" if self._has_local_disk(name) else cluster.id,
             )
         }

@@ -31,7 +31,7 @@ WITHOUT = {key: value for key, value in SLURM.items() if key != "slurm"}
 SSH = {
     **WITHOUT,
     "engine": "ssh",
-    "ssh": {"host": "h", "user": "u", "shared": "/data/f", "machines": ""},
+    "ssh": {"host": "h", "user": "u", "shared": "/data/f", "others": [], "machines": ""},
 }
 POOL = {"endpoint": "e", "pool": "p", "identity": "i", "mpi": False}
 BATCH = {**WITHOUT, "engine": "batch", "batch": POOL}

@@ -133,3 +133,12 @@ def test_targets_name_the_machines_that_keep_their_disks(written: Written) -> No
     machines = {record["name"]: record["ssh"].get("machines", "") for record in records}
     assert machines["nd"] == ""
     assert all(machines[name] for name in ("box", "pair", "free"))
+
+
+def test_targets_name_other_nodes_that_see_the_same_folder(written: Written) -> None:
+    more = LAB.replace("nodes: 2, mounts: [data]}", "nodes: 9, mounts: [data]}")
+    records = written(more)["compute"]["output"]["targets"]["value"]
+    others = {record["name"]: record["ssh"]["others"] for record in records}
+    assert [len(others[name]) for name in ("box", "free", "pair", "nd")] == [0, 0, 1, 3]
+    address = "data.azurerm_virtual_machine_scale_set.instances-nd.instances[1].private_ip_address"
+    assert others["nd"][0] == f'${{try({address}, "")}}'

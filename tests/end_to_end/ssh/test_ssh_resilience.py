@@ -146,6 +146,24 @@ def test_a_cluster_that_is_away_is_named(fairway: Any, cluster: SshCluster) -> N
     assert fairway("wait", run).returncode == 0
 
 
+def test_another_node_takes_over_where_the_main_host_is_gone(
+    fairway: Any, cluster: SshCluster
+) -> None:
+    """Its run is lost, as its supervisor was there; it is seen, and retried, by another node."""
+    target = cluster.target()
+    target["ssh"]["others"] = ["", "n2"]
+    (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+    ended = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")
+    assert fairway("wait", ended).returncode == 0
+    cluster.kill("n1")
+    shown = fairway("show", ended)
+    assert shown.returncode == 0, shown.stderr
+    assert "n1 takes no connection; trying root@n2" in shown.stderr
+    run = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")
+    assert fairway("wait", run).returncode == 0
+    assert fairway("ssh", "pair", "--", "hostname").returncode == 0
+
+
 def test_the_states_of_many_runs_are_one_command(
     fairway: Any, cluster: SshCluster, ssh_log: Path
 ) -> None:

@@ -105,3 +105,48 @@ def test_a_host_that_is_waited_for_is_named(
         host.run(["true"], deadline=0.0)
     assert "me@10.0.0.4 does not answer; trying until" in str(caught.value)
     host.close()
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [("10.0.0.6", ["10.0.0.5", "10.0.0.6"]), ("none", ["10.0.0.5", "10.0.0.6", "10.0.0.4"])],
+)
+def test_another_node_serves_where_the_main_host_is_gone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    there: str,
+    said: list[str],
+) -> None:
+    """As Azure has replaced it. Once one was reached it stays the one."""
+    tried, program = tmp_path / "tried", tmp_path / "programs" / "ssh"
+    program.parent.mkdir()
+    program.write_text(
+        f"""#!/bin/sh
+for host; do :; done
+case "$*" in
+*-M*)
+    echo "$host" >>{tried}
+    if [ "$host" != {there} ]; then
+        echo "ssh: connect to host $host port 22: timed out" >&2
+        exit 255
+    fi
+    for word; do case $word in ControlPath=*) touch "${{word#*=}}" ;; esac; done ;;
+*" check "*) exit 1 ;;
+esac
+"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setattr("fairway_runner.engines.remote.backoff._FIRST", 0.0)
+    host = Ssh("10.0.0.4", "", others=("10.0.0.5", "10.0.0.6"))
+    if there == "none":
+        with pytest.raises(UserError, match=r"10\.0\.0\.4 cannot be reached"):
+            host.run(["true"], deadline=600.0)
+    else:
+        assert host.run(["true"], deadline=600.0).code == 0
+        assert host.run(["true"], deadline=600.0).code == 0
+        assert host.name == there
+    host.close()
+    assert tried.read_text().split()[: len(said) + 1] == ["10.0.0.4", *said]
+    assert [record.args[1] for record in caplog.records if "takes no" in record.msg] == said

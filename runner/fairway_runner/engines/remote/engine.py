@@ -49,6 +49,7 @@ class RemoteEngine:
             host=access.host,
             user=access.user,
             shared=access.shared,
+            others=[each for each in getattr(access, "others", ()) if each],
             reach=self.target.reach,
             deadline=self.deadline,
         )

@@ -18,7 +18,7 @@ from fairway_runner.engines.remote import ssh
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Here, is_here
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fairway_core.reach import Reach
     from fairway_runner.engines.remote.connection import Connection, Ended
@@ -57,11 +57,13 @@ class RemoteHost:
         host: str,
         user: str,
         shared: str,
+        others: Sequence[str] = (),
         reach: Reach | None = None,
         deadline: float = USUAL,
     ) -> RemoteHost:
-        """A host, which may be this machine, and its folder; UserError where there is no ssh."""
-        return cls(connection_to(host, user, reach), shared, deadline)
+        """A host, which may be this machine, or the first of the `others` that takes a connection,
+        and its folder; UserError where there is no ssh."""
+        return cls(connection_to(host, user, reach, others), shared, deadline)
 
     def call(
         self,
@@ -120,7 +122,9 @@ class RemoteHost:
         return f"look at what it says to: ssh {self.connection.name} python3 --version"
 
 
-def connection_to(host: str, user: str, reach: Reach | None = None) -> Connection:
+def connection_to(
+    host: str, user: str, reach: Reach | None = None, others: Sequence[str] = ()
+) -> Connection:
     """The connection of this process to a host; UserError where there is no ssh, or not what
     the way to it takes.
 
@@ -131,7 +135,7 @@ def connection_to(host: str, user: str, reach: Reach | None = None) -> Connectio
         raise UserError.of("no-address", "the target does not say which host to connect to", hint)
     if is_here(host):
         return Here()
-    return ssh.shared(host, user, reach)
+    return ssh.shared(host, user, reach, others)
 
 
 def _last(text: str) -> str:

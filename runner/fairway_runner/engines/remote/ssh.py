@@ -9,6 +9,7 @@ place of ~/.ssh/config.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shlex
@@ -58,12 +59,13 @@ _PERMANENT = {
 
 _REFUSED_HERE = re.compile(r"connect to host (127\.|localhost\b|::1\b).* refused")
 
+_LOG = logging.getLogger("fairway")
 _connections: dict[tuple[str, str, str, Reach | None], Ssh] = {}
 
 
-def shared(host: str, user: str, reach: Reach | None = None) -> Ssh:
-    """The connection of this process to a host; UserError where this machine has no ssh, or
-    not what the way there takes."""
+def shared(host: str, user: str, reach: Reach | None = None, others: Sequence[str] = ()) -> Ssh:
+    """The connection of this process to a host, or to one of the others; UserError where this
+    machine has no ssh, or not what the way there takes."""
     if shutil.which("ssh") is None:
         message = "`ssh` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, "install OpenSSH's client", exit_code=4)
@@ -71,24 +73,33 @@ def shared(host: str, user: str, reach: Reach | None = None) -> Ssh:
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
     key = (host, user, config, reach)
     if key not in _connections:
-        _connections[key] = Ssh(host, user, config, reach)
+        _connections[key] = Ssh(host, user, config, reach, others=tuple(others))
         atexit.register(_connections[key].close)
     return _connections[key]
 
 
 @dataclass
 class Ssh:
-    """A host, and the socket of the connection to it while there is one."""
+    """A host, and the socket of the connection to it while there is one.
+
+    Where it was never reached and takes no connection, the next of the `others` is taken for it.
+    """
 
     host: str
     user: str
     config: str = ""
     reach: Reach | None = None
+    others: tuple[str, ...] = ()
     has_rsync: bool = True
     socket: Path | None = None
     reached: bool = False
     folder: Path | None = field(default=None, repr=False)
     silence: Silence = field(default_factory=Silence, repr=False)
+    _untried: list[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """All of them are tried once, and the first one after them."""
+        self._untried = [*self.others, self.host] if self.others else []
 
     @property
     def name(self) -> str:
@@ -133,6 +144,8 @@ class Ssh:
                         return ended
                 watched.failed(_last_line(ended.err))
                 self._drop()
+                if not self._is_fault(ended.err) and self._turn_to_another():
+                    continue
                 if self._is_permanent(ended.err) or not backoff.pause(reached=self.reached):
                     raise self._unreachable(ended.err)
 
@@ -146,6 +159,9 @@ class Ssh:
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """See `Connection.interactive`."""
+        if self._untried and not self.reached:
+            with suppress(UserError):  # the terminal says what is wrong
+                self.run(["true"], deadline=float(_OPTIONS["ConnectTimeout"]))
         command = ["ssh", *self._configuration(), *self._options()]
         if self._is_ambiguous:
             # One that the user keeps to this address may lead to another environment's host.
@@ -219,6 +235,14 @@ class Ssh:
         self.reached = True
         return None
 
+    def _turn_to_another(self) -> bool:
+        """Takes another host in place of one that was never reached; at last the first again."""
+        if self.reached or not self._untried:
+            return False
+        before, self.host = self.name, self._untried.pop(0)
+        _LOG.warning("%s takes no connection; trying %s", before, self.name)
+        return True
+
     def _has_masters_own(self) -> bool:
         """Whether the user's own configuration keeps a master connection that is up."""
         if self.folder is not None or self._is_ambiguous:
@@ -260,13 +284,16 @@ class Ssh:
         return self.reach is not None and self.reach.bastion is not None
 
     def _is_permanent(self, said: str) -> bool:
+        """Whether a second try at this host helps nothing."""
+        # Nothing starts by itself on this machine. A tunnel that was there may come back.
+        refused = not self.reached and _REFUSED_HERE.search(said) is not None
+        return refused or self._is_fault(said)
+
+    def _is_fault(self, said: str) -> bool:
+        """Whether it is not that the host takes no connection."""
         fault = ways.fault_in(said)
-        return (
-            any(text in said for text in _PERMANENT)
-            or (fault is not None and fault.id != "no-connection")
-            # Nothing starts by itself on this machine. A tunnel that was there may come back.
-            or (not self.reached and _REFUSED_HERE.search(said) is not None)
-        )
+        known = fault is not None and fault.id != "no-connection"
+        return known or any(text in said for text in _PERMANENT)
 
     def _unreachable(self, said: str) -> UserError:
         fault = ways.fault_in(said)
