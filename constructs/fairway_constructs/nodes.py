@@ -73,13 +73,16 @@ def cloud_init_of(
     size = spec.size
     gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
     adapters = size.infiniband.adapters if size.infiniband and size.rdma else 0
+    # Slurm has a health check of its own.
+    has_devices = slurm is None and bool(spec.mounts) and bool(gpus or adapters)
     return node_cloud_init(
         cluster=cluster,
         mounts=spec.mounts,
         nfs_client_package=spec.image.nfs_client_package,
         host_patterns=[*host_patterns, spec.subnet.address_pattern],
         gpu_metrics=spec.monitored and sends_gpu_metrics(size),
-        health=NodeHealth(gpus=gpus, adapters=adapters) if watched else None,
+        health=NodeHealth(gpus=gpus, adapters=adapters) if has_devices or watched else None,
+        watched=watched,
         announced=slurm is None,
         people=spec.accounts.setup_script() if spec.accounts and with_accounts else "",
         template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",

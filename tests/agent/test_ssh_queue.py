@@ -53,7 +53,20 @@ def test_silence_is_told_by_the_clock_of_the_file_system(shared: Path) -> None:
     assert fresh == {"node-1": True, "node-2": False, "node-10": True}
     queue = Queue(shared, "pair", "a")
     assert queue.take(3) == []
-    assert queue.reason == "waits for 3 nodes: 2 free of 2 that are up (silent or lost: node-2)"
+    assert (
+        queue.reason
+        == "waits for 3 nodes: 2 free of 2 that are up (silent, lost or unwell: node-2)"
+    )
+
+
+def test_a_node_that_lacks_a_gpu_gets_no_task(shared: Path) -> None:
+    said = "10.0.0.2 0f-boot 1000 7 of 8 GPUs\n"
+    (shared / "clusters" / "pair" / "hosts" / "node-2").write_text(said)
+    (shared / "clusters" / "pair" / "hosts" / "node-1").write_text("10.0.0.1 0f-boot 1000 \n")
+    lacks = {host.name: host.trouble for host in hosts.known_hosts(shared, "pair")}
+    assert lacks == {"node-1": "", "node-2": "7 of 8 GPUs", "node-10": ""}
+    queue = Queue(shared, "pair", "a")
+    assert names(queue.take(2)) == ["node-1", "node-10"]
 
 
 def test_a_machine_that_nobody_announced_is_alone(tmp_path: Path) -> None:

@@ -393,7 +393,7 @@ class TestAnnouncement:
         folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
         (tmp_path / "boot_id").write_text("0f1e2d3c\n")
 
-        def announce(node: str, mounted: bool = True, now: int = 1000) -> int:
+        def announce(node: str, mounted: bool = True, now: int = 1000, health: str = "") -> int:
             settings = tmp_path / "settings"
             settings.write_text(
                 f"ADMIN=me\nCLUSTER=pair\nMOUNT=/data\nSHARED={shlex.quote(str(tmp_path / 's'))}\n"
@@ -401,6 +401,7 @@ class TestAnnouncement:
             program = "\n".join(
                 [
                     f"FAIRWAY_BOOT_ID={tmp_path}/boot_id FAIRWAY_SETTINGS={settings}",
+                    f"FAIRWAY_HEALTH={tmp_path / (health or 'none')}",
                     f"source {shlex.quote(str(folder / 'announce.sh'))}",
                     'as_admin() { "$@"; }',
                     f"hostname() {{ echo {node}; }}; date() {{ echo {now}; }}",
@@ -423,6 +424,17 @@ class TestAnnouncement:
             "node1": "10.0.0.9 0f1e2d3c 1060\n",
             "node2": "10.0.0.9 0f1e2d3c 1000\n",
         }
+
+    def test_a_node_tells_what_it_lacks(self, announce: Callable[..., int], tmp_path: Path) -> None:
+        for name, script in (("unwell", "echo '7 of 8'; echo GPUs >&2; exit 1"), ("well", "")):
+            (tmp_path / name).write_text(f"#!/bin/sh\n[ $1 = --reason ] || exit 3\n{script}\n")
+            (tmp_path / name).chmod(0o755)
+            assert announce(name, health=name) == 0
+        hosts = tmp_path / "s" / "clusters" / "pair" / "hosts"
+        assert (hosts / "unwell").read_text().split() == (
+            ["10.0.0.9", "0f1e2d3c", "1000", "7", "of", "8", "GPUs"]
+        )
+        assert (hosts / "well").read_text() == "10.0.0.9 0f1e2d3c 1000\n"
 
     def test_nothing_is_written_below_a_file_system_that_is_away(
         self, announce: Callable[..., int], tmp_path: Path

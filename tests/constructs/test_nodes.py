@@ -248,7 +248,9 @@ class TestHealthScript:
             path = next(path for path in files if path.endswith(name))
             (tmp_path / name).write_text(files[path])
 
-        def ask(smi: str, states: list[str], links: str = "InfiniBand") -> str:
+        def ask(
+            smi: str, states: list[str], links: str = "InfiniBand", *options: str, code: int = 0
+        ) -> str:
             for number, state in enumerate(states):
                 port = tmp_path / "fabric" / f"mlx5_ib{number}" / "ports" / "1"
                 port.mkdir(parents=True)
@@ -257,17 +259,18 @@ class TestHealthScript:
             (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{smi}\n")
             (tmp_path / "nvidia-smi").chmod(0o755)
             done = subprocess.run(
-                ["bash", str(tmp_path / "health")],
+                ["bash", str(tmp_path / "health"), *options],
                 input="GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
                 capture_output=True,
                 text=True,
-                check=True,
+                check=False,
                 env={
                     "PATH": f"{tmp_path}:{os.environ['PATH']}",
                     "FAIRWAY_FABRIC": str(tmp_path / "fabric"),
                     "FAIRWAY_SETTINGS": str(tmp_path / "settings"),
                 },
             )
+            assert done.returncode == code
             return done.stdout
 
         return ask
@@ -279,6 +282,10 @@ class TestHealthScript:
         answer = ask(self.TWO, [self.UP, self.UP])
         assert answer.startswith("HTTP/1.1 200 OK\n")
         assert answer.endswith("\n\nwell")
+
+    def test_the_other_nodes_are_told_what_is_wrong_alone(self, ask: Callable[..., str]) -> None:
+        up = [self.UP, self.UP]
+        assert ask(self.TWO, up, "InfiniBand", "--reason") == ""
 
     @pytest.mark.parametrize(
         ("smi", "states", "links", "reason"),

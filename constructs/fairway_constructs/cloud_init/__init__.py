@@ -60,6 +60,7 @@ def node_cloud_init(
     host_patterns: Sequence[str],
     gpu_metrics: bool = False,
     health: NodeHealth | None = None,
+    watched: bool = False,
     peers: bool = True,
     announced: bool = True,
     people: str = "",
@@ -68,8 +69,9 @@ def node_cloud_init(
 ) -> str:
     """The cloud-config of a compute node; `host_patterns` match its peers for OpenSSH.
 
-    With `gpu_metrics` it tells syslog each minute how busy its NVIDIA GPUs are; with `health`
-    it answers on HEALTH_PORT whether it still has all of that. Without `peers` it shares no
+    With `gpu_metrics` it tells syslog each minute how busy its NVIDIA GPUs are. With `health` it
+    looks whether it still has all of that, for the other nodes where it is announced, and for
+    Azure on HEALTH_PORT where it is `watched`. Without `peers` it shares no
     keys. In a folder that all nodes see it tells its address each minute, unless it is not to
     be `announced`, as where a scheduler knows it. `people` is a script that makes their accounts.
     `template` may extend the usual one, and
@@ -97,7 +99,7 @@ def node_cloud_init(
         host_patterns=host_patterns,
         gpu_metrics=script("gpu_metrics.sh") if gpu_metrics else "",
         health=script("health.sh") if health else "",
-        health_port=HEALTH_PORT,
+        health_port=HEALTH_PORT if watched else 0,
         people=people,
         announce=script("announce.sh") if shared and announced else "",
         **(more or {}),

@@ -2,7 +2,7 @@
 # Answers one HTTP request with the health of this node. systemd starts it for each connection
 # to a port of the loopback address; Azure's health extension asks there, and Azure repairs a
 # node that stays unwell. It looks at the node's own hardware and at nothing else: a file
-# server that is away makes no node unwell.
+# server that is away makes no node unwell. With `--reason` it only says what is wrong, if anything.
 set -uo pipefail
 
 fabric=${FAIRWAY_FABRIC:-/sys/class/infiniband}
@@ -47,6 +47,10 @@ main() {
     local line reason
     # shellcheck source=/dev/null
     source "${FAIRWAY_SETTINGS:-/etc/fairway/settings}"
+    if [[ ${1-} == --reason ]]; then
+        check_gpus && check_adapters
+        return
+    fi
     # The request ends with an empty line; what it asks for does not matter.
     while IFS= read -r -t 5 line && [[ -n ${line%$'\r'} ]]; do :; done
     if reason=$(check_gpus && check_adapters); then
@@ -58,5 +62,5 @@ main() {
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
-    main
+    main "$@"
 fi

@@ -1,7 +1,8 @@
 """The nodes of a cluster, as they announce themselves in a folder that all of them see.
 
 Each node's timer writes `<shared>/clusters/<cluster>/hosts/<host name>`, whose first word is
-the node's address. A node that has been silent for longer than FRESH is not counted on.
+the node's address; what follows its third is what the node lacks. One that lacks something, or has
+been silent for longer than FRESH, is not counted on.
 Where there is no such folder the main host is alone. Standard library only.
 """
 
@@ -19,16 +20,23 @@ FRESH = 180.0  # seconds; the timer writes each minute
 
 @dataclass(frozen=True)
 class Host:
-    """A node: its name, where it is reached, and for how many seconds it has been silent."""
+    """A node: its name, where it is reached, for how many seconds it has been silent, and what it
+    says that it lacks: GPUs, or adapters."""
 
     name: str
     address: str
     age: float = 0.0
+    trouble: str = ""
 
     @property
     def is_fresh(self) -> bool:
         """Whether it is there, as far as one knows."""
         return self.age < FRESH
+
+    @property
+    def is_well(self) -> bool:
+        """Whether tasks may have it."""
+        return self.is_fresh and not self.trouble
 
     @property
     def is_own(self) -> bool:
@@ -65,7 +73,7 @@ def _read(path: Path, now: float) -> Host | None:
     except FileNotFoundError:
         return None  # it was removed meanwhile
     # A file that is being written is empty for a moment.
-    return Host(path.name, words[0], age) if words else None
+    return Host(path.name, words[0], age, " ".join(words[3:])) if words else None
 
 
 def _server_time(folder: Path) -> float:

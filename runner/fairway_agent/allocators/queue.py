@@ -70,7 +70,7 @@ class Queue:
             self.reason = f"waits for {wanted}: {len(free)} free of {len(usable)} that are up"
             if len(usable) < count and len(known) > len(usable):
                 silent = [host.name for host in known if host not in usable]
-                self.reason += f" (silent or lost: {', '.join(silent)})"
+                self.reason += f" (silent, lost or unwell: {', '.join(silent)})"
             return []
 
     def give_back(self, hosts: list[Host]) -> None:
@@ -96,7 +96,7 @@ class Queue:
     def _is_usable(self, host: Host) -> bool:
         announced = time.time() - host.age
         # Half a second: the two ages were taken at different moments.
-        return host.is_fresh and announced > self.lost.get(host.name, 0.0) + 0.5
+        return host.is_well and announced > self.lost.get(host.name, 0.0) + 0.5
 
     def _lock_node(self, host: Host) -> bool:
         lock = try_lock(self.folder / "nodes" / host.name)

@@ -39,6 +39,7 @@ def answer(
             "own": host.is_own,
             "age": host.age,
             "fresh": host.is_fresh,
+            "trouble": host.trouble,
             "run": used.get(host.name, ""),
             "unreachable": host.address in gone,
         }

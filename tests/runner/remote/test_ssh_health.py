@@ -14,7 +14,7 @@ NOW = 1_000_000.0
 
 def answer(**facts: Any) -> dict[str, Any]:
     """Two nodes, and nothing wrong."""
-    fresh = {"fresh": True, "age": 5.0, "unreachable": False}
+    fresh = {"fresh": True, "age": 5.0, "unreachable": False, "trouble": ""}
     nodes = [{"name": f"n{n}", "address": f"10.0.0.{n}", **fresh} for n in (1, 2)]
     fit = {"hosts": nodes, "time": NOW, "fault": "", "free": 1 << 40, "has_ssh": True}
     return {**fit, **facts}
@@ -61,6 +61,15 @@ def test_a_node_that_is_silent_is_missing() -> None:
     hosts[1] |= {"fresh": False, "age": 600.0}
     assert found(hosts=hosts) == [
         ("silent-node", "the node n2 has been silent for 10 min"),
+        ("missing-nodes", "1 of 2 nodes are there"),
+    ]
+
+
+def test_a_node_that_lacks_something_is_missing() -> None:
+    hosts = answer()["hosts"]
+    hosts[1] |= {"trouble": "7 of 8 GPUs"}
+    assert found(hosts=hosts) == [
+        ("unwell-node", "the node n2 is unwell, and gets no tasks: 7 of 8 GPUs"),
         ("missing-nodes", "1 of 2 nodes are there"),
     ]
 

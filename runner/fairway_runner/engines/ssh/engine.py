@@ -85,10 +85,12 @@ class SshEngine(RemoteEngine):
         return [
             Node(
                 name=host["name"],
-                state=("busy" if host["run"] else "idle") if host["fresh"] else "silent",
+                state=_state(host),
                 address=host["address"],
                 run=host["run"],
-                reason="" if host["fresh"] else f"silent for {host['age'] / 60:.0f} min",
+                reason=host["trouble"]
+                if host["fresh"]
+                else f"silent for {host['age'] / 60:.0f} min",
             )
             for host in self._look()["hosts"]
         ]
@@ -147,6 +149,13 @@ class SshEngine(RemoteEngine):
 
 
 ENGINE = SshEngine
+
+
+def _state(host: Mapping[str, Any]) -> str:
+    """Of a node, as it announced itself."""
+    if not host["fresh"]:
+        return "silent"
+    return "busy" if host["run"] else "unwell" if host["trouble"] else "idle"
 
 
 def _onwards(address: str, command: Sequence[str]) -> list[str]:

@@ -26,7 +26,11 @@ def findings_of(
 
 
 def _of_nodes(found: Mapping[str, Any], target: Target) -> Iterator[Finding]:
-    fresh = [host for host in found["hosts"] if host["fresh"] and not host["unreachable"]]
+    fresh = [
+        host
+        for host in found["hosts"]
+        if host["fresh"] and not host["unreachable"] and not host["trouble"]
+    ]
     for host in found["hosts"]:
         if not host["fresh"]:
             message = f"the node {host['name']} has been silent for {host['age'] / 60:.0f} min"
@@ -36,6 +40,10 @@ def _of_nodes(found: Mapping[str, Any], target: Target) -> Iterator[Finding]:
             message = f"the node {host['name']} takes no connection from the main host"
             hint = f"has it just died? on the main host: ssh {host['address']}"
             yield Finding("silent-node", message, hint, severity=Severity.WARNING)
+        elif host["trouble"]:
+            message = f"the node {host['name']} is unwell, and gets no tasks: {host['trouble']}"
+            hint = f"restart it, or have Azure replace it; on it: nvidia-smi ({host['address']})"
+            yield Finding("unwell-node", message, hint, severity=Severity.WARNING)
     if len(fresh) < target.nodes.min:
         message = f"{len(fresh)} of {target.nodes.min} nodes are there"
         yield Finding("missing-nodes", message, "see which: fairway nodes list " + target.name)
