@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,10 @@ from fairway_cli.main import main
 from fairway_constructs.bindings.validator import validate
 from fairway_core.environment import load_environment
 from fairway_stacks.app import synthesize, synthesize_state
+from fairway_stacks.plan import deploy
+from fairway_stacks.plan import planning as stack_plans
+from fairway_stacks.plan import stacks as plan_stacks
+from fairway_stacks.plan.stacks import StackFolder, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,3 +111,55 @@ def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
         return found
 
     return written
+
+
+@dataclass
+class StandIn:
+    """The folder of the stand-in for Terraform."""
+
+    folder: Path
+
+    def fault(self, **faults: str) -> None:
+        """What goes wrong, as network_plan="broken"."""
+        named = {f"demo-{key.replace('_', ' ')}": fault for key, fault in faults.items()}
+        (self.folder / "faults.json").write_text(json.dumps(named))
+
+    def calls(self) -> list[dict[str, Any]]:
+        """What was called."""
+        file = self.folder / "calls.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def forget(self) -> None:
+        """Begins again."""
+        (self.folder / "calls.jsonl").unlink()
+
+
+@pytest.fixture
+def terraform(as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """A program `terraform` on PATH, and a place of its own for all that is written."""
+    folder = as_terraform("terraform_stand_in.py")
+    monkeypatch.setenv("TERRAFORM_STAND_IN", str(folder))
+    monkeypatch.setenv("ARM_CLIENT_ID", "my-own")
+    return StandIn(folder)
+
+
+@pytest.fixture(scope="module")
+def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stacks of the demo, written once."""
+    outdir = tmp_path_factory.mktemp("synthesized") / "cdktf.out"
+    plan_stacks.synthesize("demo", outdir)
+    return outdir
+
+
+@pytest.fixture
+def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """The same, where the stacks are written already."""
+
+    def copied(environment: str, outdir: Path) -> list[StackFolder]:
+        assert environment == "demo"
+        shutil.copytree(synthesized, outdir, dirs_exist_ok=True)
+        return in_order(outdir)
+
+    monkeypatch.setattr(stack_plans, "synthesize", copied)
+    monkeypatch.setattr(deploy, "synthesize", copied)
+    return terraform

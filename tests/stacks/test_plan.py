@@ -1,4 +1,4 @@
-"""`fairway plan` and `fairway deploy`: the order of things, with a stand-in for Terraform.
+"""`fairway plan`: the order of things, with a stand-in for Terraform.
 
 What the real provider makes of it is not seen here, as it cannot be downloaded everywhere;
 see the tests of the stand-in for Azure, which replay what it asked.
@@ -8,85 +8,27 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_core.findings import UserError
-from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
-from fairway_stacks.plan.approval import Approved, in_deploy_order, read_approved
 from fairway_stacks.plan.left import left_behind
 from fairway_stacks.plan.locks import alone_in
-from fairway_stacks.plan.stacks import StackFolder, in_order, synthesize
+from fairway_stacks.plan.stacks import StackFolder, in_order
 from fairway_stacks.plan.terraform import Terraform, cache_variables, waits_for_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fairway_core.review.review import Review
-
     Fairway = Callable[..., int]
+    StandIn = Any
 
 STACKS = ["demo-network", "demo-data", "demo-compute"]
-
-
-@dataclass
-class StandIn:
-    """The folder of the stand-in for Terraform."""
-
-    folder: Path
-
-    def fault(self, **faults: str) -> None:
-        """What goes wrong, as network_plan="broken"."""
-        named = {f"demo-{key.replace('_', ' ')}": fault for key, fault in faults.items()}
-        (self.folder / "faults.json").write_text(json.dumps(named))
-
-    def calls(self) -> list[dict[str, Any]]:
-        """What was called."""
-        file = self.folder / "calls.jsonl"
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-    def forget(self) -> None:
-        """Begins again."""
-        (self.folder / "calls.jsonl").unlink()
-
-
-@pytest.fixture
-def terraform(as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """A program `terraform` on PATH, and a place of its own for all that is written."""
-    folder = as_terraform("terraform_stand_in.py")
-    monkeypatch.setenv("TERRAFORM_STAND_IN", str(folder))
-    monkeypatch.setenv("ARM_CLIENT_ID", "my-own")
-    return StandIn(folder)
-
-
-@pytest.fixture(scope="module")
-def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stacks of the demo, written once."""
-    outdir = tmp_path_factory.mktemp("synthesized") / "cdktf.out"
-    synthesize("demo", outdir)
-    return outdir
-
-
-@pytest.fixture
-def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """The same, where the stacks are written already."""
-
-    def copied(environment: str, outdir: Path) -> list[StackFolder]:
-        assert environment == "demo"
-        shutil.copytree(synthesized, outdir, dirs_exist_ok=True)
-        return in_order(outdir)
-
-    monkeypatch.setattr(stack_plans, "synthesize", copied)
-    monkeypatch.setattr(deploy, "synthesize", copied)
-    return terraform
 
 
 def test_offline_each_stack_reads_what_the_plans_before_it_promise(
@@ -367,241 +309,6 @@ def test_an_environment_that_was_renamed_is_told(
     assert left_behind([_state(tmp_path, "far-data", "azurerm")]) == []
     (tmp_path / "terraform.mox-network.tfstate").write_text('{"resources": [{}]}')
     assert left_behind(new) == []
-
-
-def _approve(fairway: Fairway, folder: Path) -> Path:
-    assert fairway("plan", "demo", "--json", "--report", str(folder)) == 0
-    return folder / "review.json"
-
-
-def test_what_was_approved_is_deployed(quick: StandIn, tmp_path: Path, fairway: Fairway) -> None:
-    review = _approve(fairway, tmp_path / "report")
-    quick.forget()
-    outputs = tmp_path / "outputs.json"
-    arguments = ["demo", "--approved", str(review), "--outputs-file", str(outputs)]
-    assert fairway("deploy", *arguments) == 0
-    done = [(c["stack"], c["command"]) for c in quick.calls()]
-    assert [stack for stack, command in done if command == "apply"] == STACKS
-    # Each is planned when those before it are there.
-    assert done.index(("demo-data", "plan")) > done.index(("demo-network", "apply"))
-    applied = [c["arguments"][-1] for c in quick.calls() if c["command"] == "apply"]
-    planned = [c["arguments"][-1] for c in quick.calls() if c["command"] == "plan"]
-    assert [f"-out={file}" for file in applied] == planned
-    assert json.loads(outputs.read_text()) == {stack: {"targets": [stack]} for stack in STACKS}
-
-
-def test_what_is_not_as_approved_is_not_deployed(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    review = _approve(fairway, tmp_path / "report")
-    quick.fault(data_owner="somebody else")
-    quick.forget()
-    assert fairway("deploy", "demo", "--approved", str(review)) == 2
-    assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
-    assert "demo-data: the plan is not the one that was approved" in capfd.readouterr().err
-
-
-def _applied(terraform: StandIn) -> list[str]:
-    return [call["stack"] for call in terraform.calls() if call["command"] == "apply"]
-
-
-def test_a_stack_that_lacks_an_output_waits_and_the_plan_has_not_failed(
-    quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    quick.fault(data_plan="without demo-network")
-    assert fairway("plan", "demo", "--json") == 0
-    stacks = {each["stack"]: each for each in json.loads(capfd.readouterr().out)["stacks"]}
-    data = stacks["demo-data"]
-    assert (data["state"], data["waits_for"]) == ("waiting", ["demo-network"])
-    assert len(data["changes"]) == 1, "what is known of it is shown"
-
-
-@pytest.mark.parametrize("fault", ["no-inputs", "without demo-network"])
-def test_a_stack_that_waited_is_not_deployed_unseen(
-    quick: StandIn,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    fairway: Fairway,
-    fault: str,
-) -> None:
-    """With --approved the deployment stops, and writes the review to be approved next."""
-    quick.fault(data_plan=fault)
-    review = _approve(fairway, tmp_path / "report")
-    quick.fault()
-    quick.forget()
-    arguments = ["demo", "--approved", str(review)]
-    assert fairway("deploy", *arguments) == 2
-    assert _applied(quick) == ["demo-network"]
-    assert "demo-data waited when the review was made" in capfd.readouterr().err
-    following = tmp_path / "next"
-    assert fairway("deploy", *arguments, "--report", str(following)) == 2
-    assert f"fairway deploy --approved {following / 'review.json'}" in capfd.readouterr().err
-    assert "demo-data" in (following / "review.md").read_text()
-    quick.forget()
-    assert fairway("deploy", "demo", "--approved", str(following / "review.json")) == 0
-    assert _applied(quick) == STACKS[1:]
-
-
-def test_a_new_environment_takes_two_approvals(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    """The second is one of all that is left, as it will be but for values that are not known."""
-    quick.fault(data_plan="without demo-network", compute_plan="without demo-data")
-    first, second = tmp_path / "first", tmp_path / "second"
-    arguments = ["--approved", str(_approve(fairway, first)), "--report", str(second)]
-    assert fairway("deploy", "demo", *arguments) == 2
-    assert _applied(quick) == ["demo-network"]
-    review = json.loads((second / "review.json").read_text())
-    assert [each["state"] for each in review["stacks"]] == ["planned", "planned", "waiting"]
-    assert review["stacks"][2]["changes"][0]["created"]["zones"] == {"unknown": True}
-    assert fairway("deploy", "demo", "--approved", str(second / "review.json")) == 0
-    assert _applied(quick) == STACKS
-
-
-def test_what_differs_from_what_was_promised_is_not_deployed(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    faults = {"data_plan": "without demo-network", "compute_plan": "without demo-data"}
-    quick.fault(**faults)
-    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
-    arguments = ["--approved", str(_approve(fairway, first)), "--report", str(second)]
-    assert fairway("deploy", "demo", *arguments) == 2
-    quick.fault(**faults, compute_owner="somebody else")
-    arguments = ["--approved", str(second / "review.json"), "--report", str(third)]
-    assert fairway("deploy", "demo", *arguments) == 2
-    said = "would do something other than what was shown: azurerm_managed_disk.demo-compute"
-    assert said in capfd.readouterr().err
-    assert _applied(quick) == STACKS[:2]
-    assert fairway("deploy", "demo", "--approved", str(third / "review.json")) == 0
-    assert _applied(quick) == STACKS
-
-
-def test_what_is_promised_is_not_approved_before_a_deployment_has_begun(
-    quick: StandIn, tmp_path: Path, fairway: Fairway
-) -> None:
-    quick.fault(compute_plan="without demo-data")
-    review = _approve(fairway, tmp_path / "report")
-    assert json.loads(review.read_text())["stacks"][2]["promised"]
-    assert fairway("deploy", "demo", "--approved", str(review)) == 2
-    assert _applied(quick) == STACKS[:2]
-
-
-def test_on_a_terminal_what_waited_is_asked_for_once(quick: StandIn) -> None:
-    quick.fault(data_plan="without demo-network", compute_plan="without demo-data")
-    shown: list[list[str]] = []
-    asked: list[str] = []
-
-    def ask(what: str) -> bool:
-        asked.append(what)
-        return True
-
-    def show(found: Review) -> None:
-        shown.append([each.state for each in found.stacks])
-
-    deploy.deploy("demo", None, deploy.Person(show, ask), allow=[])
-    assert shown == [["planned", "waiting", "waiting"], ["planned", "waiting"]]
-    assert asked == ["apply the stacks that are planned here?", "apply demo-data and demo-compute?"]
-    assert _applied(quick) == STACKS
-
-
-def test_what_is_not_approved_on_the_terminal_is_not_done(quick: StandIn) -> None:
-    person = deploy.Person(lambda _: None, lambda _: False)
-    with pytest.raises(UserError, match="not approved, and not done"):
-        deploy.deploy("demo", None, person, allow=[])
-    assert _applied(quick) == []
-
-
-def test_nobody_to_ask_and_nothing_approved(
-    quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    assert fairway("deploy", "demo") == 2
-    assert "--approved DIR/review.json" in capfd.readouterr().err
-    assert quick.calls() == []
-
-
-def test_what_goes_is_taken_away_from_compute_to_network(
-    quick: StandIn, tmp_path: Path, fairway: Fairway
-) -> None:
-    """Azure deletes no subnet in which something stands, and no disk that is attached."""
-    quick.fault(**{f"{role}_action": "delete" for role in ("network", "data", "compute")})
-    report = tmp_path / "report"
-    allow = [word for stack in STACKS for word in ("--allow", f"azurerm_managed_disk.{stack}")]
-    assert fairway("plan", "demo", "--json", "--report", str(report), *allow) == 0
-    quick.forget()
-    approved = ["--approved", str(report / "review.json")]
-    assert fairway("deploy", "demo", *approved, *allow) == 0
-    assert _applied(quick) == STACKS[::-1]
-
-
-@pytest.mark.parametrize(
-    ("network", "data", "order"),
-    [
-        (Approved("planned", ""), Approved("planned", ""), "network data compute"),
-        (Approved("planned", "", removes=True), Approved("planned", ""), "data compute network"),
-        (Approved("planned", ""), Approved("planned", "", removes=True), "network compute data"),
-        (
-            Approved("planned", "", removes=True, adds=True),
-            Approved("planned", ""),
-            "network data compute",
-        ),
-        (Approved("planned", "", removes=True), Approved("waiting", ""), "network data compute"),
-    ],
-)
-def test_the_order_follows_what_is_added_and_taken_away(
-    network: Approved, data: Approved, order: str
-) -> None:
-    stacks = [
-        StackFolder("network", Path()),
-        StackFolder("data", Path(), ("network",)),
-        StackFolder("compute", Path(), ("network", "data")),
-    ]
-    approved = {"network": network, "data": data, "compute": Approved("planned", "")}
-    assert " ".join(each.name for each in in_deploy_order(stacks, approved)) == order
-
-
-def test_data_is_lost_only_where_it_is_named(
-    quick: StandIn, tmp_path: Path, fairway: Fairway
-) -> None:
-    quick.fault(data_action="delete")
-    report = tmp_path / "report"
-    assert fairway("plan", "demo", "--json", "--report", str(report)) == 3
-    arguments = ["demo", "--approved", str(report / "review.json")]
-    assert fairway("deploy", *arguments) == 3
-    assert _applied(quick) == [], "it is in the review: nothing is begun"
-    assert fairway("deploy", *arguments, "--allow", "azurerm_managed_disk.demo-data") == 0
-
-
-def test_what_azure_would_refuse_is_not_begun(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    quick.fault(compute_action="shrink")
-    assert fairway("plan", "demo", "--json", "--report", str(tmp_path)) == 2
-    approved = ["--approved", str(tmp_path / "review.json")]
-    assert fairway("deploy", "demo", *approved) == 2
-    assert "demo-compute" not in _applied(quick)
-    assert "Azure shrinks no disk" in capfd.readouterr().err
-
-
-def test_outputs_that_cannot_be_written_are_told_before_anything_is_done(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    review = _approve(fairway, tmp_path / "report")
-    quick.forget()
-    outputs = tmp_path / "none/outputs.json"
-    arguments = ["demo", "--approved", str(review), "--outputs-file", str(outputs)]
-    assert fairway("deploy", *arguments) == 2
-    assert "outputs.json: No such file or directory [cannot-write]" in capfd.readouterr().err
-    assert quick.calls() == []
-
-
-@pytest.mark.parametrize("text", [None, "{", "[]", '{"stacks": [{}]}'])
-def test_an_approval_that_is_none_is_refused(tmp_path: Path, text: str | None) -> None:
-    file = tmp_path / "review.json"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(UserError) as caught:
-        read_approved(file)
-    assert "plan again" in caught.value.findings[0].hint
 
 
 def test_stacks_come_after_what_they_read(tmp_path: Path) -> None:

@@ -1,0 +1,143 @@
+"""A review as a comment on a pull request."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.review.markdown import MARK, code, markdown
+from fairway_core.review.plan import read_plan
+from fairway_core.review.review import Review, review
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DISK = "azurerm_managed_disk.data"
+GROUP = "azurerm_resource_group.rg"
+
+
+def _review(*files: str, base: tuple[str, ...] = (), allow: tuple[str, ...] = ()) -> Review:
+    return review([read_plan(f) for f in files], base=[read_plan(f) for f in base], allow=allow)
+
+
+class TestMarkdown:
+    HOSTILE = (
+        "</code></details><img src=x onerror=alert(1)> @octocat #1 `x` **b** [a](http://e.vil) "
+        "![i](//e.vil/i) www.e.vil \u202ertl\nnew line\n# head | :tada: $x$ <!-- ~~s~~ \\ _i_"
+    )
+
+    def _comment(self, make_plan: Any) -> str:
+        bad = self.HOSTILE
+        change = (f"azurerm_managed_disk.{bad}", "delete create", {bad: bad, "z": "1"}, {bad: "x"})
+        more = {"replace_paths": [[bad]]}
+        output = {bad: {"actions": ["create"], "before": None, "after": bad}}
+        plan = make_plan("plan", (*change, more), output_changes=output)
+        return markdown(_review(f"{'@octocat <b>'}={plan}"))
+
+    def test_nothing_of_a_plan_is_markup(self, make_plan: Any) -> None:
+        import html
+        import re
+
+        comment = self._comment(make_plan)
+        inside = re.findall(r"<code>(.*?)</code>", comment)
+        assert len(inside) > 5
+        for text in inside:
+            assert not re.search(r"[<>`*@#~|\\$!^](?!\d+;)", text.replace("&#", "")), text
+            assert "www." not in text
+            assert "](" not in text
+        outside = re.sub(r"<code>.*?</code>", "", comment)
+        for word in ("octocat", "alert", "e.vil", "head", "tada"):
+            assert word not in outside
+        assert set(re.findall(r"<[^>]*>", outside)) <= {
+            MARK,
+            "<details>",
+            "<details open>",
+            "</details>",
+            "<summary>",
+            "</summary>",
+        }
+        assert "@octocat" in html.unescape(comment), "and a reader sees all of it"
+
+    def test_a_line_of_a_plan_stays_one(self, make_plan: Any) -> None:
+        assert not any(
+            line.startswith(("new line", "# head")) for line in self._comment(make_plan).split("\n")
+        )
+        assert "\u202e" not in self._comment(make_plan)
+
+    def test_cut_anywhere_it_mentions_nobody(self, make_plan: Any) -> None:
+        comment = self._comment(make_plan)
+        for end in range(0, len(comment), 7):
+            assert "@" not in comment[:end]
+            assert "<img" not in comment[:end]
+
+    def test_what_changes_is_seen_at_once_and_what_is_new_or_long_is_folded(
+        self, make_plan: Any
+    ) -> None:
+        changed = [
+            (f"azurerm_subnet.a{n}", "update", {"name": "a"}, {"name": "b"}) for n in range(50)
+        ]
+        few = markdown(_review(make_plan("a", (GROUP, "create", None, {}), changed[0])))
+        assert "<details open>\n<summary>1 changed" in few
+        assert "<details>\n<summary>1 created" in few
+        assert "\n\n\n" not in few
+        many = markdown(_review(make_plan("b", *changed)))
+        assert "<details>\n<summary>50 changed" in many
+        base = [read_plan(f"c={make_plan('c', changed[0])}")]
+        already = markdown(review(base, base=base))
+        assert "<details>\n<summary>1 what the base" in already
+
+    def test_a_loss_that_is_allowed_says_so(self, make_plan: Any) -> None:
+        plan = read_plan(make_plan("a", (DISK, "delete", {"name": "a"})))
+        comment = markdown(review([plan], allow=[DISK]))
+        assert f"- ✔️ allowed: <code>{DISK} would be deleted, and with it what it" in comment
+        assert "--allow" not in comment
+        assert "⛔" not in comment
+        assert f"--allow {DISK}" in markdown(review([plan]))
+
+    def test_names_of_resources_stay_readable(self) -> None:
+        for name in ("azurerm_managed_disk.data[0]", 'module.a["b c"].azurerm_subnet.c'):
+            assert code(name) == f"<code>{name}</code>"
+
+    def test_a_long_value_is_cut_around_what_differs(self, make_plan: Any) -> None:
+        before, after = "x" * 5_000 + "a" * 500, "x" * 5_000 + "b" * 500
+        comment = markdown(_review(make_plan("a", (GROUP, "update", {"v": before}, {"v": after}))))
+        assert len(comment) < 1_500
+        assert "aaa" in comment
+        assert "bbb" in comment
+
+    def test_what_is_destroyed_is_told_whole_and_the_rest_up_to_a_point(
+        self, make_plan: Any
+    ) -> None:
+        new = [(f"azurerm_subnet.new{n}", "create", None, {"name": "a"}) for n in range(300)]
+        old = [(f"azurerm_subnet.old{n}", "delete", {"name": "a"}, None) for n in range(300)]
+        comment = markdown(_review(make_plan("a", *new, *old)))
+        assert comment.count("azurerm_subnet.old") == 300
+        assert comment.count("azurerm_subnet.new") == 200
+        assert "300 created" in comment
+        assert "and 100 more" in comment
+
+    def test_what_matters_most_comes_first(self, make_plan: Any) -> None:
+        file = make_plan("a", (GROUP, "create", None, {}), (DISK, "delete", {"name": "a"}))
+        lines = markdown(_review(file)).splitlines()
+        assert lines[:2] == [MARK, "### ⛔ Data would be lost"]
+        assert DISK in "\n".join(lines[:8])
+
+
+def test_several_stacks_are_counted_at_the_top(make_plan: Any) -> None:
+    one, two = make_plan("one", (GROUP, "create", None, {})), make_plan("two")
+    comment = markdown(_review(one, two))
+    assert "- <code>one</code>: 1 created\n- <code>two</code>: nothing would change" in comment
+
+
+def test_a_stack_that_waits_is_shown_as_such(tmp_path: Path, make_plan: Any) -> None:
+    log = tmp_path / "demo-compute.json"
+    diagnostic = {
+        "severity": "error",
+        "summary": "Unable to find remote state",
+        "address": "data.terraform_remote_state.cross-stack-reference-input-demo-data",
+    }
+    log.write_text(json.dumps({"@level": "error", "diagnostic": diagnostic}))
+    found = _review(str(log), make_plan("demo-data"))
+    assert [stack.state for stack in found.stacks] == ["waiting", "planned"]
+    assert "it needs outputs of <code>demo-data</code>" in markdown(found)
+    assert found.lost == ()
