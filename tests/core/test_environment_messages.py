@@ -45,7 +45,7 @@ MISTAKES = [
     ),
     (
         "zone: none\n" + LUSTRE % 16,
-        "Managed Lustre stands in a zone, and `zone: none` names none",
+        "Managed Lustre needs a zone, and `zone: none` names none",
     ),
     (
         LUSTRE % 16 + "network: {egress: none}\n",

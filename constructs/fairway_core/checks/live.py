@@ -78,7 +78,7 @@ LIVE: Mapping[str, LiveCheck] = {
     ),
     "not-allowed": LiveCheck(
         Severity.WARNING,
-        "Something of the above that you may not read: it is left out, and the rest goes on.",
+        "Something of the above that you may not read: it is left out, and the rest is checked.",
         "nothing more",
     ),
 }

@@ -85,7 +85,7 @@ class Nodes(Model, defer_build=True):
     image_id: ImageVersionId | None = None
     """A gallery image of your own, which was made from `image` and shares its properties."""
     accept_terms: bool = False
-    """Accepts the Marketplace terms of `image`, once a subscription."""
+    """Accepts the Marketplace terms of `image`, once per subscription."""
     os_disk: Literal["local", "managed"] | None = None
     """Where the system disk is: `local` is fast and lost when a node is stopped."""
     os_disk_gib: int | None = Field(default=None, le=_LARGEST_OS_DISK)

@@ -135,7 +135,7 @@ class Environment(Model):
         for name, filesystem in self.filesystems.items() if self.zone == "none" else ():
             if filesystem.kind == "lustre":
                 raise FieldError(
-                    "Managed Lustre stands in a zone, and `zone: none` names none",
+                    "Managed Lustre needs a zone, and `zone: none` names none",
                     "name one, or take another kind of file system",
                     ("filesystems", name, "kind"),
                 )

@@ -55,9 +55,9 @@ class Disks(Model, defer_build=True):
     gib: int = Field(default=1024, ge=1)
     """GiB of each; it may grow, and never shrink."""
     iops: int | None = None
-    """IOPS of each; 3000 for `premium_v2` where nothing is said."""
+    """IOPS of each; 3000 by default for `premium_v2`."""
     mbps: int | None = None
-    """MB/s of each; 125 for `premium_v2` where nothing is said."""
+    """MB/s of each; 125 by default for `premium_v2`."""
 
     @model_validator(mode="after")
     def _within_a_disk(self) -> Self:

@@ -56,7 +56,7 @@ class Schedule(Model, defer_build=True):
     stop: Time
     """When nodes are stopped, for example `20:00`."""
     start: Time | None = None
-    """When they are started, for example `08:00`; without it somebody starts them by
+    """When they are started, for example `08:00`; without it, start them with
     `fairway nodes start`."""
     days: tuple[Day, ...] = Field(default=DAYS[:5], min_length=1)
     """On which days both are done."""

@@ -162,8 +162,8 @@ def _left_behind(name: str, plans: Sequence[Plan]) -> Finding:
     new = ", ".join(f"`{each}`" for each in sorted(set(_environments(plans)))) or "these"
     return Finding(
         "environment-left",
-        f"the environment `{name}` would stay in Azure and go on costing: no file asks for it any "
-        f"more, and {new} would stand beside it, with nothing of its data",
+        f"the environment `{name}` would stay in Azure and continue to cost money: no file "
+        f"asks for it any more, and {new} would be made beside it, with nothing of its data",
         f"a name cannot be changed: keep `name: {name}`, or copy the data over and then take "
         f"`{name}` down with its old file, as docs/teardown.md says",
         severity=Severity.WARNING,

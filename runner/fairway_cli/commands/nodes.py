@@ -187,7 +187,7 @@ def _require_removed(name: str, said: str | None, timeout: str) -> None:
         message = f"{final_answers()[said]} ({said}): report {name}"
         raise UserError.of("report-refused", message, "try again later", exit_code=5)
     message = f"Azure has not decided on the report {name} after {timeout}: {said or 'no answer'}"
-    hint = "keep the node drained; Azure goes on looking at its host"
+    hint = "keep the node drained; Azure continues to examine its host"
     raise UserError.of("no-answer", message, hint, exit_code=5)
 
 

@@ -159,7 +159,7 @@ class StagedInput(Model):
     """Blobs that are copied to the nodes before the tasks, and checked against their digests.
 
     `scratch` is the local disk of each node, `shared` a folder that all nodes see, which `to`
-    may name. What lies there already is not copied again.
+    may name. Files that are already there are not copied again.
     """
 
     from_: Annotated[ContainerPath, Field(alias="from")]
@@ -204,7 +204,7 @@ class Container(Model):
 
 
 class Setup(Model):
-    """What runs once a node before the tasks, and as whom."""
+    """What runs once per node before the tasks, and as whom."""
 
     command: ProgramText
     """The shell command line that it runs."""
@@ -235,7 +235,7 @@ class Job(Model):
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many nodes the job takes, all at once."""
     processes_per_node: Annotated[int, Field(ge=1, le=1024), BeforeValidator(_ranks)] = 1
-    """How many ranks each node runs; `gpus` is one a GPU, or one a core where there are none."""
+    """How many ranks each node runs; `gpus` means one per GPU, or per core where there are none."""
     command: ProgramText
     """The shell command line that each rank runs, in a copy of the job's code."""
     params: dict[Identifier, ParamValue] = Field(default_factory=dict)
@@ -247,7 +247,7 @@ class Job(Model):
     code: Code = Code()
     """The files that the job needs."""
     setup: ProgramText | Setup | None = None
-    """A shell command line that runs once a node, before the tasks."""
+    """A shell command line that runs once per node, before the tasks."""
     inputs: dict[Identifier, MountedPath | StagedInput] = Field(default_factory=dict)
     """Directories that the job reads, each in FAIRWAY_INPUT_<ID>: on a mount, or staged."""
     env: dict[VariableName, str] = Field(default_factory=dict)

@@ -102,7 +102,7 @@ def test_each_change_is_reviewed_as_an_engineer_would(name: str, tmp_path: Path)
         ("disk-shrink", "would shrink from 1024 to 512 GiB"),
         ("address", "`azurerm_subnet.compute` would lose 10.40.0.0/17, which"),
         ("address", "azurerm_batch_pool.cluster-spot"),  # it stands in another stack
-        ("rename", "the environment `mix` would stay in Azure and go on costing"),
+        ("rename", "the environment `mix` would stay in Azure and continue to cost money"),
     ],
 )
 def test_the_reason_is_the_true_one(name: str, said: str, tmp_path: Path) -> None:

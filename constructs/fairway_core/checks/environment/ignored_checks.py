@@ -28,7 +28,7 @@ def _ignored(subject: EnvironmentSubject) -> Iterator[Place]:
 
 @check("unknown-check", Severity.ERROR, Subject.ENVIRONMENT, at=_ignored)
 def unknown_check(id: str, known: Collection[str]) -> Iterator[Fault]:  # noqa: A002
-    """A check that is to be ignored and does not exist.
+    """An ignored check that does not exist.
 
     Wrong:
         checks: {ignore: [no-bugdet]}

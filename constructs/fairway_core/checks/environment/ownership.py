@@ -139,7 +139,7 @@ _OVER_SSH = frozenset({"ssh", "slurm"})
 
 @check("no-way-in", Severity.WARNING, Subject.ENVIRONMENT, at=_ways_in)
 def no_way_in(engines: Collection[str], has_way_in: bool) -> Iterator[Fault]:
-    """Clusters that take their jobs over SSH, and nobody who is let in.
+    """Clusters that take jobs over SSH, but let nobody in.
 
     Nodes have no public address. A range under `allowed` needs a private way to the network
     as well, for example a peering with a VPN gateway.

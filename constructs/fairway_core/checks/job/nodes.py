@@ -35,7 +35,7 @@ def _jobs(subject: JobSubject) -> Iterator[Place]:
 
 @check("spot-without-checkpoint", Severity.WARNING, Subject.JOB, at=_jobs)
 def spot_without_checkpoint(spot: bool, nodes: int, goes_on: bool) -> Iterator[Fault]:
-    """Several Spot nodes, and a job that would begin anew when one of them is taken away.
+    """Several Spot nodes, and a job that would start over when one of them is taken away.
 
     The more nodes, the sooner that happens: all of them lose what they did.
 

@@ -183,7 +183,7 @@ def refused_by_azure(
     """A change that Terraform plans and Azure refuses, in the middle of an apply.
 
     A disk cannot shrink, nor become Premium SSD v2 or Ultra, nor be one of them no more; neither a
-    subnet in which something stands can go, nor a range of addresses be taken from it.
+    subnet that is in use can go, nor a range of addresses be taken from it.
 
     Wrong:
         resource_changes:
@@ -200,7 +200,7 @@ def refused_by_azure(
     if type == _SUBNET and "delete" in actions:
         if users:
             message = f"`{address}` would be deleted, while {_some(users)} it: Azure refuses that"
-            yield Fault(message, "delete what stands in it first, or keep it")
+            yield Fault(message, "delete what is in it first, or keep it")
         return
     if type == _SUBNET:
         yield from _narrower(address, before, after, users)

@@ -61,7 +61,7 @@ def replaced_server(
     emptied: bool = False,
     moved: bool = False,
 ) -> Iterator[Fault]:
-    """A file server or the Slurm scheduler that is made anew, restarted or destroyed.
+    """A file server or the Slurm scheduler that is recreated, restarted or destroyed.
 
     Wrong:
         resource_changes:

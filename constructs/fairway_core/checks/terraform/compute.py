@@ -150,7 +150,7 @@ def disk_in_other_zone(disk_zone: str | None, machine_zone: str | None) -> Itera
     """
     if disk_zone != machine_zone:
         yield Fault(
-            f"the disk stands in zone {disk_zone or 'none'}, its VM in {machine_zone or 'none'}",
+            f"the disk is in zone {disk_zone or 'none'}, its VM in {machine_zone or 'none'}",
             "put both in one zone",
         )
 
