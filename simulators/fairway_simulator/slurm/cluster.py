@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairway_core import slurm
     from fairway_simulator.slurm.people import People
 
-_COMMAND_TIMEOUT = 20.0  # seconds: clients hang where slurmctld is down
+_COMMAND_TIMEOUT = 120.0  # seconds: clients hang where slurmctld is down
 
 # Its own host name, processes, shared memory and local disk, and the hosts file with all nodes.
 _NODE = """hostname "$1" && mount --bind "$2" /etc/hosts && mount --bind "$3" /var/tmp &&

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-_PATIENCE = 20.0  # seconds: what is not up by then never will be
+_PATIENCE = 120.0  # seconds: what is not up by then, on a busy machine, never will be
 _PAUSE = 0.02
 
 

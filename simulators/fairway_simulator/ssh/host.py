@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_PATIENCE = 20.0  # seconds in which a host starts even on a busy machine
+_PATIENCE = 120.0  # seconds in which a host starts even on a busy machine
 
 _BOOT = """set -e
 hostname {name}

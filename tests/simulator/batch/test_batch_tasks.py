@@ -97,9 +97,17 @@ def test_without_a_limit_it_is_run_until_it_succeeds(run: Any) -> None:
     assert (info.result, info.retry_count, info.failure_info) == ("success", 3, None)
 
 
-def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(run: Any, read: Any) -> None:
-    constraints = {"maxWallClockTime": "PT0.3S", "maxTaskRetryCount": 5}
-    info = run("echo started; exec sleep 60", constraints=constraints).execution_info
+def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(
+    service: Any, client: Any, job: str, read: Any
+) -> None:
+    constraints = {"maxWallClockTime": "PT1H", "maxTaskRetryCount": 5}
+    line = "/bin/bash -c 'echo started; exec sleep 600'"
+    client.create_task(job, {"id": "1", "commandLine": line, "constraints": constraints})
+    service.wait_for_task(job, "1", "running")
+    service.wait_until(lambda: read() == "started\n")
+    service.advance(3600)
+    service.wait_for_task(job, "1")
+    info = client.get_task(job, "1").execution_info
     assert info.failure_info.code == "TaskEnded"
     assert (info.retry_count, info.result) == (0, "failure")
     assert read() == "started\n"

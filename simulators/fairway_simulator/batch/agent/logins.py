@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.model.pool import Node
 
-_START = 10.0
+_START = 120.0  # seconds
 
 
 class Logins:
