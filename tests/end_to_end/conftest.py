@@ -151,6 +151,7 @@ class Pipe:
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
+        path.chmod(0o666)  # also for tasks that run as another user
         self.path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         self._poll = select.poll()

@@ -105,6 +105,7 @@ def make_batch(
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(BatchEngine, "pause", 0.1)
         (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data").chmod(0o1777)  # as Fairway's nodes mount it
         batch = Batch(service, fairway)
         batch.target()
         return batch

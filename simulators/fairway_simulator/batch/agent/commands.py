@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.agent import containers, environment
+from fairway_simulator.batch.agent import containers, environment, users
 from fairway_simulator.batch.agent.supervisor_client import Supervisor
 from fairway_simulator.batch.model.outcome import Outcome, exited, failure
 
@@ -94,9 +94,10 @@ class NodeAgent:
         command_line: str,
         variables: Mapping[str, str],
         container: Mapping[str, Any] | None = None,
+        identity: Mapping[str, Any] | None = None,
     ) -> Outcome | None:
-        """Runs a command line in its folder, with settings in that container; None where the
-        supervisor was ended meanwhile."""
+        """Runs a command line in its folder, with settings in that container and as the user of
+        that identity; None where the supervisor was ended meanwhile."""
         try:
             argv = shlex.split(command_line)
         except ValueError as error:
@@ -109,12 +110,15 @@ class NodeAgent:
             except containers.ContainerError as error:
                 return _not_launched(error.code, str(error))
         own = environment.of_node(self.account, self.layout, place.node)
+        if users.id_of(identity) is not None:
+            own["USER"] = users.NAME
         end = supervisor.run(
             argv,
             f"{place.seen}/wd",
             own | dict(variables),
             f"{place.seen}/stdout.txt",
             f"{place.seen}/stderr.txt",
+            users.id_of(identity),
         )
         if end.exit_code is not None:
             return exited(end.exit_code)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fairway_simulator.batch.agent import environment
+from fairway_simulator.batch.agent import environment, users
 from fairway_simulator.batch.agent.blobs import TransferError
 from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
 from fairway_simulator.batch.agent.containers import ContainerError, require_fit
@@ -127,6 +127,8 @@ class Execution:
             return Outcome("preprocessing", None, failure(error.code, str(error)))
         except TransferError as error:
             return not_transferred(error, kind="preprocessing")
+        for place in self._common:
+            users.own(place.host, self.task.spec.get("userIdentity"))
         for index, node in enumerate(self.nodes):
             supervisor = self._agent.supervise(node, self._generations[index])
             with self._lock:
@@ -185,7 +187,8 @@ class Execution:
         assert supervisor is not None
         container = self.task.spec.get("containerSettings")
         variables = self._variables(index)
-        return self._agent.run(supervisor, self.places[index], line, variables, container)
+        identity = self.task.spec.get("userIdentity")
+        return self._agent.run(supervisor, self.places[index], line, variables, container, identity)
 
     def _variables(self, index: int) -> dict[str, str]:
         task, place = self.task, self.places[index]

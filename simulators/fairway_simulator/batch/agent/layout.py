@@ -8,15 +8,22 @@ on real ones; without them a node's paths contain its id.
 from __future__ import annotations
 
 import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_simulator.batch.agent import users
 from fairway_simulator.batch.agent.supervisor_client import Setting, namespaces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
     from fairway_simulator.batch.model.pool import Node
+
+
+_TEMPORARY = {"tmp": Path("/tmp"), "var-tmp": Path("/var/tmp")}  # noqa: S108 - a node's own
+_PYTHON = (sys.prefix, sys.base_prefix)
+_PROGRAMS = Path(__file__).parents[1]
 
 
 class Layout:
@@ -41,19 +48,48 @@ class Layout:
     def setting(self, node: Node, *binds: tuple[str, str]) -> Setting:
         """Where the node's supervisors run; `binds` are mounts beside the node's own."""
         hosts = (str(self._hosts(node)), "/etc/hosts")
-        return Setting(node.name, ((str(node.folder), str(self._common)), hosts, *binds))
+        passwd = (str(self._passwd(node)), "/etc/passwd")
+        own = (str(node.folder), str(self._common))
+        return Setting(node.name, (own, hosts, passwd, *binds, *self._temporary(node)))
 
     def make(self, node: Node, peers: Iterable[Node]) -> None:
         """Makes the folders of a node that boots, and tells it its own name and its peers'."""
         for name in ("workitems", "shared", "startup/wd", "fsmounts", "applications"):
             (node.folder / name).mkdir(parents=True, exist_ok=True)
+        for name in ("shared", *_TEMPORARY):
+            (node.folder / name).mkdir(exist_ok=True)
+            (node.folder / name).chmod(users.OPEN)
+        for name, place in _TEMPORARY.items():
+            for seen in self._seen(place):
+                (node.folder / name / seen).mkdir(parents=True, exist_ok=True)
         for mount in self._mounts(node):
             (self._mounted / mount).mkdir(parents=True, exist_ok=True)
+            (self._mounted / mount).chmod(users.OPEN)
             link = node.folder / "fsmounts" / mount
             if not link.is_symlink():
                 link.symlink_to(self._mounted / mount)
         lines = ["127.0.0.1 localhost", *(f"{peer.address} {peer.name}" for peer in peers)]
         self._hosts(node).write_text("\n".join(lines) + "\n")
+        known = Path("/etc/passwd").read_text(encoding="utf-8", errors="surrogateescape")
+        line = users.passwd_line(f"{self.root(node)}/workitems")
+        self._passwd(node).write_text(f"{known}{line}\n", "utf-8", "surrogateescape")
+
+    def _temporary(self, node: Node) -> Iterator[tuple[str, str]]:
+        """The mounts of a node's own folders for temporary files; first of what a node cannot do
+        without that this machine has there, which is not to be found below them any more."""
+        for name, place in _TEMPORARY.items():
+            for seen in self._seen(place):
+                yield str(place / seen), str(node.folder / name / seen)
+            yield str(node.folder / name), str(place)
+
+    def _seen(self, place: Path) -> list[Path]:
+        """What of a folder for temporary files nodes see too, none of it in another: that in which
+        the simulator has its own, and programs."""
+        around = self.folder.parent
+        own = self.folder if around in _TEMPORARY.values() else around
+        wanted = {path.resolve() for path in (own, _PROGRAMS, *map(Path, _PYTHON))}
+        below = sorted(path.relative_to(place) for path in wanted if path.is_relative_to(place))
+        return [path for path in below if not any(other in path.parents for other in below)]
 
     def clear(self, node: Node) -> None:
         """Removes all that lies on a node's disk."""
@@ -61,6 +97,9 @@ class Layout:
 
     def _hosts(self, node: Node) -> Path:
         return self.nodes / f"{node.id}.hosts"
+
+    def _passwd(self, node: Node) -> Path:
+        return self.nodes / f"{node.id}.passwd"
 
     @staticmethod
     def _mounts(node: Node) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.agent import environment
+from fairway_simulator.batch.agent import environment, users
 from fairway_simulator.batch.agent.blobs import TransferError
 from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
 from fairway_simulator.batch.agent.transfers import fetch
@@ -118,8 +118,10 @@ def _run(
         supervisor = agent.supervise(node, generation)
         try:
             fetch(agent.blobs, spec.get("resourceFiles"), place.host / "wd")
-            container = spec.get("containerSettings")
-            outcome = agent.run(supervisor, place, spec["commandLine"], variables, container)
+            container, identity = spec.get("containerSettings"), spec.get("userIdentity")
+            users.own(place.host, identity)
+            line = spec["commandLine"]
+            outcome = agent.run(supervisor, place, line, variables, container, identity)
         except TransferError as error:
             outcome = not_transferred(error, kind="preprocessing")
         finally:

@@ -20,6 +20,12 @@ from typing import Any
 _PR_SET_CHILD_SUBREAPER = 36
 _MS_BIND = 4096
 _MS_REC = 16384
+_PR_SET_SECUREBITS = 28
+_NO_SETUID_FIXUP = 1 << 2
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_RAISE = 2
+_CAP_DAC_READ_SEARCH = 2
+_CAPABILITY_VERSION_3 = 0x20080522
 
 
 def main() -> None:
@@ -112,6 +118,8 @@ def _become(command: dict[str, Any], fail: int) -> None:
         for descriptor, file in ((1, command["stdout"]), (2, command["stderr"])):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             os.dup2(os.open(file, flags, 0o644), descriptor)
+        if command["user"] is not None:
+            _drop_rights(command["user"])
         os.environ.clear()
         os.environ.update(command["env"])
         os.execvpe(command["argv"][0], command["argv"], command["env"])  # noqa: S606
@@ -119,6 +127,26 @@ def _become(command: dict[str, Any], fail: int) -> None:
         os.write(fail, b"%03d" % (error.errno or 1))
     finally:
         os._exit(127)
+
+
+def _drop_rights(user: int) -> None:
+    """Becomes that user, who may read everything nevertheless: this machine's Python and the
+    simulator's folder may lie below a home that is closed to others, and a node's do not."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    # Otherwise access(2), by which MPI looks for its programs, would answer without that right.
+    if libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    rights = 1 << _CAP_DAC_READ_SEARCH
+    # Effective, permitted and inheritable ones; those beyond the first 32 come behind.
+    sets = (ctypes.c_uint32 * 6)(rights, rights, rights)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    if libc.capset(header, sets):
+        raise OSError(ctypes.get_errno(), "capset")
+    if libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_DAC_READ_SEARCH, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def _answer(message: dict[str, Any]) -> None:

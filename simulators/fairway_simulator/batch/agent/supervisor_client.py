@@ -80,14 +80,17 @@ class Supervisor:
         environment: Mapping[str, str],
         stdout: str,
         stderr: str,
+        user: int | None = None,
     ) -> Ended:
-        """Runs a command and waits for its end. Paths are as the node sees them."""
+        """Runs a command and waits for its end; as this user, which has a group of the same id.
+        Paths are as the node sees them."""
         command = {
             "argv": list(argv),
             "cwd": folder,
             "env": dict(environment),
             "stdout": stdout,
             "stderr": stderr,
+            "user": user,
         }
         if not self._send(command):
             return Ended()

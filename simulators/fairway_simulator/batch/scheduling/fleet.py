@@ -7,7 +7,7 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.agent import environment
+from fairway_simulator.batch.agent import environment, users
 from fairway_simulator.batch.agent.blobs import TransferError
 from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
 from fairway_simulator.batch.agent.transfers import fetch
@@ -190,7 +190,10 @@ class Fleet:
             fetch(self._agent.blobs, spec.get("resourceFiles"), place.host / "wd")
         except TransferError as error:
             return not_transferred(error, kind="preprocessing")
-        return self._agent.run(supervisor, place, spec["commandLine"], variables)
+        identity = spec.get("userIdentity")
+        users.own(place.host, identity)
+        line = spec["commandLine"]
+        return self._agent.run(supervisor, place, line, variables, identity=identity)
 
     # -- what happens to a node -----------------------------------------------------------
 

@@ -1,0 +1,77 @@
+"""Whose processes tasks are, and what is a node's own."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from fairway_simulator.batch.agent.supervisor_client import namespaces
+
+ADMIN = {"autoUser": {"scope": "pool", "elevationLevel": "admin"}}
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: nodes have users of their own")
+apart = pytest.mark.skipif(not namespaces(), reason="needs namespaces")
+
+
+@as_root
+@pytest.mark.parametrize("identity", [{}, {"userIdentity": {"autoUser": {"scope": "pool"}}}])
+def test_a_task_is_no_administrator(run: Any, read: Any, identity: dict[str, Any]) -> None:
+    script = "id -un; touch /etc/mine || touch /usr/local/mine || touch made && stat -c %U made"
+    assert run(script, **identity).execution_info.exit_code == 0
+    assert read() == "_azbatch\n_azbatch\n"
+    assert read(file="stderr.txt").count("Permission denied") == 2
+
+
+@as_root
+def test_a_task_may_ask_to_be_one(run: Any, read: Any) -> None:
+    run("id -u", userIdentity=ADMIN)
+    assert read() == "0\n"
+
+
+@as_root
+def test_a_jobs_preparation_is_no_administrator_either(service: Any, client: Any) -> None:
+    line = "/bin/bash -c 'id -un; mkdir made'"
+    client.create_job(
+        {"id": "p", "poolInfo": {"poolId": "sim"}, "jobPreparationTask": {"commandLine": line}}
+    )
+    folder = "$AZ_BATCH_JOB_PREP_DIR"
+    shown = f"/bin/bash -c 'cat {folder}/stdout.txt; touch {folder}/wd/made/x'"
+    client.create_task("p", {"id": "1", "commandLine": shown})
+    service.wait_for_task("p", "1")
+    assert client.get_task("p", "1").execution_info.exit_code == 0
+    assert b"".join(client.download_task_file("p", "1", "stdout.txt")) == b"_azbatch\n"
+
+
+def test_all_may_write_where_nodes_share(run: Any) -> None:
+    folders = "$AZ_BATCH_NODE_SHARED_DIR/x $AZ_BATCH_NODE_MOUNTS_DIR/shared/x $HOME/x /tmp/x"
+    assert (
+        run(f"for each in {folders}; do echo > $each || exit; done").execution_info.exit_code == 0
+    )
+
+
+@apart
+def test_what_lies_in_temporary_folders_is_a_nodes_own(
+    service: Any, client: Any, job: str, tmp_path: Any
+) -> None:
+    """Nodes are machines of their own. What is beside the simulator's folder stays in sight."""
+    names = "/tmp/fairway-mine /var/tmp/fairway-mine"
+    line = f"for each in {names}; do [ ! -e $each ] && echo > $each || exit; done"
+    for number in range(3):
+        waits = f"until [ -e {tmp_path}/seen ]; do sleep 0.05; done"
+        script = f"/bin/bash -c '{waits}; {line}'"
+        client.create_task(job, {"id": str(number), "commandLine": script})
+    for number in range(3):
+        service.wait_for_task(job, str(number), "running")
+    (tmp_path / "seen").touch()
+    for number in range(3):
+        service.wait_for_task(job, str(number))
+    found = [client.get_task(job, str(number)) for number in range(3)]
+    assert len({each.node_info.node_id for each in found}) == 3
+    assert [each.execution_info.exit_code for each in found] == [0, 0, 0]
+    # The next task on a node finds what the one before has left.
+    left = f"/bin/bash -c 'cat {names}'"
+    client.create_task(job, {"id": "left", "commandLine": left})
+    service.wait_for_task(job, "left")
+    assert client.get_task(job, "left").execution_info.exit_code == 0
