@@ -103,8 +103,14 @@ def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(
     constraints = {"maxWallClockTime": "PT1H", "maxTaskRetryCount": 5}
     line = "/bin/bash -c 'echo started; exec sleep 600'"
     client.create_task(job, {"id": "1", "commandLine": line, "constraints": constraints})
-    service.wait_for_task(job, "1", "running")
-    service.wait_until(lambda: read() == "started\n")
+
+    def has_started() -> bool:
+        try:
+            return bool(read() == "started\n")
+        except HttpResponseError:
+            return False  # it has no node yet, or its folder is about to be made
+
+    service.wait_until(has_started)
     service.advance(3600)
     service.wait_for_task(job, "1")
     info = client.get_task(job, "1").execution_info
