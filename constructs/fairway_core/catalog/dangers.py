@@ -23,6 +23,11 @@ def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
     return tuple(_facts()["pool_made_with" if type == "azurerm_batch_pool" else "made_with"])
 
 
+def restarts() -> tuple[str, ...]:
+    """The dotted paths of a machine's attributes for whose change it is stopped and started."""
+    return tuple(_facts()["restarts"])
+
+
 @dataclass(frozen=True)
 class Server:
     """A machine that others use, and what becomes of them while it is made anew.

@@ -103,7 +103,7 @@ def test_a_single_machine_is_a_node_and_a_server_is_none() -> None:
     server = {"address": f"{kind}.nfs-data-server", "type": kind, "change": change}
     (found,) = check_plan({"resource_changes": [server]})
     assert found.id == "replaced-server"
-    assert "would restart, as its size changes" in found.message
+    assert "would restart, as size changes" in found.message
 
 
 RULE: dict[str, Any] = {
@@ -493,7 +493,63 @@ def test_the_system_disk_of_a_machine_does_not_shrink() -> None:
     before, after = ({"os_disk": [{"disk_size_gb": gib}]} for gib in (128, 64))
     found = _found("azurerm_linux_virtual_machine", before, after)
     assert "the system disk of" in found["refused-by-azure"]
-    assert _found("azurerm_linux_virtual_machine", after, before) == {}
+    assert "refused-by-azure" not in _found("azurerm_linux_virtual_machine", after, before)
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ({"action_reason": "replace_by_request"}, "as somebody asks for that (-replace)"),
+        ({"action_reason": "replace_because_tainted"}, "as it is tainted"),
+        ({"action_reason": "replace_by_triggers"}, "replace_triggered_by"),
+        ({"action_reason": ["?"]}, "destroyed and made anew: what"),
+        ({}, "destroyed and made anew: what"),
+    ],
+)
+def test_why_something_is_made_anew(why: Any, said: str) -> None:
+    change = {"actions": ["create", "delete"], "before": {"instances": 2}, "after": {}}
+    resource = {"address": f"{SET}.x", "type": SET, "change": change, **why}
+    (found,) = check_plan({"resource_changes": [resource]})
+    assert said in found.message
+    assert "cannot be changed in place" not in found.message
+
+
+def test_what_was_left_over_is_not_what_nobody_asks_for() -> None:
+    change = {"actions": ["delete"], "before": {"instances": 2}, "after": None}
+    resource = {"address": f"{SET}.x", "type": SET, "change": change, "deposed": "00000001"}
+    (found,) = check_plan({"resource_changes": [resource]})
+    assert "as it was left over when another took its place" in found.message
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"size": "a"}, {"size": "b"}, "would restart, as size changes"),
+        ({"encryption_at_host_enabled": False}, {"encryption_at_host_enabled": True}, "restart"),
+        ({"os_disk": [{"disk_size_gb": 64}]}, {"os_disk": [{"disk_size_gb": 128}]}, "os_disk.disk"),
+        ({"dedicated_host_id": ""}, {"dedicated_host_id": None}, ""),
+        ({"size": "a"}, {}, ""),
+        ({"tags": {}}, {"tags": {"a": "b"}}, ""),
+    ],
+)
+def test_a_machine_that_is_stopped_for_a_change(before: Any, after: Any, said: str) -> None:
+    for name, id_ in (("cluster-box", "lost-nodes"), ("nfs-data-server", "replaced-server")):
+        kind = "azurerm_linux_virtual_machine"
+        change = {"actions": ["update"], "before": before, "after": after}
+        resource = {"address": f"{kind}.{name}", "type": kind, "change": change}
+        found = check_plan({"resource_changes": [resource]})
+        assert [one.id for one in found] == [id_] * bool(said)
+        assert all(said in one.message for one in found)
+
+
+def test_a_server_in_a_module_is_one_too() -> None:
+    kind = "azurerm_linux_virtual_machine"
+    address = f'module.lab["a"].{kind}.nfs-home-server[0]'
+    change = {"actions": ["delete"], "before": {"size": "a"}, "after": None}
+    (found,) = check_plan(
+        {"resource_changes": [{"address": address, "type": kind, "change": change}]}
+    )
+    assert found.message.startswith("the file server `home` would be destroyed")
 
 
 def test_the_jobs_of_a_pool_that_goes_stay() -> None:

@@ -11,7 +11,7 @@ from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.expiry import LIFE_CYCLE
 from fairway_core.checks.losses import Sides, by_change, by_deletion
-from fairway_core.checks.plan.places import because
+from fairway_core.checks.plan.places import reason as reason_of
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _changes(subject: PlanSubject) -> Iterator[Place]:
                 "address": each["address"],
                 "type": each["type"],
                 "actions": change["actions"],
-                "because": because(change),
+                "reason": reason_of(each),
                 "before": change.get("before") or {},
                 "after": change.get("after") or {},
                 "unknown": _mapping(change.get("after_unknown")),
@@ -77,7 +77,7 @@ def data_loss(
     address: str,
     type: str,  # noqa: A002
     actions: Sequence[str],
-    because: Sequence[str],
+    reason: str,
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     unknown: Mapping[str, Any],
@@ -113,9 +113,9 @@ def data_loss(
     if "delete" in actions:
         replaced = "create" in actions
         what = "replaced" if replaced else "deleted"
-        reason = f": {', '.join(because)} cannot be changed in place" if because else ""
+        why = f": {reason}" if reason else ""
         ends = by_deletion(address, sides, gone, replaced=replaced)
-        ways = [f"would be {what}, {end}{reason}" for end in ends]
+        ways = [f"would be {what}, {end}{why}" for end in ends]
     if not ways and "forget" not in actions and actions != ["delete"]:
         ways = list(by_change(sides, created))
     if ways:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import made_with, server_at
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.places import POOL, SCALE_SETS, changed
+from fairway_core.checks.plan.places import POOL, SCALE_SETS, changed, stopped_for
 from fairway_core.findings import Severity
 from fairway_core.review.attributes import as_read
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MACHINES = ("azurerm_linux_virtual_machine", "azurerm_windows_virtual_machine")
 _ACCOUNT = "azurerm_batch_account"
+_SAVE = "apply it when nothing runs on them, and save what is on their own disks first"
 # The role by which the Slurm scheduler makes and deletes the nodes of a scale set.
 _SCALES = "azurerm_role_assignment.slurm-scales-"
 
@@ -124,10 +125,12 @@ def lost_nodes(
     actions: Sequence[str],
     before: Mapping[str, Any],
     after: Mapping[str, Any],
-    because: Collection[str] = (),
+    reason: str = "",
     account_stays: bool = True,
 ) -> Iterator[Fault]:
-    """A change that destroys nodes: what runs on them ends, and what is on their disks goes.
+    """A change that destroys or restarts nodes: what runs on them ends.
+
+    What is on the disks of nodes that are destroyed goes with them.
 
     Wrong:
         resource_changes:
@@ -148,24 +151,36 @@ def lost_nodes(
     if server_at(address) is not None:
         return
     count = 1 if type in _MACHINES else _nodes(type, before)
-    hint = "apply it when nothing runs on them, and save what is on their own disks first"
     if actions == ["update"]:
-        fewer = _fewer(type, before, after)
-        if fewer:
-            message = f"{_counted(fewer)} of `{address}` would be destroyed, as it would have fewer"
-            yield Fault(f"{message}: what runs on them ends", hint)
+        yield from _fewer_or_stopped(address, type, before, after)
     elif "delete" in actions and count != 0:
         what = "destroyed and made anew" if "create" in actions else "destroyed"
-        reason = f"nothing asks for {'it' if type in _MACHINES else 'them'} any more"
-        if "create" in actions:
-            reason = f"{', '.join(because) or 'it'} cannot be changed in place"
+        if not reason and "create" not in actions:
+            reason = f"nothing asks for {'it' if type in _MACHINES else 'them'} any more"
         subject = (
             f"`{address}`, a node," if type in _MACHINES else f"{_counted(count)} of `{address}`"
         )
         ends = "what runs there ends"
         if type == POOL and "create" not in actions and account_stays:
             ends += ", and its jobs stay in the account without nodes"
-        yield Fault(f"{subject} would be {what}, as {reason}: {ends}", hint)
+        why = f", as {reason}" if reason else ""
+        yield Fault(f"{subject} would be {what}{why}: {ends}", _SAVE)
+
+
+def _fewer_or_stopped(
+    address: str,
+    type: str,  # noqa: A002
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+) -> Iterator[Fault]:
+    fewer = _fewer(type, before, after)
+    if fewer:
+        message = f"{_counted(fewer)} of `{address}` would be destroyed, as it would have fewer"
+        yield Fault(f"{message}: what runs on them ends", _SAVE)
+    stopped = stopped_for(before, after) if type in _MACHINES else []
+    if stopped:
+        message = f"`{address}`, a node, would restart, as {', '.join(stopped)} changes"
+        yield Fault(f"{message}: what runs there ends", "apply it when nothing runs on it")
 
 
 def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.catalog.dangers import restarts
+from fairway_core.checks.blocks import at
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -31,7 +34,7 @@ def changed(*types: str) -> Callable[[PlanSubject], Iterator[Place]]:
                     "actions": actions,
                     "before": each["change"].get("before") or {},
                     "after": each["change"].get("after") or {},
-                    "because": because(each["change"]),
+                    "reason": reason(each),
                 }
                 yield (each["address"],), arguments
 
@@ -41,3 +44,33 @@ def changed(*types: str) -> Callable[[PlanSubject], Iterator[Place]]:
 def because(change: Mapping[str, Any]) -> list[str]:
     """The attributes that force a replacement, with dots."""
     return [".".join(str(step) for step in path) for path in change.get("replace_paths") or ()]
+
+
+# Terraform's own words for why a resource is replaced although no attribute forces it.
+_REASONS = {
+    "replace_by_request": "somebody asks for that (-replace)",
+    "replace_by_triggers": "something that it depends on changes (replace_triggered_by)",
+    "replace_because_tainted": "it is tainted: it was not made as it should be",
+}
+
+
+def reason(resource: Mapping[str, Any]) -> str:
+    """Why it is destroyed or made anew, as what follows on "as"."""
+    change = resource["change"]
+    if resource.get("deposed"):
+        return "it was left over when another took its place"
+    forcing = because(change)
+    if forcing:
+        return f"{', '.join(forcing)} cannot be changed in place"
+    asked = resource.get("action_reason")
+    return _REASONS.get(asked, "") if isinstance(asked, str) else ""
+
+
+def stopped_for(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The attributes for whose change a machine is stopped and started again."""
+    changed = []
+    for path in restarts():
+        old, new = (at(side, path.split(".")) for side in (before, after))
+        if new is not None and (old or new) and old != new:
+            changed.append(path)
+    return changed

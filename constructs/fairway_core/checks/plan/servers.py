@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import server_at
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.places import changed
+from fairway_core.checks.plan.places import changed, stopped_for
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import PlanSubject
@@ -57,7 +57,7 @@ def replaced_server(
     actions: Sequence[str],
     before: Mapping[str, Any],
     after: Mapping[str, Any],
-    because: Collection[str] = (),
+    reason: str = "",
     emptied: bool = False,
     moved: bool = False,
 ) -> Iterator[Fault]:
@@ -91,7 +91,8 @@ def replaced_server(
         [server.meanwhile, *(filter(None, ends) if any(ends) else [server.stays])]
     )
     if "delete" in actions:
-        reason = f", as {', '.join(because)} cannot be changed in place" if because else ""
-        yield Fault(f"{server.what} would be replaced{reason}: {meanwhile}", when)
-    elif before.get("size") and after.get("size") and before["size"] != after["size"]:
-        yield Fault(f"{server.what} would restart, as its size changes: {meanwhile}", when)
+        why = f", as {reason}" if reason else ""
+        yield Fault(f"{server.what} would be replaced{why}: {meanwhile}", when)
+    elif stopped := stopped_for(before, after):
+        changed_ = ", ".join(stopped)
+        yield Fault(f"{server.what} would restart, as {changed_} changes: {meanwhile}", when)
