@@ -4,8 +4,10 @@ that is damaged or that a newer release wrote. Standard library only."""
 from __future__ import annotations
 
 import json
+import struct
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import record
 from fairway_agent.faults import Fault
 from fairway_agent.fields import Unfit
 from fairway_agent.plan import Retry, RunPlan
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+_OFFSET = struct.Struct(">Q")
 _HINT = "submit the job again from its file"
 
 
@@ -40,6 +43,24 @@ def read_spec(path: Path, offset: int = 0) -> TaskSpec:
     with path.open("rb") as lines:
         lines.seek(offset)
         return parse(path, lines.readline(), TaskSpec.from_json)
+
+
+def write_index(tasks: Path, index: Path) -> None:
+    """Notes where each task's line begins, so that one is read without the others."""
+    found, position = [], 0
+    with tasks.open("rb") as lines:
+        for line in lines:
+            found.append(_OFFSET.pack(position))
+            position += len(line)
+    record.write_bytes(index, b"".join(found))
+
+
+def read_indexed(tasks: Path, index: Path, number: int) -> TaskSpec:
+    """The task of that number."""
+    with index.open("rb") as offsets:
+        offsets.seek(number * _OFFSET.size)
+        [start] = _OFFSET.unpack(offsets.read(_OFFSET.size))
+    return read_spec(tasks, start)
 
 
 def read_specs(path: Path) -> Iterator[TaskSpec]:

@@ -20,6 +20,8 @@ from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from fairway_agent.allocators.hosts import Host
     from fairway_agent.plan import RunPlan
     from fairway_agent.task_spec import TaskSpec
@@ -105,7 +107,7 @@ class Task:
 
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         secrets = [os.environ.get(name, "") for name in self.plan.secrets]
-        log = (self.folder / "log.txt").open("ab")
+        log = self._log()
         try:
             process = subprocess.Popen(
                 self._command(script),
@@ -124,6 +126,10 @@ class Task:
         else:
             self.pump = Pump(process.stdout, log, secrets)
         return process
+
+    def _log(self) -> BinaryIO:
+        """Where what it prints is kept."""
+        return (self.folder / "log.txt").open("ab")
 
     def _command(self, script: Path) -> list[str]:
         """The command line that runs the script."""
@@ -162,7 +168,10 @@ class Task:
             return
         self.timed_out = timed_out
         self.kill_at = time.monotonic() + self.plan.grace
-        number = signal.Signals[f"SIG{self.plan.signal}"]
+        self._tell(signal.Signals[f"SIG{self.plan.signal}"])
+
+    def _tell(self, number: signal.Signals) -> None:
+        """Sends its programs the signal, wherever they run."""
         processes.tell(self.sessions(), number)
 
     def deadline(self) -> float | None:
@@ -233,16 +242,21 @@ class Task:
     def _checkpoint_directory(self) -> Path:
         return Path(self.spec.checkpoint or self.run_folder / "checkpoints" / self.name)
 
-    def _contract(self) -> dict[str, str]:
-        """The environment that a launcher relies on; its directories exist when it starts."""
-        nodes, width = self.spec.nodes, self.spec.processes_per_node
-        directories = {
+    def _directories(self) -> dict[str, Path]:
+        """The directories of the contract, by variable."""
+        found = {
             "FAIRWAY_SHARED_DIR": self.run_folder / "shared",
             "FAIRWAY_SCRATCH_DIR": self.folder / "scratch",
             "FAIRWAY_CHECKPOINT_DIR": self._checkpoint_directory(),
         }
         for name in self.spec.outputs:
-            directories[f"FAIRWAY_OUTPUT_{name.upper()}"] = self.folder / "work" / name
+            found[f"FAIRWAY_OUTPUT_{name.upper()}"] = self.folder / "work" / name
+        return found
+
+    def _contract(self) -> dict[str, str]:
+        """The environment that a launcher relies on; its directories exist when it starts."""
+        nodes, width = self.spec.nodes, self.spec.processes_per_node
+        directories = self._directories()
         for directory in (self.folder, *directories.values()):
             directory.mkdir(parents=True, exist_ok=True)
         hosts = self._hosts()

@@ -7,8 +7,8 @@ import os
 import subprocess
 
 from fairway_agent.allocators import batch
-from fairway_agent.batch import contract
 from fairway_agent.batch.places import Places, fail
+from fairway_agent.batch.task import make_directories
 from fairway_agent.fanout.sshd import server
 
 # Nothing that a job's own program ends with: EX_UNAVAILABLE of sysexits.h is what preflight has.
@@ -22,7 +22,7 @@ def coordinate() -> int:
     code = places.setup_code()
     if code:
         return fail(f"the setup failed here with exit code {code}", code)
-    contract.make_directories(places, places.spec())
+    make_directories(places, places.spec())
     sessions = places.base / "sessions"
     sessions.mkdir(exist_ok=True)
     (places.base / "notice").unlink(missing_ok=True)

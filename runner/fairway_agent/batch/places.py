@@ -9,14 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import job_secrets, record, run_files
+from fairway_agent import job_secrets, run_files
 from fairway_agent.azure.imds import Metadata
 
 if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
     from fairway_agent.task_spec import TaskSpec
-
-_WIDTH = 16  # characters of an offset in the index of tasks
 
 
 def say(text: str) -> None:
@@ -127,24 +125,15 @@ class Places:
         return found
 
     def write_index(self) -> None:
-        """Notes where each task's line begins, so that one is read without the others."""
-        offset, offsets = 0, []
-        with (self.record / "tasks.jsonl").open("rb") as lines:
-            for line in lines:
-                offsets.append(offset)
-                offset += len(line)
-        index = "".join(f"{each:{_WIDTH}d}" for each in offsets)
-        record.write_bytes(self.index, index.encode("ascii"))
+        """Lets the line of each task be read without the others."""
+        run_files.write_index(self.record / "tasks.jsonl", self.index)
 
     def spec(self) -> TaskSpec:
         """The line of the task that runs here."""
         if self.task == "setup" or "FAIRWAY_LAST" in os.environ:
             name = "setup.jsonl" if self.task == "setup" else "finally.jsonl"
             return run_files.read_spec(self.record / name)
-        with self.index.open("rb") as index:
-            index.seek(_WIDTH * int(self.task))
-            offset = int(index.read(_WIDTH))
-        return run_files.read_spec(self.record / "tasks.jsonl", offset)
+        return run_files.read_indexed(self.record / "tasks.jsonl", self.index, int(self.task))
 
     def setup_code(self) -> int:
         """The exit code of the job's setup on this node; 0 where it has none."""

@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 
 from fairway_agent import record
-from fairway_agent.batch.contract import make_directories
 from fairway_agent.batch.places import Places, say
+from fairway_agent.batch.task import make_directories
 from fairway_agent.faults import Fault
 
 

@@ -7,19 +7,19 @@ befell the program that submitted it.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, run_files
-from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from fairway_agent.task_spec import TaskSpec
+
 _FILE = "slurm.json"
-_OFFSET = struct.Struct(">Q")
+_INDEX = "tasks.offsets"
 
 
 @dataclass(frozen=True)
@@ -84,27 +84,16 @@ def cancel(folder: Path, submission: int) -> None:
 
 
 def write_index(folder: Path) -> Sequence[tuple[int, int]]:
-    """Notes where each task's line begins, so that a task need not read all of them.
-
-    Returns the shape of each task: its nodes, and its processes on each.
-    """
-    shapes, offsets, position = [], [], 0
-    path = folder / "tasks.jsonl"
-    with path.open("rb") as lines:
-        for line in lines:
-            offsets.append(_OFFSET.pack(position))
-            position += len(line)
-            spec = run_files.parse(path, line, TaskSpec.from_json)
-            shapes.append((spec.nodes, spec.processes_per_node))
-    record.write_bytes(folder / "tasks.offsets", b"".join(offsets))
-    return shapes
+    """Lets a task be read without all of them; the shape of each: its nodes, and its processes on
+    each."""
+    tasks = folder / "tasks.jsonl"
+    run_files.write_index(tasks, folder / _INDEX)
+    return [(spec.nodes, spec.processes_per_node) for spec in run_files.read_specs(tasks)]
 
 
 def spec_of(folder: Path, stage: str, index: int) -> TaskSpec:
     """A task's own line of the plan."""
-    start = 0
+    path = folder / f"{stage}.jsonl"
     if stage == "tasks":
-        with (folder / "tasks.offsets").open("rb") as offsets:
-            offsets.seek(index * _OFFSET.size)
-            [start] = _OFFSET.unpack(offsets.read(_OFFSET.size))
-    return run_files.read_spec(folder / f"{stage}.jsonl", start)
+        return run_files.read_indexed(path, folder / _INDEX, index)
+    return run_files.read_spec(path)

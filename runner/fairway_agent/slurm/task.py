@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +19,7 @@ from fairway_agent.slurm import commands, container
 from fairway_agent.slurm.tell import tell
 
 if TYPE_CHECKING:
+    import signal
     from pathlib import Path
 
 _SLURM = "fairway_agent.slurm"
@@ -78,17 +77,12 @@ class SlurmTask(ClusterTask):
         """Whether the job's setup failed on one of its nodes in this attempt."""
         return (self.folder / SETUP_FAILED).exists()
 
-    def stop(self, *, timed_out: bool = False) -> None:
-        """Asks the task's program to end, on every node; it is killed when its grace is over."""
-        if self.kill_at is not None:
-            return
-        self.timed_out = timed_out
-        self.kill_at = time.monotonic() + self.plan.grace
-        name = self.plan.signal
-        tell(self.plan.run, self.name, signal.Signals[f"SIG{name}"])
+    def _tell(self, number: signal.Signals) -> None:
+        """On every node: whatever launcher has started them, and in whichever session."""
+        tell(self.plan.run, self.name, number)
         if words := self._on_others():
             words += bundle.program(f"{_SLURM}.tell")
-            step = [*words, self.plan.run, self.name, name]
+            step = [*words, self.plan.run, self.name, self.plan.signal]
             self.told.append(subprocess.Popen(step, env=_for_step(), stderr=subprocess.DEVNULL))
 
     def _on_others(self) -> list[str]:

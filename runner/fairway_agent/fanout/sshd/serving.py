@@ -18,8 +18,8 @@ from fairway_agent import bundle, processes
 from fairway_agent.fanout import channel, on_node
 
 # What is a node's own, and another must not take over.
-_OWN = ("AZ_BATCH_", "SSH_", "FAIRWAY_NODE_ADDRESS", "FAIRWAY_METADATA_URL", "HOSTNAME")
-_OWN_NAMES = {"HOME", "PWD", "OLDPWD", "TMPDIR", "USER", "LOGNAME", "SHLVL", "_"}
+_OWN = ("_FAIRWAY_", "AZ_BATCH_", "SSH_", "FAIRWAY_NODE_ADDRESS", "FAIRWAY_METADATA_URL")
+_OWN_NAMES = {"HOSTNAME", "HOME", "PWD", "OLDPWD", "TMPDIR", "USER", "LOGNAME", "SHLVL", "_"}
 
 
 def serve(context_file: str) -> int:

@@ -1,0 +1,180 @@
+"""A task on nodes that Batch has given it: what its script relies on there, and one attempt."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from fairway_agent.allocators import batch
+from fairway_agent.batch.places import Places, say
+from fairway_agent.fanout.sshd import server, serving
+from fairway_agent.figures.sampling import Sampling, sampler
+from fairway_agent.task import Task
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Mapping
+    from typing import BinaryIO
+
+    from fairway_agent.task_spec import TaskSpec
+
+CANCELLED = 130
+RUNNING = "fairway.running"
+_PAUSE = 0.5
+
+
+def directories(places: Places, spec: TaskSpec) -> dict[str, Path]:
+    """The directories of the contract, by variable."""
+    found = {
+        "FAIRWAY_SHARED_DIR": places.shared,
+        "FAIRWAY_SCRATCH_DIR": places.scratch,
+        "FAIRWAY_CHECKPOINT_DIR": places.checkpoint(spec),
+    }
+    for name in spec.outputs:
+        found[f"FAIRWAY_OUTPUT_{name.upper()}"] = places.base / "outputs" / name
+    return found
+
+
+def make_directories(places: Places, spec: TaskSpec) -> None:
+    """Makes them on this node."""
+    for directory in (places.base, *directories(places, spec).values()):
+        directory.mkdir(parents=True, exist_ok=True)
+
+
+@dataclass
+class BatchTask(Task):
+    """A task that Batch has started, and each time starts again, on its main node.
+
+    `config` is that of ssh to its other nodes, and `notice` what Azure has announced. `stop` may
+    be called from a signal's handler or a thread.
+    """
+
+    WAY: ClassVar = "sshd"
+
+    places: Places = field(default_factory=Places)
+    config: Path | None = None
+    notice: str = ""
+    sampling: Sampling | None = None
+
+    @classmethod
+    def here(cls, places: Places, spec: TaskSpec, number: int) -> BatchTask:
+        """The task that runs here, before its attempt of that number; it has the job's secrets.
+        OSError or Fault where its nodes or secrets are not to be had."""
+        values = places.secret_values()
+        os.environ.update(values)  # into this process's memory alone
+        plan = replace(
+            places.plan, run=places.run, directory=str(places.code), secrets=tuple(values)
+        )
+        task = cls(plan, spec, places.shared, places.base, number - 1, nodes=batch.given())
+        task.places = places
+        if len(task.nodes) > 1:
+            task.config = server.connect(places, [host.address for host in task.nodes])
+        return task
+
+    @property
+    def name(self) -> str:
+        """The task's number, as Batch has it."""
+        return self.places.task
+
+    @property
+    def others(self) -> list[str]:
+        """The addresses of its nodes but this one."""
+        return [host.address for host in self.nodes[1:]]
+
+    @property
+    def running_file(self) -> Path:
+        """The file by whose removal a client, which has no other way in, cancels the task."""
+        return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], RUNNING)
+
+    def run(self) -> int:
+        """Runs the script to its end; returns its exit code."""
+        self.running_file.touch()
+        sys.stdout.flush()
+        self.start()
+        assert self.process is not None, "it was started"
+        assert self.sampling is not None, "it was started with the process"
+        while (code := self.ended()) is None:
+            try:
+                self.process.wait(_PAUSE)
+            except subprocess.TimeoutExpired:
+                self.keep_deadline()
+                self.sampling.keep()
+        self.sampling.end()
+        # Whatever it ends with, it is not done.
+        return CANCELLED if self.cancelled else code
+
+    def keep_deadline(self) -> None:
+        """Does what is due, and ends a task that was cancelled."""
+        if self.kill_at is None and not self.running_file.exists():
+            self.cancelled = True
+            say("the run is cancelled")
+            self.stop()
+        super().keep_deadline()
+
+    def stop(self, *, timed_out: bool = False) -> None:
+        """Asks the job's own processes on every node to end; they have the job's grace."""
+        if self.process is None:  # it has not begun
+            return
+        if timed_out and self.kill_at is None:
+            say(f"the task is over its {self.plan.timeout:g} s")
+        super().stop(timed_out=timed_out)
+
+    def _tell(self, number: signal.Signals) -> None:
+        if self.config is not None:
+            server.order(self.config, self.others, f"fairway-tell {self.plan.signal}")
+        super()._tell(number)
+
+    def give_notice(self, kind: str) -> None:
+        """Acts on what Azure says about one of the nodes."""
+        say(f"Azure announces: {kind}; the job has {self.plan.grace:g} s to save what it has")
+        self.notice = kind
+        self.stop()
+
+    def sessions(self) -> set[int]:
+        """Also those of what other nodes have started here."""
+        return super().sessions() | serving.sessions(self.folder)
+
+    def record(self, state: str, **facts: object) -> None:
+        """Nothing: Batch says where its tasks stand."""
+
+    def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        self.sampling = self._sampling(environment)
+        return super()._launch(script, environment)
+
+    def _sampling(self, environment: Mapping[str, str]) -> Sampling:
+        """What samples the task's nodes. They share no folder: all of it comes to the main one,
+        into a file that is kept with the logs."""
+        # It is none of the task's programs, and needs no secret.
+        hidden = {*self.plan.secrets, self.MARK}
+        kept = {name: value for name, value in environment.items() if name not in hidden}
+        each_node = str(self.places.programs / "fairway-each-node")
+        return Sampling(
+            self.plan.sample_every,
+            lambda seconds: [each_node, *sampler(None, seconds)],
+            lambda: kept,
+            Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", "figures.txt"),
+        )
+
+    def _log(self) -> BinaryIO:
+        """What Batch keeps of this program's own output."""
+        return os.fdopen(os.dup(1), "wb")
+
+    def _inside(self) -> list[str]:
+        """Nothing: this program is in the job's container."""
+        return []
+
+    def _directories(self) -> dict[str, Path]:
+        return directories(self.places, self.spec)
+
+    def _contract(self) -> dict[str, str]:
+        found = {**super()._contract(), **self.places.inputs(), "FAIRWAY_MPI_ARGS": ""}
+        if self.config is not None:
+            found["FAIRWAY_SSH_CONFIG"] = str(self.config)
+        if os.geteuid() == 0:
+            # What Open MPI wants to hear before it runs as root, as it does in some containers.
+            found |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return found
