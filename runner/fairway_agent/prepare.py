@@ -19,8 +19,6 @@ from fairway_agent.setup import SETUP_FAILED, has_setup
 from fairway_agent.shared import plans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fairway_agent.plan import RunPlan
     from fairway_agent.task_spec import TaskSpec
 
@@ -28,16 +26,11 @@ _FAULT = 74  # the code of a node that could not be prepared; "I/O error" in sys
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
-    prepare(Path(sys.argv[1]), lambda: scratch.prepare(os.environ))
-
-
-def prepare(run: Path, make_scratch: Callable[[], None]) -> None:
-    """Makes the node ready, its folder for the task first; ends the program where it cannot,
-    or with the setup's code."""
+    """The program; see the module's docstring for its arguments. It ends with the setup's code."""
+    run = Path(sys.argv[1])
     try:
         plan = plans.read(run)
-        make_scratch()
+        scratch.prepare(os.environ)
         _stage(plan, run)
         setup = run_files.read_spec(run / "setup.jsonl") if has_setup(run) else None
     except Fault as fault:

@@ -103,14 +103,21 @@ def sessions_with(is_meant: Callable[[str], bool]) -> set[int]:
     """The sessions of processes that have such a variable, as `NAME=value`, in what they were
     started with."""
     found = set()
+    for pid, variables in environments():
+        if any(map(is_meant, variables)):
+            with suppress(ProcessLookupError):  # it ended meanwhile
+                found.add(os.getsid(pid))
+    return found
+
+
+def environments() -> Iterator[tuple[int, list[str]]]:
+    """What each process was started with, as `NAME=value`; not those of other users."""
     for name in _all():
         try:
             text = Path("/proc", name, "environ").read_bytes().decode(errors="replace")
-            if any(is_meant(variable) for variable in text.split("\0")):
-                found.add(os.getsid(int(name)))
-        except (OSError, ProcessLookupError):
+        except OSError:
             continue  # it ended meanwhile, or is another user's
-    return found
+        yield int(name), text.split("\0")
 
 
 def _all() -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,9 +48,22 @@ def prepare(environment: Mapping[str, str]) -> None:
     """Makes the attempt's own folder, and ends and removes what others have left behind.
 
     The caller's run has this node for itself: whatever else carries a lease is a leftover of
-    a run whose supervisor was killed.
+    a run whose supervisor was killed. In Slurm's jobs nothing does, and Slurm ends what is left.
     """
-    own = f"{LEASE}={environment[LEASE]}"
+    if LEASE in environment:
+        _end_leftovers(f"{LEASE}={environment[LEASE]}")
+    make(Path(environment["FAIRWAY_SCRATCH_DIR"]))
+
+
+def make(folder: Path) -> None:
+    """Makes a task's own folder; what lies beside it is left over, for a task has whole nodes."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for other in folder.parent.iterdir():
+        shutil.rmtree(other, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+
+
+def _end_leftovers(own: str) -> None:
     name = own_name()
 
     def is_left(variable: str) -> bool:
@@ -59,11 +71,3 @@ def prepare(environment: Mapping[str, str]) -> None:
         return variable.startswith(f"{LEASE}=") and variable != own and name in nodes
 
     processes.end(processes.sessions_with(is_left) - {os.getsid(0)}, _GRACE)
-    folder = Path(environment["FAIRWAY_SCRATCH_DIR"])
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for other in folder.parent.iterdir():
-        if other != folder:
-            with suppress(OSError):
-                shutil.rmtree(other)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()

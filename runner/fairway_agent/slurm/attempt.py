@@ -12,9 +12,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from fairway_agent import bundle
+from fairway_agent import bundle, prepare
 from fairway_agent.setup import has_setup, set_up
-from fairway_agent.slurm import prepare
 
 
 def main() -> None:

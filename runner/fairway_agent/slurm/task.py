@@ -16,7 +16,7 @@ from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
 from fairway_agent.slurm import commands, container
-from fairway_agent.slurm.tell import tell
+from fairway_agent.slurm.others import tell
 
 if TYPE_CHECKING:
     import signal
@@ -81,7 +81,7 @@ class SlurmTask(ClusterTask):
         """On every node: whatever launcher has started them, and in whichever session."""
         tell(self.plan.run, self.name, number)
         if words := self._on_others():
-            words += bundle.program(f"{_SLURM}.tell")
+            words += [*bundle.program(f"{_SLURM}.others"), "tell"]
             step = [*words, self.plan.run, self.name, self.plan.signal]
             self.told.append(subprocess.Popen(step, env=_for_step(), stderr=subprocess.DEVNULL))
 
@@ -130,7 +130,7 @@ class SlurmTask(ClusterTask):
             # What was told to end has had its grace.
             grace = _STRAY_GRACE if self.kill_at is None else 0.0
             names = [self.plan.run, self.name, str(grace), str(self.scratch_folder)]
-            step = [*words, *bundle.program(f"{_SLURM}.leave"), *names]
+            step = [*words, *bundle.program(f"{_SLURM}.others"), "leave", *names]
             subprocess.call(
                 step, env=_for_step(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
@@ -175,7 +175,7 @@ class SlurmTask(ClusterTask):
     def _make_scratch(self) -> None:
         """Makes the task's own folder on every node; what others left there goes."""
         folder = self.scratch_folder
-        prepare_scratch(folder)
+        scratch.make(folder)
         if words := self._on_others():
             make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
             subprocess.call(
@@ -194,14 +194,6 @@ class SlurmTask(ClusterTask):
         """Within a container there is no srun, and no other node."""
         is_contained = self.entry is not None
         return ways.contract(self.WAY, path, nodes=len(self.nodes), contained=is_contained)
-
-
-def prepare_scratch(folder: Path) -> None:
-    """Makes a task's own folder; what lies beside it is left over, for a task has whole nodes."""
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for other in folder.parent.iterdir():
-        shutil.rmtree(other, ignore_errors=True)
-    folder.mkdir(mode=0o700)
 
 
 def job_id() -> str:

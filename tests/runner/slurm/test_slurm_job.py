@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.slurm import leave, orders
-from fairway_agent.slurm.tell import processes_of
+from fairway_agent.slurm import orders, others
+from fairway_agent.slurm.others import processes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +102,7 @@ def test_other_nodes_are_left_clean_before_the_end_is_known(tmp_path: Path, node
     done = run_job(tmp_path, "true", "n1,n2")
     assert (done.returncode, done.stderr) == (0, "")
     steps = (tmp_path / "srun.log").read_text()
-    assert f"fairway_agent.slurm.leave {RUN} 0 2.0 " in steps
+    assert f"fairway_agent.slurm.others leave {RUN} 0 2.0 " in steps
     assert state(tmp_path)["state"] == "succeeded"
 
 
@@ -123,9 +123,9 @@ def daemon() -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_daemon_on_another_node_is_ended(daemon: subprocess.Popen[str]) -> None:
-    leave.end_all(RUN, "8", 0.0)
+    others.end_all(RUN, "8", 0.0)
     assert daemon.poll() is None
-    leave.end_all(RUN, "7", 0.0)
+    others.end_all(RUN, "7", 0.0)
     deadline = time.monotonic() + _PATIENCE
     while daemon.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
