@@ -26,7 +26,30 @@ _ONE_KIND = re.compile(
 )
 # Sums of money with more than this are no numbers any more.
 _MOST = 1e12
+_READ = (
+    "auto_scale",
+    "disk_iops_read_write",
+    "disk_mbps_read_write",
+    "disk_size_gb",
+    "enabled_protocol",
+    "fixed_scale",
+    "instances",
+    "os_disk",
+    "priority",
+    "quota",
+    "service_level",
+    "size",
+    "size_in_tb",
+    "sku",
+    "storage_account_type",
+    "vm_size",
+)
 _UNKNOWN_NUMBER = "its number is known after apply"
+
+
+def what_costs(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes that decide what a resource costs: of thousands few differ in these."""
+    return {key: attributes[key] for key in _READ if attributes.get(key) is not None}
 
 
 def parts_of_resource(
@@ -38,7 +61,8 @@ def parts_of_resource(
     """What a resource with these attributes costs; nothing for what costs nothing.
 
     `attributes` are those before or after the change, as `terraform show -json` writes them:
-    what is known only after apply is missing there. `region` is where it stands.
+    what is known only after apply is missing there. `region` is where it stands. No other
+    attributes are read than `what_costs` takes.
     """
     maker = _MAKERS.get(type)
     if maker is not None:

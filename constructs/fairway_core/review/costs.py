@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.estimate import Line, estimate
-from fairway_core.cost.planned import is_priced, parts_of_resource
+from fairway_core.cost.planned import is_priced, parts_of_resource, what_costs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +17,6 @@ if TYPE_CHECKING:
     from fairway_core.review.plan import Plan
 
 _REGION = re.compile(r"[a-z][a-z0-9]*")
-
-
-class _Remembered:
-    """Prices, each of which is looked up once: thousands of resources are of a few kinds."""
-
-    def __init__(self, prices: Prices) -> None:
-        self.currency = prices.currency
-        self.price = cache(prices.price)
 
 
 @dataclass
@@ -88,15 +79,14 @@ class CostReview:
 
 def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Prices) -> CostReview:
     """The resources whose costs change, or may change, in their order."""
-    prices = _Remembered(prices)
     regions = {plan.stack: _only_region(plan) for plan in plans}
+    lines = _Lines(prices)
     found = []
     used: dict[Price, None] = {}
     for change in changes:
         if not is_priced(change.type) or change.raw is None:
             continue
-        before = _lines(change, "before", regions[change.stack], prices)
-        after = _lines(change, "after", regions[change.stack], prices)
+        before, after = (lines.of(change, side, regions) for side in ("before", "after"))
         more = _more_units(before, after)
         if not more:
             continue
@@ -105,13 +95,26 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
     return CostReview(prices.currency, tuple(found), tuple(used))
 
 
-def _lines(change: Change, side: str, region: str, prices: Prices) -> list[Line]:
-    attributes: Mapping[str, Any] | None = (change.raw or {}).get(side)
-    if not attributes:
-        return []
-    own = _normal(attributes.get("location")) or region
-    parts = parts_of_resource(change.address, change.type, attributes, own)
-    return [line for line in estimate(parts, prices).lines if not line.part.by_use]
+class _Lines:
+    """What resources are paid for; of those that cost the same it is worked out once."""
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+        self._known: dict[str, list[Line]] = {}
+
+    def of(self, change: Change, side: str, regions: Mapping[str, str]) -> list[Line]:
+        """The lines of a resource before or after a change, whatever its address."""
+        attributes: Mapping[str, Any] | None = (change.raw or {}).get(side)
+        if not attributes:
+            return []
+        region = _normal(attributes.get("location")) or regions[change.stack]
+        read = what_costs(attributes)
+        key = f"{change.type} {region} {read}"
+        if key not in self._known:
+            parts = parts_of_resource(change.address, change.type, read, region)
+            found = estimate(parts, self._prices).lines
+            self._known[key] = [line for line in found if not line.part.by_use]
+        return self._known[key]
 
 
 def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_core.review.untrusted import DEEPEST, NO_JSON, is_deep, parsed
+from fairway_core.review.untrusted import DEEPEST, NO_JSON, KeyTwice, is_deep, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -120,9 +120,12 @@ def _plan(stack: str, file: Path) -> Plan:
     content = _content(file)
     if is_deep(content):
         raise _no_plan(file, f"nested more than {DEEPEST} levels deep")
-    data = parsed(content)
-    if data is NO_JSON or (isinstance(data, dict) and _LEVEL in data):
-        return _plan_of_log(stack, file, content)
+    try:
+        data = parsed(content)
+        if data is NO_JSON or (isinstance(data, dict) and _LEVEL in data):
+            return _plan_of_log(stack, file, content)
+    except KeyTwice as error:
+        raise _no_plan(file, str(error)) from None
     if not isinstance(data, dict) or "format_version" not in data:
         raise _no_plan(file, "this is JSON, and no plan")
     version = str(data["format_version"])

@@ -13,7 +13,7 @@ from fairway_core.review.changes import Action, Change
 from fairway_core.review.costs import CostChange, CostReview
 from fairway_core.review.outputs import OutputChange
 from fairway_core.review.review import Loss, Review, StackReview
-from fairway_core.review.untrusted import NO_JSON, is_deep, parsed
+from fairway_core.review.untrusted import NO_JSON, KeyTwice, is_deep, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,12 +35,12 @@ def read_review(file: Path) -> Review:
         content = stream.read(_LARGEST + 1)
     if len(content) > _LARGEST or is_deep(content):
         raise _no_review(file)
-    found = parsed(content)
     try:
+        found = parsed(content)
         if found is NO_JSON or found["version"] != 1:
             raise _no_review(file)
         return review_of(found)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+    except (AttributeError, KeyError, KeyTwice, OverflowError, TypeError, ValueError):
         raise _no_review(file) from None
 
 

@@ -1,4 +1,6 @@
-"""JSON that somebody else wrote: numbers that are none, and depth without end, are refused."""
+"""JSON that somebody else wrote: numbers that are none, keys that stand twice, and depth without
+end are refused.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,36 @@ NO_JSON = object()
 """In place of what is no JSON."""
 # Terraform's own plans stay far below; what is deeper would end in Python's own limit.
 DEEPEST = 100
+_LONGEST_NAME = 60
 _BRACKETS = b"[]{}"
 _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
+class KeyTwice(Exception):
+    """A key stands twice in one object: which value is meant, each reader decides for itself."""
+
+
 def parsed(content: bytes) -> Any:
-    """The JSON, or a mark of our own where it is none.
+    """The JSON, or a mark of our own where it is none; raises KeyTwice.
 
     Neither `NaN`, which Python's parser takes, nor a number that no float holds is JSON here.
     """
     try:
-        return json.loads(content, parse_constant=_no_number, parse_float=_finite)
+        return json.loads(
+            content, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once
+        )
     except (ValueError, RecursionError):
         return NO_JSON
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
+        raise KeyTwice(f"`{name[:_LONGEST_NAME]}` stands twice in one object")
+    return found
 
 
 def _no_number(name: str) -> float:

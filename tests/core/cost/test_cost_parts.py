@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import inspect
+import re
 from typing import Any
 
 import pytest
 
 from fairway_core.catalog import vm_sizes
 from fairway_core.catalog.tables import table
+from fairway_core.cost import planned
 from fairway_core.cost.environment import parts_of
 from fairway_core.cost.estimate import Estimate, estimate, offers
 from fairway_core.cost.meters import meter
@@ -299,3 +302,11 @@ class TestPlanned:
         assert parts_of_resource("a", "azurerm_subnet", {}, "eastus") == []
         (part,) = parts_of_resource("a", "azurerm_storage_account", {}, "eastus")
         assert part.by_use
+
+
+def test_what_costs_is_all_that_is_read_of_a_resource() -> None:
+    read = re.findall(r'attributes\.get\("(\w+)"\)', inspect.getsource(planned))
+    everything = dict.fromkeys(read, 1)
+    assert len(everything) > 10
+    assert planned.what_costs(everything) == everything
+    assert planned.what_costs({"sku": None, "tags": {}}) == {}

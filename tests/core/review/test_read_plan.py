@@ -194,3 +194,26 @@ def test_missing_unreadable_and_huge_files(tmp_path: Path) -> None:
         sparse.truncate((1 << 30) + 1)
     with pytest.raises(UserError, match="larger than 1 GiB"):
         read_plan(str(huge))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (
+            '{"format_version":"1.2","resource_changes":[{}],"resource_changes":[]}',
+            "resource_changes",
+        ),
+        (
+            '{"format_version":"1.2","output_changes":{"a":{"actions":[],"action\\u0073":[]}}}',
+            "actions",
+        ),
+        ('{"@level":"info"}\n{"@level":"error","@level":"info"}', "@level"),
+    ],
+)
+def test_a_key_that_stands_twice_hides_nothing(tmp_path: Path, text: str, key: str) -> None:
+    """Each reader takes another of the two: Terraform writes none."""
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_plan(str(file))
+    assert f"`{key}` stands twice in one object" in str(caught.value)
