@@ -1,50 +1,184 @@
-"""The real provider accepts every stack of every environment: `terraform validate`.
+"""The real provider accepts every stack of every environment, and plans it without an account.
 
-Needs the azurerm provider, from its registry or from a mirror that Terraform's own settings
-name; so these tests run only when asked for: `bin/test --provider`.
+Needs the azurerm provider: from its registry, from a plugin cache (TF_PLUGIN_CACHE_DIR), or from a
+folder that FAIRWAY_PROVIDER_MIRROR names. So these tests run only when asked for, by
+`bin/test --provider`, which ends with 4 and says what to type where there is none.
 """
 
+from __future__ import annotations
+
+import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.provider
+from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
+from fairway_stacks.plan.provider_lock import ADDRESS
+
 ENVIRONMENTS = sorted((Path(__file__).parents[2] / "stacks/environments").glob("*.yaml"))
+MIRROR, CACHE = "FAIRWAY_PROVIDER_MIRROR", "TF_PLUGIN_CACHE_DIR"
+INSTALL = "terraform is not on PATH: install it, 1.9 or newer"
+needs_terraform = pytest.mark.skipif(shutil.which("terraform") is None, reason=INSTALL)
+
+BRING = f"""\
+On a machine that reaches its registry type
+
+    bin/synth demo
+    terraform -chdir=cdktf.out/stacks/demo-network providers mirror \\
+        -platform={{platform}} $PWD/mirror
+
+bring the folder `mirror` here, and type
+
+    {MIRROR}=$PWD/mirror bin/test --provider"""
 
 
-@pytest.fixture(scope="module")
-def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the provider is kept once it was fetched, for all the stacks."""
-    assert shutil.which("terraform"), "terraform is not on PATH: install it, 1.9 or newer"
-    return tmp_path_factory.mktemp("plugins")
+def _platform() -> str:
+    """This machine's, as Terraform spells it."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return f"{platform.system().lower()}_{machine}"
 
 
-def _terraform(folder: Path, plugins: Path, *arguments: str) -> None:
-    done = subprocess.run(
+def _kept() -> Path | None:
+    """The first of the two folders in which the provider lies, packed or not."""
+    for name in (MIRROR, CACHE):
+        folder = Path(os.environ.get(name) or os.devnull)
+        if folder.is_dir() and any(folder.glob(f"*/{PROVIDER_SOURCE}")):
+            return folder.resolve()
+    return None
+
+
+def _variables(folder: Path) -> dict[str, str]:
+    """The variables with which Terraform gets the provider, once for all stacks."""
+    cache = folder / "plugins"
+    cache.mkdir()
+    variables = {**os.environ, CACHE: str(cache), "CHECKPOINT_DISABLE": "1"}
+    kept = _kept()
+    if kept is not None:
+        settings = folder / "settings.tfrc"
+        path = json.dumps(str(kept))
+        settings.write_text(
+            f"provider_installation {{\n filesystem_mirror {{ path = {path} }}\n}}\n"
+        )
+        variables["TF_CLI_CONFIG_FILE"] = str(settings)
+    return variables
+
+
+def _missing(folder: Path, variables: dict[str, str]) -> str:
+    """Why the provider cannot be had, and what to type; nothing where it can."""
+    if shutil.which("terraform") is None:
+        return INSTALL
+    stack = folder / "stack"
+    stack.mkdir()
+    needs = {"azurerm": {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}}
+    document = {"terraform": {"required_providers": needs}}
+    (stack / "main.tf.json").write_text(json.dumps(document))
+    done = _terraform(stack, variables, "init", "-no-color", "-input=false")
+    if done.returncode == 0:
+        return ""
+    said = " ".join(done.stderr.split())
+    reason = said[max(0, said.find("Could not")) :].partition(" To see which")[0][:300]
+    how = BRING.format(platform=_platform())
+    return f"the azurerm provider is not at hand: {reason}\n\n{how}"
+
+
+def _terraform(
+    folder: Path, variables: dict[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         ["terraform", f"-chdir={folder}", *arguments],
-        env={**os.environ, "TF_PLUGIN_CACHE_DIR": str(plugins), "CHECKPOINT_DISABLE": "1"},
+        env=variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=600,
     )
-    assert done.returncode == 0, f"terraform {arguments[0]}:\n{done.stdout}{done.stderr}"
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda file: file.stem)
-def test_terraform_validates_every_stack(environment: Path, plugins: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """With which Terraform has the provider; without one the run ends, and says what to type."""
+    folder = tmp_path_factory.mktemp("provider")
+    found = _variables(folder)
+    missing = _missing(folder, found)
+    if missing:
+        pytest.exit(missing, returncode=4)
+    return found
+
+
+def _fairway(variables: dict[str, str], *words: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "fairway_cli.main", "synth"],
-        env={**os.environ, "FAIRWAY_ENVIRONMENT": str(environment), "CDKTF_OUTDIR": str(tmp_path)},
+        [sys.executable, "-P", "-m", "fairway_cli.entry", *words],
+        env=variables,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.provider
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda file: file.stem)
+def test_terraform_validates_every_stack(
+    environment: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    _fairway({**variables, "CDKTF_OUTDIR": str(tmp_path)}, "synth", str(environment))
     for stack in sorted((tmp_path / "stacks").iterdir()):
-        _terraform(stack, plugins, "init", "-backend=false", "-input=false", "-no-color")
-        _terraform(stack, plugins, "validate", "-no-color")
+        for words in (["init", "-backend=false", "-input=false"], ["validate"]):
+            done = _terraform(stack, variables, *words, "-no-color")
+            assert done.returncode == 0, f"{words[0]}:\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.provider
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda file: file.stem)
+def test_every_stack_is_planned_without_an_account(
+    environment: Path, variables: dict[str, str]
+) -> None:
+    printed = _fairway(variables, "plan", str(environment), "--offline", "--json")
+    stacks = json.loads(printed)["stacks"]
+    assert [stack["state"] for stack in stacks] == ["planned"] * 3
+    assert all(stack["changes"] for stack in stacks)
+
+
+def _fill(mirror: Path) -> None:
+    """As `terraform providers mirror` does, with a provider that does nothing."""
+    packages = mirror / ADDRESS
+    packages.mkdir(parents=True)
+    name = f"terraform-provider-azurerm_5.2.0_{_platform()}.zip"
+    with zipfile.ZipFile(packages / name, "w") as package:
+        package.writestr("terraform-provider-azurerm_v5.2.0_x5", "")
+
+
+@needs_terraform
+@pytest.mark.parametrize("name", [MIRROR, CACHE])
+def test_a_provider_that_is_at_hand_is_taken(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(MIRROR, raising=False)
+    mirror = tmp_path / "mirror"
+    _fill(mirror)
+    monkeypatch.setenv(name, str(mirror))
+    assert _missing(tmp_path, _variables(tmp_path)) == ""
+
+
+@needs_terraform
+def test_where_there_is_none_it_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, empty = tmp_path / "empty.tfrc", tmp_path / "empty"
+    empty.mkdir()
+    path = json.dumps(str(empty))  # in place of a registry that is out of reach
+    settings.write_text(f"provider_installation {{\n filesystem_mirror {{ path = {path} }}\n}}\n")
+    monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(settings))
+    monkeypatch.setenv(MIRROR, str(empty))
+    monkeypatch.delenv(CACHE, raising=False)
+    said = _missing(tmp_path, _variables(tmp_path))
+    assert said.startswith("the azurerm provider is not at hand: ")
+    assert f"-platform={_platform()} $PWD/mirror\n" in said
+    assert said.endswith("FAIRWAY_PROVIDER_MIRROR=$PWD/mirror bin/test --provider")
