@@ -32,14 +32,19 @@ def review_files(asked: Asked) -> int:
     from fairway_cli.ui.reviews import form_of, show_review
     from fairway_core.collector import collector_paused
     from fairway_core.cost.cache import prices_at_hand
-    from fairway_core.review.plan import read_plan
+    from fairway_core.findings import UserError
+    from fairway_core.review.plan import read_plans
     from fairway_core.review.review import review
 
     form = form_of(markdown=asked["markdown"], json_=asked["json_"])
     with collector_paused():
+        plans = [plan for argument in asked["plans"] for plan in read_plans(argument)]
+        if not plans:
+            message = f"{', '.join(asked['plans'])}: no *.json is in there"
+            raise UserError.of("no-plans", message, "fairway plan --out DIR fills such a folder")
         found = review(
-            [read_plan(plan) for plan in asked["plans"]],
-            base=[read_plan(plan) for plan in asked["base"]],
+            plans,
+            base=[plan for argument in asked["base"] for plan in read_plans(argument)],
             allow=allowed(asked["allow"]),
             prices=prices_at_hand(asked["prices"]),
         )

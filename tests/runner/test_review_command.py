@@ -198,3 +198,25 @@ def test_the_comment_of_a_pull_request(fairway: Any, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     code, _, errors = fairway(tmp_path, "comment", "none", *origin, "--head", "lab/fairway")
     assert (code, "holds no review" in errors) == (2, True)
+
+
+def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
+    fairway: Any, tmp_path: Path
+) -> None:
+    plans = tmp_path / "plans"
+    plans.mkdir()
+    assert fairway(tmp_path, "review", "plans")[0] == 2
+    for role in ("compute", "network", "data"):
+        (plans / f"plan-lab-{role}.json").write_bytes((SAMPLES / "create.json").read_bytes())
+    (plans / "lab-data.tfplan").write_bytes(b"PK")
+    code, out, errors = fairway(tmp_path, "review", "plans", "--json")
+    assert (code, errors) == (0, "")
+    found = json.loads(out)
+    stacks = [each["stack"] for each in found["stacks"]]
+    assert stacks == ["plan-lab-network", "plan-lab-data", "plan-lab-compute"]
+    _, out, _ = fairway(tmp_path, "review", "plans", "--base", "plans", "--json")
+    assert not any(each["changes"] for each in json.loads(out)["stacks"])
+    (plans / "other.json").write_text("{}")
+    code, _, errors = fairway(tmp_path, "review", "plans")
+    assert code == 2
+    assert "other.json: this is JSON, and no plan" in errors

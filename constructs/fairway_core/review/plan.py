@@ -23,6 +23,9 @@ _FORMAT = re.compile(r"1\.[0-9]+")
 _LARGEST = 1 << 30
 _HOW = "terraform plan -out tfplan && terraform show -json tfplan > plan.json"
 
+ROLES = ("network", "data", "compute")
+"""What the names of an environment's stacks end in, in the order in which they are deployed."""
+
 # Names of files that say nothing of the stack: their folder then does.
 _PLAIN_NAMES = frozenset({"plan", "tfplan", "show"})
 _NAME_PREFIXES, _NAME_SUFFIXES = ("plan-", "tfplan-"), (".plan", ".tfplan", "-plan")
@@ -84,6 +87,29 @@ class Plan:
         """What would become of the stack's outputs, by name."""
         found: Mapping[str, Mapping[str, Any]] = self.data.get("output_changes") or {}
         return found
+
+
+def read_plans(argument: str) -> list[Plan]:
+    """The plan that the argument names as `read_plan` takes it; all of a folder's *.json.
+
+    These are called as their files, in the order in which Fairway's stacks are deployed; none
+    where the folder has none. Raises UserError for a file that is no plan.
+    """
+    folder = Path(argument)
+    if not folder.is_dir():
+        return [read_plan(argument)]
+    files = sorted(folder.glob("*.json"), key=_deployed_at)
+    return [_plan(_stack_in_folder(file), file) for file in files]
+
+
+def _stack_in_folder(file: Path) -> str:
+    """An environment may be called `plan-lab`: `fairway plan --out` names files as stacks."""
+    return stack_of(str(file)) if file.stem in _PLAIN_NAMES else file.stem
+
+
+def _deployed_at(file: Path) -> tuple[int, str]:
+    role = file.stem.rpartition("-")[2]
+    return (ROLES.index(role) if role in ROLES else len(ROLES)), file.name
 
 
 def read_plan(argument: str) -> Plan:

@@ -10,6 +10,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.review.changes import Action, Change, changes_of, drift_of
 from fairway_core.review.digest import digest_of, digest_of_stack
 from fairway_core.review.outputs import OutputChange, output_changes
+from fairway_core.review.plan import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 LOSS = "data-loss"
 """The check whose findings mean that data would be lost."""
 
-_ROLES = ("network", "data", "compute")
 _IDENTITY = "azurerm_user_assigned_identity"
 
 
@@ -154,7 +154,7 @@ def _environments(plans: Sequence[Plan]) -> Iterator[str]:
     """The environments of Fairway's own stacks, which are called `ENVIRONMENT-ROLE`."""
     for plan in plans:
         name, _, role = plan.stack.rpartition("-")
-        if name and role in _ROLES:
+        if name and role in ROLES:
             yield name
 
 

@@ -15,7 +15,8 @@ def command(
     plans: Annotated[
         list[str],
         typer.Argument(
-            metavar="[STACK=]PLAN.json…", help="Output of `terraform show -json`, one per stack."
+            metavar="[STACK=]PLAN.json…",
+            help="Output of `terraform show -json`, one per stack; or a folder of them.",
         ),
     ],
     base: Annotated[

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_core.review.plan import WAITS_FOR, read_plan
+from fairway_core.review.plan import WAITS_FOR, read_plan, read_plans
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.locks import alone_in
 from fairway_stacks.plan.loopback import FOREIGN, keep_states_in, loopback_azure
@@ -227,10 +227,7 @@ def _only_what_is_ours() -> Iterator[None]:
 def base_plans(given: str, say: Say) -> list[Plan]:
     """A plan of the base, named as `fairway review` takes it, or those of a folder that --out has
     filled; UserError where one is missing or is not a plan."""
-    folder = Path(given)
-    if not folder.is_dir():
-        return [read_plan(given)]
-    files = sorted(folder.glob("*.json"))
-    if not files:
-        say(f"{folder} holds no plans: there is nothing to compare with")
-    return [read_plan(f"{file.stem}={file}") for file in files]
+    plans = read_plans(given)
+    if not plans:
+        say(f"{given} holds no plans: there is nothing to compare with")
+    return plans

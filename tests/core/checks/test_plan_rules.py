@@ -71,6 +71,12 @@ def test_a_set_without_nodes_has_none_to_mix() -> None:
     assert _found(SET, before, {**before, "custom_data": "b"}) == {}
 
 
+def test_of_nodes_that_go_none_is_mixed() -> None:
+    found = _found(SET, {"instances": 4, "sku": "a"}, {"instances": 3, "sku": "b"})
+    assert "the 3 nodes of" in found["mixed-nodes"]
+    assert "the 1 node of" in found["lost-nodes"]
+
+
 def test_azure_reimages_where_the_mode_says_so() -> None:
     before = {"instances": 3, "custom_data": "a", "upgrade_mode": "Automatic"}
     found = _found(SET, before, {**before, "custom_data": "b"})

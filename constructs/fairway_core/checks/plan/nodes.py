@@ -66,7 +66,9 @@ def mixed_nodes(
             change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
     """
     changed = [key for key in made_with(type) if _differ(before.get(key), after.get(key))]
-    count = _nodes(type, before)
+    count, later = _nodes(type, before), _nodes(type, after)
+    if isinstance(count, int) and isinstance(later, int):
+        count = min(count, later)  # those that go are not among them
     if not changed or count == 0:
         return
     what = ", ".join(changed)
