@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cloud_init import Mount, NodeHealth, node_cloud_init
@@ -11,7 +11,7 @@ from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.cloud_init.people import Accounts
@@ -33,7 +33,9 @@ class NodeSpec:
     `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of
     the Marketplace. `os_gib` is the size of the system disk, by default that of the image;
     `local_os_disk` puts it on the node itself or on a managed disk. With `monitored` nodes have
-    the Azure Monitor agent, and say how busy their GPUs are. `accounts` are people's own.
+    the Azure Monitor agent, and say how busy their GPUs are. `accounts` are people's
+    own; `signed_in` are the object ids of who signs in to a single VM by Entra ID, and
+    whether they may use sudo.
     """
 
     size: VmSize
@@ -50,6 +52,7 @@ class NodeSpec:
     proximity_placement_group_id: str | None = None
     monitored: bool = False
     accounts: Accounts | None = None
+    signed_in: Mapping[str, bool] = field(default_factory=dict)
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
@@ -84,6 +87,8 @@ def cloud_init_of(
         health=NodeHealth(gpus=gpus, adapters=adapters) if has_devices or watched else None,
         watched=watched,
         announced=slurm is None,
+        # Where a VM has another identity too, its jobs have to say which one they mean.
+        identity=spec.identity_id if spec.signed_in else "",
         people=spec.accounts.setup_script() if spec.accounts and with_accounts else "",
         template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
         more=slurm.extension() if slurm else None,

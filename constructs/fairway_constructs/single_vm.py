@@ -68,6 +68,11 @@ class SingleVm(Component):
         self.id = self.virtual_machine.id
         self.main_host = interface.private_ip_address
         self.other_hosts: list[str] = []
+
+        if spec.signed_in:
+            from fairway_constructs.entra_login import let_sign_in
+
+            let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id, tags=place.tags)
         if spec.accounts is not None:
             from fairway_constructs.cloud_init.people import accounts_on_machine
 
@@ -103,7 +108,10 @@ class SingleVm(Component):
             source_image_reference=None if spec.image_id else _image(spec.image),
             plan=_plan(spec.image),
             os_disk=_os_disk(name, spec),
-            identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
+            identity=Identity(
+                type="SystemAssigned, UserAssigned" if spec.signed_in else "UserAssigned",
+                identity_ids=[spec.identity_id],
+            ),
             admin_username=ADMIN_USERNAME,
             admin_ssh_key=[
                 AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in spec.ssh_keys

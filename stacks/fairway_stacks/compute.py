@@ -18,7 +18,7 @@ from fairway_core.target import (
     StorageAccount,
     Target,
 )
-from fairway_stacks.people import accounts_of, folders_of
+from fairway_stacks.people import accounts_of, folders_of, signed_in
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
@@ -202,6 +202,7 @@ class ComputeStack(EnvironmentStack):
             ssh_keys=self._environment.access.ssh_keys or (),
             mounts=mounts,
             monitored=self._data.monitoring is not None,
+            signed_in=signed_in(self._environment),
             accounts=accounts_of(self._environment, spec.mounts, fenced=spec.engine == "slurm"),
         )
         if spec.engine == "slurm":

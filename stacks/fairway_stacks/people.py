@@ -20,7 +20,7 @@ def accounts_of(
 
     `fenced` is for machines whose identity may read Slurm's key.
     """
-    people = environment.access.users
+    people = [person for person in environment.access.users if person.keys]
     if not people:
         return None
     from fairway_constructs.cloud_init.people import Accounts
@@ -35,5 +35,14 @@ def folders_of(environment: Environment, mounts: Sequence[str] | None) -> dict[s
     folder = ""
     if mounts is not None:
         folder = homes(environment.filesystems, environment.clusters, mounts).folder
-    people = environment.access.users
-    return {each.name: folder and f"{folder}/{each.name}/fairway" for each in people} or None
+    found = {}
+    for each in environment.access.users:
+        # Entra ID makes the home of who signs in by it.
+        own = "~" if each.entra else f"{folder}/{each.name}"
+        found[each.name] = folder and f"{own}/fairway"
+    return found or None
+
+
+def signed_in(environment: Environment) -> dict[str, bool]:
+    """Who signs in by Entra ID, by object id, and whether they may use sudo."""
+    return {each.entra: each.admin for each in environment.access.users if each.entra}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.azure import http, imds
+from fairway_agent.azure import http, identity, imds
 from fairway_agent.azure.http import Failure
 from fairway_agent.azure.imds import Metadata
 from fairway_agent.slurm.autoscale import tokens
@@ -127,3 +127,13 @@ class TestInItsPlace:
     def test_it_has_nothing_else(self, tokens: Metadata) -> None:
         with pytest.raises(Failure, match="tokens are all"):
             tokens.machine()
+
+
+def test_of_several_identities_the_one_that_the_machine_names_is_meant(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "identity"
+    monkeypatch.setattr(identity, "_CHOSEN", file)
+    assert identity._own() == {}
+    file.write_text("/subscriptions/s/nodes\n")
+    assert identity._own() == {"msi_res_id": "/subscriptions/s/nodes"}

@@ -158,6 +158,27 @@ def test_an_environment_of_one_account_is_as_it_was(written: Written) -> None:
     assert "users" not in stacks["compute"]["output"]["targets"]["value"][0]
 
 
+def test_who_signs_in_by_entra_id_needs_no_key(written: Written) -> None:
+    compute = written(_SECTIONS / "box.yaml")["compute"]
+    (machine,) = compute["resource"]["azurerm_linux_virtual_machine"].values()
+    assert machine["identity"]["type"] == "SystemAssigned, UserAssigned"
+    # Without this file jobs would get tokens of the identity that has no role.
+    assert "/etc/fairway/identity" in _boot(machine)
+    extensions = compute["resource"]["azurerm_virtual_machine_extension"]
+    assert extensions["box-entra-login"]["type"] == "AADSSHLoginForLinux"
+    assert "eve@" not in _extensions(compute)["machine-box-people"]
+    (grant,) = [
+        each
+        for each in compute["resource"]["azurerm_role_assignment"].values()
+        if "Login" in (each.get("role_definition_name") or "")
+    ]
+    assert grant["role_definition_name"] == "Virtual Machine Administrator Login"
+    assert grant["principal_id"] == "00000000-0000-0000-0000-000000000005"
+    target = Target.model_validate(compute["output"]["targets"]["value"][0])
+    assert target.users is not None
+    assert target.users["eve@contoso.com"] == "~/fairway"
+
+
 _LAB = """\
 name: lab
 location: westeurope
@@ -172,13 +193,15 @@ clusters:
 """
 _ND = "nd: {engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]}"
 _PAIR = "pair: {engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}"
+_BOX = "box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}"
+_ID = "00000000-0000-0000-0000-000000000005"
 _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4}}"
 
 
 @pytest.mark.parametrize(
     ("access", "clusters", "said"),
     [
-        ("users: [{name: Ada, keys: [k]}]", _ND, "access.users.0.name"),
+        ("users: [{name: Ada, keys: [k]}]", _ND, "`Ada` cannot be the name"),
         ("users: [{name: slurm, keys: [k]}]", _ND, "the machines' own"),
         ("users: [{name: ada, keys: [k]}, {name: ada, keys: [k]}]", _ND, "is there twice"),
         (
@@ -191,6 +214,15 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
         (_USERS, _POOL, "nobody logs in to nodes of Batch"),
         (_USERS, f"{_ND}\n  b: {_ND[4:].replace('data', 'home')}", "mounted by all partitions"),
         ("users: [{name: ada, keys: [missing.pub]}]", _ND, "no such public key"),
+        ("users: [{name: ada}]", _ND, "either by keys or by Entra ID"),
+        (f"users: [{{name: ada@x.com, entra: {_ID}}}]", _ND, "needs the same on all"),
+        (f"users: [{{name: ada, entra: {_ID}}}]", _BOX, "for example `ada@contoso.com`"),
+        (f"users: [{{name: a@x.com, entra: {_ID}, uid: 20001}}]", _BOX, "given by the machine"),
+        (
+            f"users: [{{name: a@x.com, entra: {_ID}}}]\n  gateway: true",
+            _BOX,
+            "the gateway lets people in by their keys alone",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_line(

@@ -64,6 +64,7 @@ def node_cloud_init(
     peers: bool = True,
     announced: bool = True,
     people: str = "",
+    identity: str = "",
     template: str = "node.yaml.j2",
     more: Mapping[str, Any] | None = None,
 ) -> str:
@@ -101,6 +102,7 @@ def node_cloud_init(
         health=script("health.sh") if health else "",
         health_port=HEALTH_PORT if watched else 0,
         people=people,
+        identity=identity,
         announce=script("announce.sh") if shared and announced else "",
         **(more or {}),
     )

@@ -84,7 +84,7 @@ class Accounts:
         return "".join(
             f"{person.name} {person.number} {'yes' if person.admin else 'no'} {_one_line(key)}\n"
             for person in self.people
-            for key in person.keys
+            for key in person.keys or ()
         )
 
     def _settings(self) -> str:

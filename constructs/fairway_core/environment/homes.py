@@ -72,6 +72,7 @@ def check_people(
                 "take `engine: slurm` for it, or leave `users:` out",
                 place,
             )
+    _check_sign_in(people, clusters, gateway=gateway)
     partitions = any(cluster.engine == "slurm" for cluster in clusters.values())
     if partitions and home_filesystem(filesystems, clusters) is None:
         raise FieldError(
@@ -79,6 +80,28 @@ def check_people(
             "name one under `mounts:` of each cluster with `engine: slurm`",
             place,
         )
+
+
+def _check_sign_in(
+    people: Sequence[Person], clusters: Mapping[str, AnyCluster], *, gateway: bool
+) -> None:
+    """Raises FieldError where somebody could not sign in by Entra ID."""
+    for index, person in enumerate(people):
+        if person.entra is None:
+            continue
+        if any(cluster.engine == "slurm" for cluster in clusters.values()):
+            raise FieldError(
+                f"Entra ID gives `{person.name}` a user id on each machine by itself, and Slurm "
+                "needs the same on all",
+                "name their `keys:`",
+                ("access", "users", index, "entra"),
+            )
+        if gateway:
+            raise FieldError(
+                "the gateway lets people in by their keys alone",
+                "name their `keys:`",
+                ("access", "users", index, "entra"),
+            )
 
 
 def _best(filesystems: Mapping[str, AnyFileSystem], mounts: Sequence[Sequence[str]]) -> str | None:

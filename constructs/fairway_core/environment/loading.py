@@ -108,6 +108,8 @@ def _people(environment: Environment, document: Document) -> tuple[Person, ...]:
         person.model_copy(
             update={"keys": _read(person.keys, document, ("access", "users", index, "keys"))}
         )
+        if person.keys
+        else person
         for index, person in enumerate(environment.access.users)
     )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated
+import re
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.resource_ids import ObjectId
 
 # Above what Azure and Ubuntu give to accounts, and below what systemd takes for its own.
 FIRST_UID, LAST_UID = 20_000, 59_999
@@ -23,30 +25,47 @@ _TAKEN = frozenset(
     | {"messagebus", "systemd-network", "systemd-resolve", "systemd-timesync", "tcpdump", "chrony"}
     | {"landscape", "pollinate", "lxd", "tss", "uuidd", "dcgm", "nvidia-persistenced", "rpc", "ftp"}
 )
-_NAME = r"^[a-z][a-z0-9_-]{0,30}$"
-
-
-def _free_name(name: str) -> str:
-    if name in _TAKEN:
-        raise FieldError(f"`{name}` is an account or a group of the machines' own")
-    return name
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
+_SIGN_IN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*@[A-Za-z0-9.-]+")
 
 
 class Person(Model, defer_build=True):
     """A person's account on the login host, the scheduler and the nodes, in a group of its own.
 
-    The home is on the shared file system, closed to others.
+    The home is on the shared file system, closed to others. Without `keys` a person signs in to
+    single VMs by Entra ID, which makes the account and the home.
     """
 
-    name: Annotated[str, Field(pattern=_NAME), AfterValidator(_free_name)]
-    """The account's name: small letters, digits, hyphens and underscores, first a letter."""
-    keys: tuple[str, ...] = Field(min_length=1)
+    name: str
+    """The account's name: small letters, digits, hyphens and underscores, first a letter; with
+    `entra` the name by which the person signs in, for example `ada@contoso.com`."""
+    keys: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Public SSH keys, or paths of files that hold them."""
+    entra: ObjectId | None = None
+    """The object id of a user of Entra ID, who signs in without a key."""
     admin: bool = False
     """Whether the account may use sudo, and so reach everybody's data and Slurm's key."""
     uid: int | None = Field(default=None, ge=FIRST_UID, le=LAST_UID)
     """The number to which files belong, the same on every machine; by default it follows from
     the name, and stays when others come and go."""
+
+    @model_validator(mode="after")
+    def _has_one_way_in(self) -> Self:
+        if (self.keys is None) == (self.entra is None):
+            message = f"`{self.name}` gets in either by keys or by Entra ID"
+            raise FieldError(message, "name `keys:` or `entra:`", ("name",))
+        form = _NAME if self.entra is None else _SIGN_IN_NAME
+        if not form.fullmatch(self.name):
+            hint = "for example `ada`" if self.entra is None else "for example `ada@contoso.com`"
+            message = f"`{self.name}` cannot be the name of an account"
+            raise FieldError(message, hint, ("name",))
+        if self.name in _TAKEN:
+            message = f"`{self.name}` is an account or a group of the machines' own"
+            raise FieldError(message, "choose another name", ("name",))
+        if self.entra is not None and self.uid is not None:
+            message = "the user ids of those who sign in by Entra ID are given by the machine"
+            raise FieldError(message, "leave it out", ("uid",))
+        return self
 
     @property
     def number(self) -> int:
@@ -67,7 +86,7 @@ def apart(people: tuple[Person, ...]) -> tuple[Person, ...]:
         for other in people[:index]:
             if other.name == person.name:
                 raise FieldError(f"`{person.name}` is there twice", "name it once", (index, "name"))
-            if other.number == person.number:
+            if other.number == person.number and person.keys and other.keys:
                 raise FieldError(
                     f"`{person.name}` and `{other.name}` have the user id {person.number}",
                     f"give one of them another, for example `uid: {FIRST_UID + 1}`",

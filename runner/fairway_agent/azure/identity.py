@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.azure.http import Failure
@@ -12,7 +13,17 @@ from fairway_agent.faults import Fault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-METADATA = Metadata()
+_CHOSEN = Path("/etc/fairway/identity")
+
+
+def _own() -> dict[str, str]:
+    """Which of the machine's identities is the jobs', where it has several."""
+    with suppress(OSError):
+        return {"msi_res_id": _CHOSEN.read_text(encoding="ascii").strip()}
+    return {}
+
+
+METADATA = Metadata(identity=_own())
 
 _ROLES = "check that the nodes' identity has a role that may read it"
 _HINTS = {401: _ROLES, 403: _ROLES, 404: "is it there, under this name?"}
