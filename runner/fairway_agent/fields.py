@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MOST = 1 << 53  # whole numbers up to here are exact in every reader of JSON
+_LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
 
 
 class Unfit(Exception):
@@ -70,6 +71,26 @@ class Fields:
     def span_or_none(self, name: str) -> float | None:
         """Seconds, or None."""
         return None if self.facts.get(name) is None else self.span(name)
+
+    def moment_or_none(self, name: str) -> float | None:
+        """Seconds since 1970, or None."""
+        value = self.span_or_none(name)
+        if value is None or value < _LAST_SECOND:
+            return value
+        raise self.unfit(name)
+
+    def whole_or_none(self, name: str) -> int | None:
+        """A whole number, which may be negative, or None."""
+        value = self.facts.get(name)
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST:
+            return value
+        raise self.unfit(name)
+
+    def flag_or_none(self, name: str) -> bool | None:
+        """Yes or no, or None."""
+        return None if self.facts.get(name) is None else self.flag(name)
 
     def flag(self, name: str) -> bool:
         """Yes or no; no where it is missing."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from fairway_agent.fields import Fields
+
 GOING_STATES = frozenset({"queued", "running"})
 FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
 STATES = GOING_STATES | FINAL_STATES
@@ -31,6 +33,14 @@ WAS_FULL = "the disk was full for a while, and states were written late"
 def goes_on(status: Mapping[str, Any]) -> bool:
     """Whether something of it is still to come; not so where nothing was written yet."""
     return status.get("state") in GOING_STATES
+
+
+def state_of(fields: Fields) -> str:
+    """The state that a record names; Unfit where it names none."""
+    state = fields.text("state")
+    if state not in STATES:
+        raise fields.unfit("state")
+    return state
 
 
 def end_state(counts: Mapping[str, int], *, setup_failed: bool = False) -> str:

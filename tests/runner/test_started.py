@@ -61,4 +61,4 @@ def test_a_job_submitted_to_a_full_output_is_started_once_and_named(tmp_path: Pa
         f"{run.id} was started; see: fairway show {run.id}",
         "error: the output cannot be written: No space left on device",
     ]
-    assert run.status["state"] == "succeeded"
+    assert run.status.state == "succeeded"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from fairway_core.findings import Finding
-    from fairway_runner.runs.run_columns import Column
+    from fairway_runner.runs.run_columns import Column, Found
     from fairway_runner.runs.store import RunStore
 
 _TargetOption = Annotated[
@@ -129,7 +129,7 @@ def command(
         print(run_table(runs))
 
 
-def _facts(found: tuple[Any, dict[str, Any]], columns: Sequence[Column]) -> dict[str, Any]:
+def _facts(found: Found, columns: Sequence[Column]) -> dict[str, Any]:
     """A run's facts, and under `columns` those that were asked for."""
     from fairway_runner.runs.facts import run_facts
 

@@ -69,7 +69,7 @@ def _require_end(run: Run) -> None:
     if run.state == "lost":
         from fairway_core.findings import UserError
 
-        message = f"{run.id} is lost: {run.status.get('reason') or 'nothing knows of it any more'}"
+        message = f"{run.id} is lost: {run.status.reason or 'nothing knows of it any more'}"
         hint = f"run it again: fairway retry {run.id}"
         raise UserError.of("lost-run", message, hint, exit_code=5)
 

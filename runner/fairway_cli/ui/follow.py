@@ -6,7 +6,7 @@ import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from fairway_cli.ui.log_lines import LineFilter, label, tail_offset
 from fairway_core.findings import UserError, printable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from fairway_agent.task_state import TaskState
     from fairway_runner.runs.store import Run
 
 _CHUNK = 1 << 20
@@ -118,20 +119,20 @@ class Remarks:
     def look(self) -> None:
         """Says what has changed since the last look."""
         status = self.run.status
-        reason = str(status.get("reason") or "")
+        reason = status.reason or ""
         if reason and reason != self.reason:
-            self._say(f"is {status['state']}: {reason}")
+            self._say(f"is {status.state}: {reason}")
         self.reason = reason
         if not self.run.is_sweep:
             self._look_at_task(self.run.task_status(0))
 
-    def _look_at_task(self, task: dict[str, Any]) -> None:
-        attempt = int(task.get("attempt", 0))
-        if attempt > self.attempt and task["state"] == "running":
+    def _look_at_task(self, task: TaskState) -> None:
+        attempt = task.attempt or 0
+        if attempt > self.attempt and task.state == "running":
             self._say(f"is at attempt {attempt + 1}{self.why and f': {self.why}'}")
             self.attempt, self.why = attempt, ""
-        elif task["state"] == "queued":
-            self.why = str(task.get("reason") or "")
+        elif task.state == "queued":
+            self.why = task.reason or ""
 
     def _say(self, words: str) -> None:
         print(printable(f"{self.run.id} {words}"), file=sys.stderr, flush=True)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from fairway_cli.ui.columns import state as coloured
 from fairway_runner.quantities import duration, number
 from fairway_runner.runs.metrics import compile_patterns, last_values
 from fairway_runner.runs.results import task_results
-from fairway_runner.runs.store import FINAL_STATES
 from fairway_runner.runs.varying import shown, varying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from fairway_agent.task_state import TaskState
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
@@ -26,18 +26,18 @@ def watch_tasks(run: Run, out: TextIO) -> None:
     names = varying([task.params for task in tasks if not task.is_last])
     with _reporter(run, len(tasks), out) as report:
         for task, status in _ends(run, tasks):
-            report(status["state"], _line(task, status, names, out))
+            report(status.state, _line(task, status, names, out))
 
 
-def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, dict[str, Any]]]:
+def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, TaskState]]:
     """The tasks as they end, with their last state."""
     open_ = list(tasks)
     seen: object = None
     while True:
         run.refresh(logs=bool(run.record.metrics))
         status = run.status
-        ended = status["state"] in FINAL_STATES
-        counts = status.get("tasks")
+        ended = status.is_final
+        counts = status.tasks
         if ended or counts != seen:
             seen = counts
             left = []
@@ -46,8 +46,8 @@ def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, dict[
                 if not ended and not (run.task_folder(task.index) / "state.json").exists():
                     left += open_[position:]
                     break
-                found = run.task_status(task.index, status["state"])
-                if found["state"] in FINAL_STATES:
+                found = run.task_status(task.index, status.state)
+                if found.is_final:
                     yield task, found
                 else:
                     left.append(task)
@@ -57,19 +57,18 @@ def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, dict[
         time.sleep(run.engine.pause)
 
 
-def _line(task: TaskResult, status: dict[str, Any], names: list[str], out: TextIO) -> str:
+def _line(task: TaskResult, status: TaskState, names: list[str], out: TextIO) -> str:
     name = "finally" if task.is_last else str(task.index)
     own = {} if task.is_last else task.params
     params = [f"{n}={shown(own[n])}" for n in names if n in own]
     patterns = compile_patterns(task.run.record.metrics)
     values = last_values(task.run.log(task.index), patterns) if patterns else {}
     metrics = [f"{name}={number(value)}" for name, value in values.items()]
-    code = status.get("exit_code")
-    words = [f"[{name}]", coloured(status["state"], out), *params, *metrics]
-    if code:
-        words.append(f"exit code {code}")
-    if status.get("started") and status.get("ended"):
-        words.append(duration(status["ended"] - status["started"]))
+    words = [f"[{name}]", coloured(status.state, out), *params, *metrics]
+    if status.exit_code:
+        words.append(f"exit code {status.exit_code}")
+    if status.started and status.ended:
+        words.append(duration(status.ended - status.started))
     return " ".join(words)
 
 

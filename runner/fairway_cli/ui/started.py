@@ -95,8 +95,7 @@ def _reason_of_its_task(run: Run, state: str) -> str | None:
     """Why the one task of a run failed, where that is known."""
     if state == "succeeded":
         return None
-    found: str | None = run.task_status(0, state).get("reason")
-    return found
+    return run.task_status(0, state).reason
 
 
 def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> int:

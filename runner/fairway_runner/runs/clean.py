@@ -63,7 +63,7 @@ def _end_of(run: Run) -> tuple[str, float]:
     """The run's state, and when it ended or was last written to."""
     try:
         status = run.status
-        return status["state"], float(status.get("ended") or run.record.created)
+        return status.state, status.ended or run.record.created
     except (UserError, OSError, KeyError):
         return DAMAGED, run.folder.stat().st_mtime
 

@@ -14,11 +14,12 @@ from fairway_runner.runs.records import read_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fairway_agent.run_state import RunState
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
 
-def run_facts(run: Run, status: dict[str, Any] | None = None) -> dict[str, Any]:
+def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
     """One run: ids, state and why, tags, counts of its tasks by state, times in ISO 8601.
 
     Its recorded `status` may be given.
@@ -28,25 +29,25 @@ def run_facts(run: Run, status: dict[str, Any] | None = None) -> dict[str, Any]:
         "run_id": run.id,
         "name": record.name,
         "target": record.target,
-        "state": status["state"],
-        "reason": status.get("reason") or _timed_out(run, status),
+        "state": status.state,
+        "reason": status.reason or _timed_out(run, status),
         "tags": list(labels.tags),
         "note": labels.note,
         "tasks": record.tasks,
-        "task_states": status.get("tasks") or {},
+        "task_states": status.tasks,
         "created": iso(record.created),
-        "started": iso(status.get("started")),
-        "ended": iso(status.get("ended")),
-        "seconds": seconds(status["state"], status.get("started"), status.get("ended")),
+        "started": iso(status.started),
+        "ended": iso(status.ended),
+        "seconds": seconds(status.state, status.started, status.ended),
     }
 
 
-def _timed_out(run: Run, status: dict[str, Any]) -> str | None:
+def _timed_out(run: Run, status: RunState) -> str | None:
     """That its only task was over its time; the tasks of a sweep say so themselves."""
-    if status["state"] != "failed" or run.record.tasks > 1:
+    if status.state != "failed" or run.record.tasks > 1:
         return None
     with suppress(UserError, OSError):
-        if run.task_status(0).get("timed_out"):
+        if run.task_status(0).timed_out:
             limit = read_json(run.folder / "job.json").get("timeout")
             return f"it was over its timeout of {duration(limit)}" if limit else None
     return None
@@ -83,9 +84,9 @@ def setup_facts(run: Run, run_state: str) -> dict[str, Any] | None:
     if status is None:
         return None
     return {
-        "state": status["state"],
-        "exit_code": status.get("exit_code"),
-        "seconds": seconds(status["state"], status.get("started"), status.get("ended")),
+        "state": status.state,
+        "exit_code": status.exit_code,
+        "seconds": seconds(status.state, status.started, status.ended),
         "log": str(run.folder / "setup" / "log.txt"),
     }
 

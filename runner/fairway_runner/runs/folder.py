@@ -16,26 +16,28 @@ import os
 import secrets
 import shutil
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.labels import read_labels, write_labels
 from fairway_runner.runs.records import (
-    FINAL_STATES,
     RunRecord,
     damaged,
     read_record,
     read_state,
+    read_task,
     settled,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from fairway_agent.run_state import RunState
+    from fairway_agent.task_state import TaskState
     from fairway_runner.runs.labels import Labels
 
 # Letters and digits that cannot be taken for one another when read aloud.
@@ -59,29 +61,27 @@ class RunFolder:
         return read_record(self.folder / "run.json")
 
     @property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> RunState:
         """The last recorded state, with `state` set to lost where nobody watches any more."""
         status = self._recorded()
-        if status["state"] in FINAL_STATES or not runs_here(self.record.engine):
+        if status.is_final or not runs_here(self.record.engine):
             return status
         if self._is_watched():
             return status
         # It may have ended between the two looks.
         status = self._recorded()
-        return status if status["state"] in FINAL_STATES else {**status, "state": "lost"}
+        return status if status.is_final else replace(status, state="lost")
 
     @property
     def state_at_end(self) -> str:
         """The state of a run whose lock the caller holds, so that nobody else watches it."""
-        state = str(self._recorded()["state"])
-        if not runs_here(self.record.engine):
-            return state
-        return state if state in FINAL_STATES else "lost"
+        status = self._recorded()
+        return status.state if status.is_final or not runs_here(self.record.engine) else "lost"
 
     @property
     def state(self) -> str:
         """One of queued, running, succeeded, failed, cancelled, lost."""
-        return str(self.status["state"])
+        return self.status.state
 
     def task_folder(self, index: int) -> Path:
         """The folder of one task."""
@@ -91,7 +91,7 @@ class RunFolder:
         """The file with all that a task printed; it may not exist yet."""
         return self.task_folder(index) / "log.txt"
 
-    def task_status(self, index: int, run_state: str = "running") -> dict[str, Any]:
+    def task_status(self, index: int, run_state: str = "running") -> TaskState:
         """A task's recorded state; in a run that has ended, none is still to come."""
         return settled(self._state_of(self.task_folder(index)), run_state)
 
@@ -101,20 +101,18 @@ class RunFolder:
         that was over its own limit; 130 and 5 where a run was cancelled or lost before a task had
         one."""
         status = self.status
-        state = status["state"]
-        if state == "succeeded":
+        if status.state == "succeeded":
             return 0
-        if limit := status.get("exit_code"):
-            return int(limit)
-        if state == "cancelled":
+        if status.exit_code:
+            return status.exit_code
+        if status.state == "cancelled":
             return 130
         for folder in (self.folder / "setup", *map(self.task_folder, range(self.record.tasks))):
-            code = self._state_of(folder).get("exit_code")
-            if code:
-                return int(code)
+            if code := self._state_of(folder).exit_code:
+                return code
         return 5
 
-    def setup_status(self, run_state: str = "running") -> dict[str, Any] | None:
+    def setup_status(self, run_state: str = "running") -> TaskState | None:
         """The recorded state of the job's setup; None where it has none."""
         if not (self.folder / "setup.jsonl").exists():
             return None
@@ -157,11 +155,13 @@ class RunFolder:
             return ""
 
     @staticmethod
-    def _state_of(folder: Path) -> dict[str, Any]:
+    def _state_of(folder: Path) -> TaskState:
         try:
-            return read_state(folder / "state.json")
+            return read_task(folder / "state.json")
         except FileNotFoundError:
-            return {"state": "queued"}
+            from fairway_agent.task_state import TaskState
+
+            return TaskState()
 
     def await_lock(self) -> None:
         """Returns when nobody holds the run's lock."""
@@ -181,7 +181,7 @@ class RunFolder:
             raise running(self) from None
         return lock
 
-    def _recorded(self) -> dict[str, Any]:
+    def _recorded(self) -> RunState:
         path = self.folder / "state.json"
         try:
             return read_state(path)

@@ -13,24 +13,34 @@ from fairway_agent.task_spec import TaskSpec
 from fairway_runner.runs.records import damaged, read_as
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from typing import TypeVar
 
     from fairway_agent.plan import Retry, RunPlan
+
+    T = TypeVar("T")
 
 
 def read_plan(folder: Path) -> RunPlan:
     """The plan of the run in a folder; UserError where it is damaged, or of a newer release."""
     from fairway_agent.plan import RunPlan
 
-    return read_as(folder / "plan.json", RunPlan.from_json)
+    return _kept(folder / "plan.json", RunPlan.from_json)
 
 
 def read_retry(folder: Path) -> Retry:
     """Which of its tasks run again; UserError where that is damaged, or nothing says so."""
     from fairway_agent.plan import Retry
 
-    return read_as(folder / "retry.json", Retry.from_json)
+    return _kept(folder / "retry.json", Retry.from_json)
+
+
+def _kept(path: Path, make: Callable[[object], T]) -> T:
+    try:
+        return read_as(path, make)
+    except FileNotFoundError:
+        raise damaged(path, "missing") from None
 
 
 def read_specs(path: Path) -> Iterator[TaskSpec]:

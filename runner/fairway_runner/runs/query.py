@@ -75,7 +75,7 @@ def select(
             break
         try:
             status = run.status
-            fits = not wanted.states or status["state"] in wanted.states
+            fits = not wanted.states or status.state in wanted.states
             if fits and wanted.takes_words(run, run.labels):
                 listing.runs.append((run, status))
         except UserError as error:

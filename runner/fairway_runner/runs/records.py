@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Unfit
 from fairway_agent.record import FINAL_STATES
+from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
-from fairway_runner.runs.shapes import RECORD, STATUS, check
+from fairway_runner.runs.shapes import RECORD, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from typing import TypeVar
+
+    from fairway_agent.task_state import TaskState
 
     T = TypeVar("T")
 
@@ -30,6 +33,7 @@ __all__ = [
     "read_kept",
     "read_record",
     "read_state",
+    "read_task",
     "settled",
 ]
 
@@ -60,10 +64,10 @@ def is_run_id(text: str) -> bool:
     return re.fullmatch(r"[a-z][a-z0-9-]{0,62}", text) is not None
 
 
-def settled(status: dict[str, Any], run_state: str) -> dict[str, Any]:
+def settled(status: TaskState, run_state: str) -> TaskState:
     """The state of a task or a setup: in a run that has ended, none is still to come."""
-    if run_state in FINAL_STATES and status["state"] not in FINAL_STATES:
-        status["state"] = "lost" if run_state == "lost" else "cancelled"
+    if run_state in FINAL_STATES and not status.is_final:
+        return replace(status, state="lost" if run_state == "lost" else "cancelled")
     return status
 
 
@@ -94,9 +98,10 @@ def read_kept(path: Path) -> dict[str, Any]:
 
 
 def read_as(path: Path, make: Callable[[object], T]) -> T:
-    """What `make` makes of a file that every run has; UserError where it is damaged."""
+    """What `make` makes of a file; UserError where that is damaged, FileNotFoundError where there
+    is none."""
     try:
-        return make(read_kept(path))
+        return make(read_json(path))
     except Unfit as error:
         raise damaged(path, str(error)) from None
 
@@ -111,16 +116,17 @@ def read_record(path: Path) -> RunRecord:
         raise damaged(path, str(error)) from None
 
 
-def read_state(path: Path) -> dict[str, Any]:
-    """A state of a run or a task; UserError where the file is damaged."""
-    facts = read_json(path)
-    try:
-        check(facts, STATUS, "the state")
-    except Unfit as error:
-        raise damaged(path, str(error)) from None
-    if facts.get("state") is None:
-        raise damaged(path, "it has no `state`")
-    return facts
+def read_state(path: Path) -> RunState:
+    """The state of a run; UserError where the file is damaged, FileNotFoundError where there is
+    none."""
+    return read_as(path, RunState.from_json)
+
+
+def read_task(path: Path) -> TaskState:
+    """The state of a task, or of a setup, in the same way."""
+    from fairway_agent.task_state import TaskState  # a list of runs needs none
+
+    return read_as(path, TaskState.from_json)
 
 
 def damaged(path: Path, why: str) -> UserError:

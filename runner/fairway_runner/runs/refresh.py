@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +23,7 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
         try:
             elsewhere = not runs_here(run.record.engine)
             printed = logs and bool(run.record.metrics)
-            if elsewhere and (printed or run.status["state"] not in FINAL_STATES):
+            if elsewhere and (printed or not run.status.is_final):
                 by_target.setdefault((run.record.target, printed), []).append(run)
         except (UserError, OSError):
             continue  # whoever reads it next says what is wrong with it

@@ -95,23 +95,22 @@ def _of_run(spec: TaskSpec, run: RunFolder) -> TaskSpec:
 def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> TaskResult:
     index = int(spec.index)
     status = run.task_status(index, state)
-    attempt = status.get("attempt")
     return TaskResult(
         run=run,
         index=index,
-        state=status["state"],
+        state=status.state,
         params=spec.params,
         nodes=spec.nodes,
         processes_per_node=spec.processes_per_node,
-        exit_code=status.get("exit_code"),
-        attempts=0 if attempt is None else attempt + 1,
-        started=status.get("started"),
-        ended=status.get("ended"),
-        timed_out=bool(status.get("timed_out")),
+        exit_code=status.exit_code,
+        attempts=status.attempts,
+        started=status.started,
+        ended=status.ended,
+        timed_out=bool(status.timed_out),
         is_last=is_last,
-        node=status.get("node"),
-        reason=status.get("reason"),
-        held=status.get("held"),
+        node=status.node,
+        reason=status.reason,
+        held=status.held,
     )
 
 

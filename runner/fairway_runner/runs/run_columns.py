@@ -13,11 +13,12 @@ from fairway_runner.runs.results import task_results
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_agent.run_state import RunState
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
 # A run with its recorded state.
-Found = tuple["Run", dict[str, Any]]
+Found = tuple["Run", "RunState"]
 
 # Column by fact of a run.
 FACTS = {
@@ -61,7 +62,7 @@ class Column:
         """Whether it takes what the runs have printed."""
         return self.title.startswith("metric:")
 
-    def value(self, run: Run, status: dict[str, Any]) -> Any:
+    def value(self, run: Run, status: RunState) -> Any:
         """What it shows of a run: a number, text, a list, or None.
 
         A metric of several tasks is the list of its lowest and highest last value; a parameter
@@ -70,7 +71,7 @@ class Column:
         if self.title in FACTS:
             return run_facts(run, status)[FACTS[self.title]]
         kind, _, name = self.title.partition(":")
-        tasks = [task for task in task_results(run, status["state"]) if not task.is_last]
+        tasks = [task for task in task_results(run, status.state) if not task.is_last]
         return _metric(run, tasks, name) if kind == "metric" else _param(tasks, name)
 
     def ordered(self, runs: Sequence[Found], *, descending: bool = False) -> list[Found]:

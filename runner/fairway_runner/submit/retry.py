@@ -73,6 +73,6 @@ def _wanted(run: Run, state: str, tasks: Sequence[TaskResult], chosen: Sequence[
     return Retry(
         only=tuple(task.index for task in own if task.index in again),
         done=Counter(task.state for task in own if task.index not in again),
-        is_set_up=setup is None or setup["state"] == "succeeded",
+        is_set_up=setup is None or setup.state == "succeeded",
         after=() if has_begun else None,  # what it came after was there when it began
     )

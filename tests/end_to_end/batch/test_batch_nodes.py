@@ -56,7 +56,7 @@ class TestPreemption:
         run = batch.submit(resumable(batch, pipe))
         pipe.lines(1)
         run.refresh()
-        node = str(run.task_status(0)["node"])
+        node = str(run.task_status(0).node)
         [busy] = [each for each in run.engine.nodes() if each.run]
         assert (busy.name, busy.run) == (node, run.id)
         batch.service.preempt(node, notice=8)
@@ -69,14 +69,14 @@ class TestPreemption:
         assert "fairway: Azure announces: Preempt; the job has 10 s to save what it has" in log
         [task] = json.loads(batch.ok("show", run.id, "--json"))["task_list"]
         assert task["attempts"] == 2
-        assert run.task_status(0)["requeues"] == 1
-        assert run.task_status(0)["node"] != node
+        assert run.task_status(0).requeues == 1
+        assert run.task_status(0).node != node
 
     def test_another_node_of_the_task_passes_its_notice_on(self, batch: Batch, pipe: Pipe) -> None:
         run = batch.submit(resumable(batch, pipe, nodes=2))
         pipe.lines(1)
         run.refresh()
-        main = str(run.task_status(0)["node"])
+        main = str(run.task_status(0).node)
         [other] = [
             str(each["nodeInfo"]["nodeId"])
             for each in run.engine.account.subtasks(run.id, "0")  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ class TestPreemption:
         pipe.lines(1)
         run.refresh(logs=True)
         assert run.log_text() == "before 0\n"
-        batch.service.preempt(str(run.task_status(0)["node"]))
+        batch.service.preempt(str(run.task_status(0).node))
         run.wait()
         log = batch.ok("logs", run.id).splitlines()
         lost = "fairway: attempt 0 lost its node, and with it what it printed last"
@@ -256,7 +256,7 @@ class TestNodes:
         # It listens once this is said.
         with urllib.request.urlopen(f"http://localhost:{here}/page.txt") as answer:
             text = answer.read()
-        node = batch.service._node(str(run.task_status(0)["node"]), "sim")
+        node = batch.service._node(str(run.task_status(0).node), "sim")
         assert node.users
         tunnel.terminate()
         tunnel.wait()
@@ -268,4 +268,4 @@ class TestNodes:
         run = waiting.submit(waiting.many(2))
         run.refresh()
         assert run.state == "queued"
-        assert "waiting for nodes" in run.status["reason"]
+        assert "waiting for nodes" in run.status.reason

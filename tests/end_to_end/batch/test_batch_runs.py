@@ -37,7 +37,7 @@ class TestDigits:
         code, printed = batch.watch(job, "-s", "params.epochs=2")
         assert code == 0, printed
         [run] = batch.runs()
-        assert batch.run(run).status["tasks"] == {"succeeded": 17}
+        assert batch.run(run).status.tasks == {"succeeded": 17}
         best = json.loads(batch.ok("best", run, "--metric", "accuracy", "--max", "--json"))
         values = [float(each) for each in re.findall(r"accuracy=([0-9.]+)", printed)]
         assert best["value"] == pytest.approx(max(values))
@@ -88,7 +88,7 @@ class TestTheContract:
         )
         run = batch.submit(job)
         run.wait()
-        assert run.status["state"] == "succeeded"
+        assert run.status.state == "succeeded"
         assert batch.ok("logs", run.id, "--task", "0") == "from the code\nbuilt\ngreen\n"
         assert batch.ok("logs", run.id).splitlines()[0] == "[setup] setting up"
 
@@ -98,7 +98,7 @@ class TestTheContract:
         assert code == 17, printed
         assert "the setup failed on this node with exit code 17" in printed
         [run] = batch.runs()
-        assert batch.run(run).status["reason"] == "the setup failed with exit code 17"
+        assert batch.run(run).status.reason == "the setup failed with exit code 17"
 
     def test_what_begins_with_a_dot_is_kept(self, batch: Batch) -> None:
         command = 'cd "$FAIRWAY_OUTPUT_MODEL"; mkdir -p a/.hydra; touch .hidden a/.hydra/x a/b'
@@ -147,7 +147,7 @@ class TestFailures:
         first.wait()
         run.wait()
         assert (run.state, run.exit_code) == ("failed", 5)
-        assert "tvm-sim-1_d could not be prepared" in str(run.status["reason"])
+        assert "tvm-sim-1_d could not be prepared" in str(run.status.reason)
 
     def test_a_failed_task_is_tried_again_and_its_attempts_count(self, batch: Batch) -> None:
         command = "echo attempt $FAIRWAY_ATTEMPT; test $FAIRWAY_ATTEMPT = 2"
@@ -167,7 +167,7 @@ class TestFailures:
         assert "up\n" in printed
         assert "saved\n" in printed
         [run] = batch.runs()
-        assert batch.run(run).task_status(0, "failed")["timed_out"] is True
+        assert batch.run(run).task_status(0, "failed").timed_out is True
 
     def test_retry_runs_only_what_failed(self, batch: Batch) -> None:
         command = "echo run {{ params.n }}; "
@@ -183,7 +183,7 @@ class TestFailures:
         (batch.fairway.folder / "data" / "fairway" / "runs" / run / "fixed").touch()
         batch.ok("retry", run, "--failed")
         batch.ok("wait", run)
-        assert batch.run(run).status["tasks"] == {"succeeded": 3}
+        assert batch.run(run).status.tasks == {"succeeded": 3}
         tasks = json.loads(batch.ok("show", run, "--json"))["task_list"]
         assert [task["attempts"] for task in tasks] == [1, 2, 1]
         assert batch.ok("logs", run, "--task", "1") == "run 1\nrun 1\n"
@@ -218,7 +218,7 @@ class TestSweeps:
         run = batch.submit(job)
         pipe.lines(2)
         run.refresh()
-        assert run.status["tasks"] == {"running": 2, "queued": 1}
+        assert run.status.tasks == {"running": 2, "queued": 1}
         gate.open(3)
         run.wait()
         assert run.state == "succeeded"

@@ -144,10 +144,10 @@ def test_the_state_of_an_earlier_submission_is_not_the_retrys(
     retry = {"only": [0], "done": {}, "is_set_up": True}
     (run.folder / "retry.json").write_text(json.dumps(retry))
     submissions.begin(run, retry=True)
-    assert (run.state, run.task_status(0)["state"]) == ("queued", "queued")
+    assert (run.state, run.task_status(0).state) == ("queued", "queued")
     mirror.refresh([run])
     assert run.state == "queued", "the cluster has not heard of the retry"
-    assert "cut off" in run.status["reason"]
+    assert "cut off" in run.status.reason
     say(folder, "running", submission=1)
     mirror.refresh([run])
     assert run.state == "running"
@@ -156,7 +156,7 @@ def test_the_state_of_an_earlier_submission_is_not_the_retrys(
 def test_a_run_whose_folder_is_gone_is_lost(mirror: Mirror, tmp_path: Path) -> None:
     run = submitted(tmp_path)
     mirror.refresh([run])
-    assert (run.state, run.status["reason"]) == ("lost", "its folder is gone")
+    assert (run.state, run.status.reason) == ("lost", "its folder is gone")
     assert run.exit_code == 5
 
 
@@ -166,10 +166,10 @@ def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) ->
     run, lock = RunStore(tmp_path / ".fairway").create(record, {})
     submissions.begin(run, retry=False)
     mirror.refresh([run])
-    assert run.status.get("reason") is None
+    assert run.status.reason is None
     os.close(lock)
     mirror.refresh([run])
-    assert run.status["reason"].startswith("submission was cut off")
+    assert run.status.reason.startswith("submission was cut off")
 
 
 def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_retry_from_elsewhere_is_not_taken_for_ones_own(mirror: Mirror, tmp_pa
     say(folder, "succeeded", submission=1)
     with pytest.raises(UserError, match="job-1 was retried from elsewhere"):
         mirror.require_latest(run)
-    assert (run.state, run.task_status(0)["exit_code"]) == ("succeeded", 0)
+    assert (run.state, run.task_status(0).exit_code) == ("succeeded", 0)
     assert submissions.read(run) == submissions.Submission(1, complete=True)
     mirror.require_latest(run)
 

@@ -209,7 +209,7 @@ class BatchEngine:
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """See `Engine.enter`; the nodes after the main one are in the order of the subtasks."""
-        places = [str(run.task_status(task).get("node") or "")]
+        places = [run.task_status(task).node or ""]
         if node:
             state = State.read(run)
             found = self.account.subtasks(state.job if state else run.id, str(task))

@@ -14,7 +14,6 @@ from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.runs.figures import is_node_name
-from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
     from fairway_runner.engines.azure.storage import Storage
@@ -57,15 +56,15 @@ class Figures:
         running, ended = [], []
         for task in range(self.run.record.tasks):
             status = self.run.task_status(task)
-            if status["state"] == "running":
+            if status.state == "running":
                 running.append(task)
-            elif status["state"] in FINAL_STATES and not facts.get(str(task), {}).get("done"):
+            elif status.is_final and not facts.get(str(task), {}).get("done"):
                 ended.append(task)
         return [*running, *ended][:_MOST]
 
     def _read(self, task: int, facts: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
         """The whole lines that are new, and how much was copied with them."""
-        ended = self.run.task_status(task)["state"] in FINAL_STATES
+        ended = self.run.task_status(task).is_final
         marker = self._file(task, _MARKER, 0, ended=ended).decode(errors="replace").strip()
         known = facts.get(str(task), {})
         offset = int(known.get("offset", 0)) if known.get("marker") == marker else 0

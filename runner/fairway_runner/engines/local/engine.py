@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.record import goes_on
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.deadline import USUAL
@@ -124,15 +123,15 @@ class LocalEngine:
     def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end; what a lost run left behind is ended too."""
         status = run.status
-        while status["state"] == "queued" and "supervisor" not in status:
+        while status.state == "queued" and status.supervisor is None:
             time.sleep(_PAUSE)  # it is about to say who it is
             status = run.status
-        if goes_on(status):
+        if status.goes_on and status.supervisor is not None:
             # In these states the lock is held, so this process id is not another's.
             with contextlib.suppress(ProcessLookupError):  # unless it ended by itself just now
-                os.kill(status["supervisor"], signal.SIGTERM)
+                os.kill(status.supervisor, signal.SIGTERM)
             self.wait(run)
-        elif status["state"] == "lost":
+        elif status.state == "lost":
             _end_all(run)
 
     def remove(self, run: RunFolder) -> None:

@@ -128,9 +128,9 @@ class RemoteEngine:
     def main_host(self, run: RunFolder) -> str:
         """The first node of the first task that has one; UserError before it has started."""
         for index in range(run.record.tasks):
-            name = run.task_status(index).get("node")
+            name = run.task_status(index).node
             if name:
-                return str(name).partition(",")[0]
+                return name.partition(",")[0]
         hint = f"wait until it runs: fairway show {run.id}"
         raise UserError.of("not-started", f"{run.id} has no node yet", hint)
 
@@ -140,7 +140,7 @@ class RemoteEngine:
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """See `Engine.enter`."""
-        names = str(run.task_status(task).get("node") or "").split(",")
+        names = (run.task_status(task).node or "").split(",")
         if node >= len(names) or not names[node]:
             hint = f"wait until it runs: fairway show {run.id}"
             raise UserError.of("not-started", f"task {task} of {run.id} has no node yet", hint)

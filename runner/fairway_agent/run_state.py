@@ -1,0 +1,71 @@
+"""Where a run stands: what the file `state.json` in its folder holds. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.fields import Fields
+from fairway_agent.record import FINAL_STATES, GOING_STATES, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run: its state and why; since when and until when, in seconds since 1970; the process that
+    supervises it; which time it was started, from 0; how many of its tasks are in which state.
+    `exit_code` is that of a run that was over its own limit."""
+
+    state: str = "queued"
+    reason: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    supervisor: int | None = None
+    submission: int = 0
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    exit_code: int | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether something of it is still to come."""
+        return self.state in GOING_STATES
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing follows."""
+        return self.state in FINAL_STATES
+
+    @classmethod
+    def from_json(cls, facts: object) -> RunState:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "the state")
+        found = {name: _READ[name](fields, name) for name in fields.facts if name in _READ}
+        return cls(state=state_of(fields), **found)
+
+    def to_json(self) -> dict[str, object]:
+        """As `state.json` has it."""
+        facts: dict[str, object] = {
+            "state": self.state,
+            "reason": self.reason,
+            "started": self.started,
+            "ended": self.ended,
+        }
+        if self.supervisor is not None:
+            facts["supervisor"] = self.supervisor
+        facts |= {"submission": self.submission, "tasks": self.tasks}
+        if self.exit_code is not None:
+            facts["exit_code"] = self.exit_code
+        return facts
+
+
+_READ: dict[str, Callable[[Fields, str], Any]] = {
+    "reason": Fields.text_or_none,
+    "started": Fields.moment_or_none,
+    "ended": Fields.moment_or_none,
+    "supervisor": Fields.whole_or_none,
+    "submission": Fields.count,
+    "tasks": Fields.counts,
+    "exit_code": Fields.whole_or_none,
+}

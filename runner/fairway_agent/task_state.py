@@ -1,0 +1,96 @@
+"""Where a task, or a job's setup, stands: what the file `state.json` in its folder holds. Standard
+library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.fields import Fields
+from fairway_agent.record import FINAL_STATES, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task, or a setup: its state and why; its last attempt, from 0, or −1 before the first;
+    since when that runs and when it ended, in seconds since 1970; how it ended.
+
+    `held` is for how many seconds its attempts that have ended had their nodes, `node` where it
+    runs (the names of several are joined by commas), `last_exit_code` that of the attempt before,
+    and `log_size` how many bytes an ended task has printed. `job`, `submission`, `failures` and
+    `stopped` are Slurm's: its id of the job, the start of the run that this was for, how many
+    attempts failed in it, and whether Slurm ended it. `requeues` counts how often Slurm or Batch
+    began the task elsewhere. `task` and `task_attempt` say which attempt ran a setup.
+    """
+
+    state: str = "queued"
+    attempt: int | None = None
+    started: float | None = None
+    ended: float | None = None
+    held: float | None = None
+    exit_code: int | None = None
+    timed_out: bool | None = None
+    reason: str | None = None
+    node: str | None = None
+    session: int | None = None
+    last_exit_code: int | None = None
+    log_size: int | None = None
+    job: str | None = None
+    submission: int | None = None
+    failures: int | None = None
+    requeues: int | None = None
+    stopped: bool | None = None
+    task: str | None = None
+    task_attempt: int | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing follows."""
+        return self.state in FINAL_STATES
+
+    @property
+    def attempts(self) -> int:
+        """How many were begun."""
+        return 0 if self.attempt is None else self.attempt + 1
+
+    @property
+    def again(self) -> TaskState:
+        """It is to run again: its attempts count on."""
+        return TaskState(attempt=self.attempt, started=self.started, held=self.held)
+
+    @classmethod
+    def from_json(cls, facts: object) -> TaskState:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "the state")
+        found = {name: _READ[name](fields, name) for name in fields.facts if name in _READ}
+        return cls(state=state_of(fields), **found)
+
+    def to_json(self) -> dict[str, object]:
+        """As `state.json` has it: what is not known is left out."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in facts.items() if value is not None}
+
+
+_READ: dict[str, Callable[[Fields, str], Any]] = {
+    "attempt": Fields.whole_or_none,
+    "started": Fields.moment_or_none,
+    "ended": Fields.moment_or_none,
+    "held": Fields.moment_or_none,
+    "exit_code": Fields.whole_or_none,
+    "timed_out": Fields.flag_or_none,
+    "reason": Fields.text_or_none,
+    "node": Fields.text_or_none,
+    "session": Fields.whole_or_none,
+    "last_exit_code": Fields.whole_or_none,
+    "log_size": Fields.count_or_none,
+    "job": Fields.text_or_none,
+    "submission": Fields.count_or_none,
+    "failures": Fields.count_or_none,
+    "requeues": Fields.count_or_none,
+    "stopped": Fields.flag_or_none,
+    "task": Fields.text_or_none,
+    "task_attempt": Fields.whole_or_none,
+}
