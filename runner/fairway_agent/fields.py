@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from fairway_agent.faults import Fault
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+_HINT = "submit the job again from its file"
 _MOST = 1 << 53  # whole numbers up to here are exact in every reader of JSON
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
 
@@ -132,3 +140,14 @@ class Fields:
         if all(isinstance(value, str) for value in values.values()):
             return values
         raise self.unfit(name)
+
+
+def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
+    """What `make` makes of the JSON that was read from a file."""
+    try:
+        return make(json.loads(text))
+    except RecursionError:
+        why = "nested too deeply"
+    except (ValueError, Unfit) as error:
+        why = str(error)
+    raise Fault("damaged-run", f"{path}: damaged: {why}", _HINT)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
+    from fairway_agent.run_state import RunState
 
 PAUSES = (5.0, 30.0, 120.0, 600.0)  # seconds before each further try
 _ANSWER = 20.0  # seconds for the receiver to answer
@@ -40,10 +41,10 @@ def event_of(state: str) -> str:
     return {"queued": "waiting", "cancelled": "failed"}.get(state, state)
 
 
-def notify(folder: Path, plan: RunPlan, status: Mapping[str, Any]) -> int | None:
+def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
     """Starts what sends word of the run's state, if somebody wants it; its process id."""
     wanted = plan.notify
-    if not wanted or event_of(str(status["state"])) not in wanted.on:
+    if not wanted or event_of(status.state) not in wanted.on:
         return None
     url = os.environ.get(wanted.secret, "") if wanted.secret else wanted.webhook
     secrets = [os.environ.get(name, "") for name in plan.secrets]
@@ -66,15 +67,15 @@ def notify(folder: Path, plan: RunPlan, status: Mapping[str, Any]) -> int | None
     return process.pid
 
 
-def facts(plan: RunPlan, status: Mapping[str, Any], secrets: Sequence[str] = ()) -> dict[str, Any]:
+def facts(plan: RunPlan, status: RunState, secrets: Sequence[str] = ()) -> dict[str, Any]:
     """What is said of the run; no secret is in it."""
     mask = Mask(secrets)
-    reason = str(status.get("reason") or "").encode()
+    reason = (status.reason or "").encode()
     why = (mask.feed(reason) + mask.flush()).decode(errors="replace") or None
-    started, ended = status.get("started"), status.get("ended")
+    started, ended = status.started, status.ended
     seconds = round(ended - started, 1) if started and ended else None
     spent = f" after {seconds:g} s" if seconds is not None else ""
-    state = str(status["state"])
+    state = status.state
     verb = {"queued": "waits"}.get(state, f"was {state}" if state == "cancelled" else state)
     return {
         "run": plan.run,
@@ -82,7 +83,7 @@ def facts(plan: RunPlan, status: Mapping[str, Any], secrets: Sequence[str] = ())
         "state": state,
         "reason": why,
         "seconds": seconds,
-        "tasks": dict(status.get("tasks") or {}),
+        "tasks": dict(status.tasks),
         "text": f"{plan.run} {verb}{spent}{f': {why}' if why else ''}",
     }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent import state_files
+from fairway_agent.faults import Fault
 from fairway_agent.record import GOING_STATES
 
 if TYPE_CHECKING:
@@ -38,9 +39,10 @@ def unsuccessful(folders: Sequence[str]) -> list[str]:
     found = []
     for folder in folders:
         try:
-            state = json.loads(Path(folder, "state.json").read_text(encoding="utf-8"))["state"]
-        except (OSError, ValueError):
-            state = "was removed"
+            known = state_files.read_run(Path(folder))
+        except (OSError, Fault):
+            known = None
+        state = "was removed" if known is None else known.state
         if state != "succeeded":
             shown = "was lost" if state in GOING_STATES else state
             found.append(f"{Path(folder).name} {shown}")

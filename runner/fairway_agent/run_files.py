@@ -3,25 +3,19 @@ that is damaged or that a newer release wrote. Standard library only."""
 
 from __future__ import annotations
 
-import json
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import record
-from fairway_agent.faults import Fault
-from fairway_agent.fields import Unfit
+from fairway_agent.fields import parse
 from fairway_agent.plan import Retry, RunPlan
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
-    from typing import TypeVar
-
-    T = TypeVar("T")
 
 _OFFSET = struct.Struct(">Q")
-_HINT = "submit the job again from its file"
 
 
 def read_plan(folder: Path, *, retry: bool = False) -> RunPlan:
@@ -71,14 +65,3 @@ def read_specs(path: Path) -> Iterator[TaskSpec]:
     with path.open("rb") as lines:
         for line in lines:
             yield parse(path, line, TaskSpec.from_json)
-
-
-def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
-    """What `make` makes of the JSON that was read from a file."""
-    try:
-        return make(json.loads(text))
-    except RecursionError:
-        why = "nested too deeply"
-    except (ValueError, Unfit) as error:
-        why = str(error)
-    raise Fault("damaged-run", f"{path}: damaged: {why}", _HINT)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import record, state_files
 from fairway_agent.masking import Mask
 from fairway_agent.shared import plans
+from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +29,12 @@ def has_setup(run: Path) -> bool:
     return (run / "setup.jsonl").exists()
 
 
+def has_failed(run: Path) -> bool:
+    """Whether the setup of the run in a folder has failed."""
+    known = state_files.read_task(run / "setup")
+    return known is not None and known.state == "failed"
+
+
 def set_up(run: Path, prepare: Callable[[int], int]) -> int:
     """Prepares a task's nodes, where that may mean the setup; the exit code.
 
@@ -35,8 +43,8 @@ def set_up(run: Path, prepare: Callable[[int], int]) -> int:
     folder = run / "setup"
     folder.mkdir(exist_ok=True)
     began = time.time()
-    if not record.read_json(folder / "state.json"):
-        record.write_json(folder / "state.json", _state("running", began))
+    if state_files.read_task(folder) is None:
+        state_files.write(folder, _state("running", began))
     with tempfile.TemporaryFile() as printed:
         code = prepare(printed.fileno())
         printed.seek(0)
@@ -47,18 +55,16 @@ def set_up(run: Path, prepare: Callable[[int], int]) -> int:
         return code
     with record.alone(folder / "lock"):
         _append(run, folder, text)
-        known = record.read_json(folder / "state.json").get("state")
-        if failed or known != "failed":
-            facts = {"ended": time.time(), "exit_code": code, "timed_out": False}
+        if failed or not has_failed(run):
             state = _state("failed" if failed else "succeeded", began)
-            record.write_json(folder / "state.json", {**state, **facts})
+            state = replace(state, ended=time.time(), exit_code=code, timed_out=False)
+            state_files.write(folder, state)
     return code
 
 
-def _state(state: str, began: float) -> dict[str, object]:
+def _state(state: str, began: float) -> TaskState:
     task, attempt = os.environ["FAIRWAY_TASK"], int(os.environ["FAIRWAY_ATTEMPT"])
-    facts = {"attempt": 0, "started": began, "task": task, "task_attempt": attempt}
-    return {"state": state, **facts}
+    return TaskState(state, attempt=0, started=began, task=task, task_attempt=attempt)
 
 
 def _append(run: Path, folder: Path, text: bytes) -> None:

@@ -20,15 +20,16 @@ import socket
 import sys
 import time
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import predecessors, processes, record, run_files, wakeups
+from fairway_agent import predecessors, processes, record, run_files, state_files, wakeups
 from fairway_agent.allocators.cores import Cores
 from fairway_agent.faults import Fault
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
+from fairway_agent.run_state import RunState
 from fairway_agent.task import TIMED_OUT, Task
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ class Supervisor:
     blocked: bool = False
     notified: int = 0
     sampling: Sampling | None = None
-    recorded: dict[str, Any] = field(default_factory=dict)
-    states: record.States = field(default_factory=record.States)
+    recorded: RunState = field(default_factory=RunState)
+    states: state_files.States = field(default_factory=state_files.States)
 
     def run(self, ready: int) -> None:
         """Runs everything to its end; returns when the run's last state is written."""
@@ -114,7 +115,7 @@ class Supervisor:
         if self.plan.retry:
             for stage in ("tasks", "finally"):
                 for task in self._tasks_of(stage):
-                    task.record("queued")
+                    task.record(task.status("queued"))
 
     def _await_predecessors(self) -> None:
         if not self.plan.after:
@@ -230,7 +231,7 @@ class Supervisor:
             elif code and not (task.cancelled or self.limited) and task.has_retry():
                 self.waiting.append(task)
                 self._move(counted, "running", "queued")
-                task.record("queued", last_exit_code=code, **task.facts())
+                task.record(replace(task.status("queued"), last_exit_code=code, reason=task.why()))
                 continue
             state = "cancelled" if task.cancelled else "failed" if code else "succeeded"
             state = task.finish(state, code)
@@ -242,7 +243,8 @@ class Supervisor:
     def _cancel(self, *, counted: bool) -> None:
         """Tells what runs to end; what waits for another attempt has none."""
         while self.waiting:
-            self.waiting.popleft().record("cancelled", ended=time.time())
+            task = self.waiting.popleft()
+            task.record(replace(task.status("cancelled"), ended=time.time()))
             self._move(counted, "queued", "cancelled")
         for task in self.running if self.cancelled or self.limited else ():
             if task.process is not None and task.process.poll() is None:
@@ -295,25 +297,25 @@ class Supervisor:
         if self.states.late:
             self.reason = self.reason or record.WAS_FULL
         ended = None if state in record.GOING_STATES else time.time()
-        value: dict[str, Any] = {
-            "state": state,
-            "reason": self.allocator.reason if self.blocked and state == "queued" else self.reason,
-            "started": self.started,
-            "ended": ended,
-            "supervisor": os.getpid(),
-            "submission": self.plan.submission,
-            "tasks": {name: count for name, count in self.counts.items() if count > 0},
-        }
-        if self.limited:
-            value["exit_code"] = TIMED_OUT
+        value = RunState(
+            state=state,
+            reason=self.allocator.reason if self.blocked and state == "queued" else self.reason,
+            started=self.started,
+            ended=ended,
+            supervisor=os.getpid(),
+            submission=self.plan.submission,
+            tasks={name: count for name, count in self.counts.items() if count > 0},
+            exit_code=TIMED_OUT if self.limited else None,
+        )
         if value != self.recorded:
-            self.states.write(self.folder / "state.json", value)
+            self.states.write(self.folder / state_files.FILE, value)
             self.recorded = value
         if state == "queued" and not self.notified and (self.blocked or self.plan.after):
             self.notified = notify(self.folder, self.plan, value) or -1
         if self.states.late:
             # The value is among what is late, or will be followed by another.
-            self.reason = value["reason"] = value["reason"] or record.WAS_FULL
+            self.reason = value.reason or record.WAS_FULL
+            self.recorded = replace(value, reason=self.reason)
 
 
 def _written(seconds: float) -> str:

@@ -10,14 +10,15 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import container, outputs, processes, record
+from fairway_agent import container, outputs, processes, state_files
 from fairway_agent.fanout import ways
 from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
+from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -65,7 +66,7 @@ class Task:
     kill_at: float | None = None
     timed_out: bool = False
     cancelled: bool = False
-    states: record.States | None = None
+    states: state_files.States | None = None
     nodes: list[Host] = field(default_factory=list)
 
     @property
@@ -103,7 +104,7 @@ class Task:
         self.process = self._launch(script, environment)
         self.started = time.time()
         self.kill_at, self.timed_out = None, False
-        self.record("running", session=self.session)
+        self.record(replace(self.status("running"), session=self.session))
 
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         secrets = [os.environ.get(name, "") for name in self.plan.secrets]
@@ -147,15 +148,15 @@ class Task:
         """Whether it ended because the job's setup failed on one of its nodes."""
         return False
 
-    def facts(self) -> dict[str, object]:
-        """More to be recorded of how an attempt ended."""
-        return {}
+    def why(self) -> str | None:
+        """Why its last attempt ended, where that is known."""
+        return None
 
     def resume_count(self) -> None:
         """Counts on from the attempts of an earlier supervisor."""
-        before = record.read_json(self.folder / "state.json")
-        self.attempt = int(before.get("attempt", -1))
-        self.held = float(before.get("held", 0.0))
+        before = state_files.read_task(self.folder) or TaskState()
+        self.attempt = before.attempts - 1
+        self.held = before.held or 0.0
         self.first = self.attempt + 1
 
     def has_retry(self) -> bool:
@@ -210,7 +211,7 @@ class Task:
     def finish(self, state: str, code: int) -> str:
         """Records the end and keeps the outputs that are to be kept; the state that it has then:
         a task whose outputs cannot be kept has failed."""
-        facts = {"exit_code": code, "timed_out": self.timed_out, **self.facts()}
+        reason = self.why()
         written = self.folder / "work"
         try:
             outputs.collect(
@@ -220,20 +221,26 @@ class Task:
                 succeeded=state == "succeeded",
             )
         except OSError as error:
-            facts["reason"] = f"outputs could not be kept: {error}; they are in {written}"
+            reason = f"outputs could not be kept: {error}; they are in {written}"
             if state == "succeeded":
-                state, facts["exit_code"] = "failed", _NOT_KEPT
+                state, code = "failed", _NOT_KEPT
         shutil.rmtree(self.folder / "scratch", ignore_errors=True)
-        self.record(state, ended=time.time(), **facts)
+        status = replace(self.status(state), ended=time.time(), exit_code=code, reason=reason)
+        self.record(replace(status, timed_out=self.timed_out))
         return state
 
-    def record(self, state: str, **facts: object) -> None:
+    def status(self, state: str) -> TaskState:
+        """Where it stands, in that state."""
+        started, held = self.started or None, round(self.held, 3)
+        return TaskState(state, attempt=self.attempt, started=started, held=held)
+
+    def record(self, status: TaskState) -> None:
         """Replaces the task's state."""
-        times = {"started": self.started or None, "held": round(self.held, 3)}
-        value = {"state": state, "attempt": self.attempt, **times, **facts}
         self.folder.mkdir(parents=True, exist_ok=True)
-        write = self.states.write if self.states else record.write_json
-        write(self.folder / "state.json", value)
+        if self.states is None:
+            state_files.write(self.folder, status)
+        else:
+            self.states.write(self.folder / state_files.FILE, status)
 
     def _hosts(self) -> list[str]:
         """The addresses of its nodes, or this machine as often as it wants nodes."""

@@ -11,6 +11,7 @@ import pytest
 
 from fairway_agent import notify
 from fairway_agent.plan import RunPlan
+from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
 from fairway_core.notifications import Notify
 from fairway_core.target import Target
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from conftest import Receiver
 
 PLAN = RunPlan("job-a", "/code", secrets=("TOKEN",))
-FAILED = {"state": "failed", "reason": "hunter2 & <b>", "started": 10.0, "ended": 22.5}
+FAILED = RunState("failed", "hunter2 & <b>", started=10.0, ended=22.5)
 
 
 def test_a_receiver_that_fails_twice_is_asked_again(receiver: Receiver) -> None:
@@ -60,8 +61,8 @@ def test_what_is_said_holds_no_secret() -> None:
     said = notify.facts(PLAN, FAILED, ["hunter2"])
     assert said["text"] == "job-a failed after 12.5 s: *** & <b>"
     assert (said["event"], said["reason"], said["seconds"]) == ("failed", "*** & <b>", 12.5)
-    assert notify.facts(PLAN, {"state": "cancelled"})["text"] == "job-a was cancelled"
-    waiting = notify.facts(PLAN, {"state": "queued", "reason": "nodes are busy"})
+    assert notify.facts(PLAN, RunState("cancelled"))["text"] == "job-a was cancelled"
+    waiting = notify.facts(PLAN, RunState("queued", "nodes are busy"))
     assert (waiting["event"], waiting["text"]) == ("waiting", "job-a waits: nodes are busy")
 
 
@@ -128,7 +129,7 @@ def test_the_address_may_be_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyP
     process = MagicMock()
     monkeypatch.setenv("HOOK", "https://example.org/private")
     monkeypatch.setattr(notify.subprocess, "Popen", process)
-    notify.notify(tmp_path, RunPlan.from_json({**plan, "run": "job-a"}), {"state": "succeeded"})
+    notify.notify(tmp_path, RunPlan.from_json({**plan, "run": "job-a"}), RunState("succeeded"))
     [call] = process.call_args_list
     assert "private" not in json.dumps(call.args)
     assert "HOOK" not in call.kwargs["env"]

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from fairway_agent import record
+from fairway_agent import record, state_files
+from fairway_agent.task_state import TaskState
 
 PROGRAM = (
     Path(__file__).with_name("full_disk.py").read_text()
@@ -99,8 +100,8 @@ def test_what_finds_no_room_leaves_no_half_file(
 
     with monkeypatch.context() as patch:
         patch.setattr("pathlib.Path.replace", full)
-        states = record.States()
-        states.write(tmp_path / "state.json", {"state": "failed"})
+        states = state_files.States()
+        states.write(tmp_path / "state.json", TaskState("failed"))
         assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
     assert state(tmp_path) == {"state": "running"}
     states.write_late()

@@ -185,7 +185,7 @@ def test_a_task_counts_all_its_attempts(tmp_path: Path, monkeypatch: pytest.Monk
     for began, ended in ((100.0, 130.0), (200.0, 212.5)):
         task.process, task.started, now = _Ended(), began, ended  # type: ignore[assignment]
         assert task.ended() == 0
-    task.record("succeeded")
+    task.record(task.status("succeeded"))
     later = agent_task.Task(plan, spec, tmp_path, tmp_path / "0")
     later.resume_count()
     assert (task.held, later.held) == (42.5, 42.5)

@@ -25,6 +25,6 @@ def answer(
             break
         node = file.name.removesuffix(".jsonl")
         if piece := piece_of(file, request["known"].get(node, 0), budget):
-            found[node] = piece
-            more = more or piece["more"]
+            found[node] = piece.to_json()
+            more = more or piece.more
     return {"nodes": found, "more": more}

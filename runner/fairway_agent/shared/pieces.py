@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_agent.fields import Fields
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -12,9 +15,28 @@ if TYPE_CHECKING:
 MOST = 4 << 20  # bytes in one answer
 
 
-def piece_of(file: Path, offset: int, budget: list[int]) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a file has from the byte `offset` on, packed as text; `more` says that there is more."""
+
+    offset: int
+    data: str
+    more: bool = False
+
+    @classmethod
+    def from_json(cls, facts: object) -> Piece:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "a piece")
+        return cls(fields.count("offset"), fields.text("data"), fields.flag("more"))
+
+    def to_json(self) -> dict[str, object]:
+        """As it is sent."""
+        return {"offset": self.offset, "data": self.data, "more": self.more}
+
+
+def piece_of(file: Path, offset: int, budget: list[int]) -> Piece | None:
     """What the file has from the offset on, as far as the budget of bytes goes, which it takes
-    from; `more` says that there is more. None where there is nothing."""
+    from. None where there is nothing."""
     try:
         with file.open("rb") as opened:
             opened.seek(offset)
@@ -25,5 +47,4 @@ def piece_of(file: Path, offset: int, budget: list[int]) -> dict[str, Any] | Non
     if not data:
         return None
     budget[0] -= len(data)
-    packed = base64.b64encode(zlib.compress(data, 1)).decode("ascii")
-    return {"offset": offset, "data": packed, "more": more}
+    return Piece(offset, base64.b64encode(zlib.compress(data, 1)).decode("ascii"), more)

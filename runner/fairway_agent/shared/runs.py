@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import IO, TYPE_CHECKING, Any
 
+from fairway_agent import record
 from fairway_agent.shared.receive import forget_code
-from fairway_agent.shared.states import read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,8 @@ def answer(
         folder = shared / "runs" / request["remove"]
         gone = folder.with_name(f".{folder.name}.removed")
         if folder.is_dir():
-            provenance = read(folder / "provenance.json") or {}
-            forget_code(shared, str(provenance.get("code", ""))[:16], folder.name)
+            code = str(_facts(folder / "provenance.json").get("code", ""))
+            forget_code(shared, code[:16], folder.name)
             shutil.rmtree(gone, ignore_errors=True)
             folder.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
@@ -59,7 +59,7 @@ def answer(
 def _facts(path: Path) -> dict[str, Any]:
     """A file's mapping; nothing where there is none that can be read."""
     try:
-        value: object = read(path)
+        value: object = record.read_json(path)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

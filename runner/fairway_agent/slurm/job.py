@@ -13,13 +13,14 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, wakeups
+from fairway_agent import record, state_files, wakeups
 from fairway_agent.allocators.slurm import given
 from fairway_agent.faults import Fault
+from fairway_agent.setup import has_failed
 from fairway_agent.shared import plans
 from fairway_agent.slurm import commands, orders
 from fairway_agent.slurm.task import SlurmTask, job_id
@@ -42,7 +43,7 @@ class Job:
     """One task's attempts; `asked` is how Slurm, or a person by it, wants it to end."""
 
     task: SlurmTask
-    states: record.States
+    states: state_files.States
     wakeup: socket.socket
     asked: str = ""
 
@@ -54,7 +55,8 @@ class Job:
 
     def refuse(self, reason: str) -> int:
         """Says that it could not be begun; the exit code that Slurm sees."""
-        self.task.record("failed", ended=time.time(), exit_code=_FAULT, reason=reason)
+        status = self.task.status("failed")
+        self.task.record(replace(status, ended=time.time(), exit_code=_FAULT, reason=reason))
         self._await_room()
         return _FAULT
 
@@ -67,8 +69,8 @@ class Job:
 
     def _run(self) -> int:
         run = self.task.run_folder
-        if orders.cancelled(run) >= self.task.submission or _setup_failed(run):
-            self.task.record("cancelled", ended=time.time())
+        if orders.cancelled(run) >= self.task.submission or has_failed(run):
+            self.task.record(replace(self.task.status("cancelled"), ended=time.time()))
             return _CANCELLED
         while True:
             try:
@@ -85,7 +87,7 @@ class Job:
             self.task.failures += 1
             if self.asked or self.task.setup_failed() or not self.task.has_retry():
                 return self._finish("failed", code)
-            self.task.record("queued", last_exit_code=code)
+            self.task.record(replace(self.task.status("queued"), last_exit_code=code))
 
     def _attempt(self) -> int:
         self.task.start()
@@ -117,13 +119,14 @@ class Job:
         of the two it says when this has ended; see `settle`."""
         if orders.cancelled(self.task.run_folder) >= self.task.submission:
             return self._finish("cancelled", _CANCELLED)
-        facts = {"ended": time.time(), "exit_code": code, "reason": "ended by Slurm"}
-        self.task.record("running", stopped=True, **facts)
+        status = replace(self.task.status("running"), stopped=True, ended=time.time())
+        self.task.record(replace(status, exit_code=code, reason="ended by Slurm"))
         return _TERMINATED
 
     def _hand_over(self, code: int) -> int:
         """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
-        self.task.record("queued", last_exit_code=code, reason="its nodes were taken away")
+        status = replace(self.task.status("queued"), last_exit_code=code)
+        self.task.record(replace(status, reason="its nodes were taken away"))
         try:
             commands.run(["scontrol", "requeue", job_id()])
         except commands.Refused as refused:
@@ -132,14 +135,10 @@ class Job:
         time.sleep(_REQUEUE_PATIENCE)  # Slurm ends this, and everything else of the job
         return _TERMINATED
 
-    def _finish(self, state: str, code: int, **facts: object) -> int:
-        self.task.more = {**facts}
+    def _finish(self, state: str, code: int, reason: str | None = None) -> int:
+        self.task.reason = reason
         known = self.task.finish(state, code)
         return code if known == state else code or _FAULT
-
-
-def _setup_failed(run: Path) -> bool:
-    return record.read_json(run / "setup" / "state.json").get("state") == "failed"
 
 
 def _read_secrets(run: Path, plan: RunPlan) -> None:
@@ -187,7 +186,7 @@ def main() -> None:
         sys.exit(str(fault))
     folder = run / "tasks" / str(index)
     _once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
-    states = record.States()
+    states = state_files.States()
     task = SlurmTask(plan, spec, run, folder, submission=submission, states=states)
     task.resume_count()
     job = Job(task, states, wakeup)

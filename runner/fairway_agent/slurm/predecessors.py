@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import record, state_files
 from fairway_agent.faults import Fault
 from fairway_agent.slurm import orders, reconcile
 
@@ -22,7 +22,8 @@ def dependency(runs: Path, after: Sequence[str]) -> str:
     reconcile.settle_all(folders)
     jobs = []
     for folder in folders:
-        state = record.read_json(folder / "state.json").get("state", "was removed")
+        found = state_files.read_run(folder)
+        state = "was removed" if found is None else found.state
         if state == "succeeded":
             continue
         known = orders.read(folder)

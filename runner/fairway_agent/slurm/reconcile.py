@@ -10,13 +10,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import record, state_files
+from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans
 from fairway_agent.slurm import orders
 from fairway_agent.slurm.jobs import jobs_named, look_up
 from fairway_agent.slurm.task_state import Verdict, judge
+from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +45,8 @@ def settle_all(folders: Sequence[Path]) -> None:
 
 
 def _goes_on(folder: Path) -> bool:
-    return record.goes_on(record.read_json(folder / "state.json"))
+    known = state_files.read_run(folder)
+    return known is not None and known.goes_on
 
 
 class _Settling:
@@ -89,51 +92,51 @@ class _Settling:
                     yield part, index
 
     def _verdict(self, part: Part, index: int) -> Verdict:
-        path = self.folder / "tasks" / str(index) / "state.json"
+        folder = self.folder / "tasks" / str(index)
         has_begun = str(index) in self.begun
-        status = record.read_json(path) if has_begun else {}
+        status = state_files.read_task(folder) if has_begun else None
         job, element = part.element(index)
         found = self.jobs.get((job, element))
-        if found is None and status.get("state") not in record.FINAL_STATES and not self.cancelled:
+        if found is None and not (status and status.is_final) and not self.cancelled:
             found = look_up(job, element)
         verdict = judge(status, found, cancelled=self.cancelled, now=self.now)
         # Of very many that never began, the run's end says all.
         is_news = verdict.is_final and not (self.cancelled and not has_begun)
         if verdict.status != status and (has_begun or is_news):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            record.write_json(path, verdict.status)
+            folder.mkdir(parents=True, exist_ok=True)
+            state_files.write(folder, verdict.status)
         return verdict
 
-    def _note_times(self, status: Mapping[str, Any]) -> None:
-        for key, times in (("started", self.starts), ("ended", self.ends)):
-            if status.get(key):
-                times.append(status[key])
+    def _note_times(self, status: TaskState) -> None:
+        for moment, times in ((status.started, self.starts), (status.ended, self.ends)):
+            if moment:
+                times.append(moment)
 
     def _record(self, counts: Counter[str]) -> None:
-        state = record.read_json(self.folder / "state.json")
+        state = state_files.read_run(self.folder) or RunState()
         plan = plans.read(self.folder, retry=self.orders.submission > 0)
         counts.update(plan.done)
-        setup = record.read_json(self.folder / "setup" / "state.json")
-        name = _name(counts, setup_failed=setup.get("state") == "failed")
+        setup = state_files.read_task(self.folder / "setup") or TaskState()
+        name = _name(counts, setup_failed=setup.state == "failed")
         reason = self._reason(name, setup, plan)
         first = None if name == "queued" else min(self.starts, default=self.now)
-        started = state.get("started") or first
+        started = state.started or first
         ended = max(self.ends, default=self.now)
-        new: dict[str, Any] = {
-            "state": name,
-            "reason": reason or None,
-            "started": started,
-            "ended": max(ended, started or ended) if name in record.FINAL_STATES else None,
-            "tasks": {each: count for each, count in counts.items() if count},
-            "submission": self.orders.submission,
-        }
+        new = RunState(
+            state=name,
+            reason=reason or None,
+            started=started,
+            ended=max(ended, started or ended) if name in record.FINAL_STATES else None,
+            tasks={each: count for each, count in counts.items() if count},
+            submission=self.orders.submission,
+        )
         if new != state:
-            record.write_json(self.folder / "state.json", new)
+            state_files.write(self.folder, new)
 
-    def _reason(self, name: str, setup: dict[str, Any], plan: RunPlan) -> str:
+    def _reason(self, name: str, setup: TaskState, plan: RunPlan) -> str:
         """What a person is told of the run beyond its state."""
-        if setup.get("state") == "failed":
-            return f"the setup failed with exit code {setup.get('exit_code')}"
+        if setup.state == "failed":
+            return f"the setup failed with exit code {setup.exit_code}"
         if name == "queued":
             return self.waits
         if name == "running":
@@ -149,7 +152,8 @@ def _unsuccessful(after: Sequence[str]) -> list[str]:
     found = []
     settle_all([Path(each) for each in after])
     for folder in map(Path, after):
-        state = record.read_json(folder / "state.json").get("state", "was removed")
+        known = state_files.read_run(folder)
+        state = "was removed" if known is None else known.state
         if state != "succeeded":
             found.append(f"{folder.name} {state}")
     return found

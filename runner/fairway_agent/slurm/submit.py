@@ -11,9 +11,10 @@ import shutil
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
-from fairway_agent import record
+from fairway_agent import record, state_files
 from fairway_agent.faults import Fault
-from fairway_agent.setup import has_setup
+from fairway_agent.run_state import RunState
+from fairway_agent.setup import has_failed, has_setup
 from fairway_agent.shared import plans
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.slurm import commands, orders, partition, predecessors, sbatch
@@ -87,19 +88,14 @@ def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
     if number:
         for part in parts:
             for index in part.indices:
-                path = folder / "tasks" / str(index) / "state.json"
-                if status := record.read_json(path):
-                    kept = {
-                        key: status[key] for key in status if key in ("attempt", "started", "held")
-                    }
-                    record.write_json(path, {"state": "queued", **kept})
-        failed = record.read_json(folder / "setup" / "state.json").get("state") == "failed"
-        if failed:
+                task = folder / "tasks" / str(index)
+                if status := state_files.read_task(task):
+                    state_files.write(task, status.again)
+        if has_failed(folder):
             (folder / "setup" / "state.json").unlink()
     counts = {state: count for state, count in plan.done.items() if count}
     counts["queued"] = sum(len(part.indices) for part in parts)
-    state = {"state": "queued", "reason": None, "started": None, "ended": None}
-    record.write_json(folder / "state.json", {**state, "tasks": counts, "submission": number})
+    state_files.write(folder, RunState(tasks=counts, submission=number))
 
 
 def _submit(folder: Path, wanted: Orders, request: dict[str, Any]) -> Orders:

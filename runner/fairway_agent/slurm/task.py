@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import bundle, record, scratch
+from fairway_agent import bundle, scratch, state_files
 from fairway_agent.fanout import ways
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.setup import SETUP_FAILED
@@ -21,6 +21,8 @@ from fairway_agent.slurm.others import tell
 if TYPE_CHECKING:
     import signal
     from pathlib import Path
+
+    from fairway_agent.task_state import TaskState
 
 _SLURM = "fairway_agent.slurm"
 
@@ -42,7 +44,7 @@ class SlurmTask(ClusterTask):
     failures: int = 0
     told: list[subprocess.Popen[bytes]] = field(default_factory=list)
     sampling: Sampling | None = None
-    more: dict[str, object] = field(default_factory=dict)
+    reason: str | None = None
 
     def start(self) -> None:
         """Starts the next attempt on its nodes."""
@@ -65,9 +67,9 @@ class SlurmTask(ClusterTask):
     def resume_count(self) -> None:
         """Counts on from the attempts of earlier jobs of this run."""
         super().resume_count()
-        last = record.read_json(self.folder / "state.json")
-        if last.get("submission") == self.submission:
-            self.failures = int(last.get("failures", 0))
+        last = state_files.read_task(self.folder)
+        if last is not None and last.submission == self.submission:
+            self.failures = last.failures or 0
 
     def has_retry(self) -> bool:
         """Whether it may be begun again after a failure."""
@@ -90,9 +92,9 @@ class SlurmTask(ClusterTask):
         names = [host.name for host in self.nodes[1:]]
         return [*STEP, f"--nodes={len(names)}", f"--nodelist={','.join(names)}"] if names else []
 
-    def facts(self) -> dict[str, object]:
+    def why(self) -> str | None:
         """Why it ended, where that is known."""
-        return self.more
+        return self.reason
 
     def ended(self) -> int | None:
         """The exit code if the task has ended, with nothing of it left on any node."""
@@ -135,16 +137,16 @@ class SlurmTask(ClusterTask):
                 step, env=_for_step(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
 
-    def record(self, state: str, **facts: object) -> None:
-        """Replaces the task's state, which says where it runs and as which of Slurm's jobs."""
-        own: dict[str, object] = {
-            "node": ",".join(host.name for host in self.nodes),
-            "job": job_id(),
-            "submission": self.submission,
-            "failures": self.failures,
-            "requeues": int(os.environ.get("SLURM_RESTART_COUNT", "0")),
-        }
-        super().record(state, **{**own, **facts})
+    def status(self, state: str) -> TaskState:
+        """Where it stands, where it runs, and as which of Slurm's jobs."""
+        return replace(
+            super().status(state),
+            node=",".join(host.name for host in self.nodes),
+            job=job_id(),
+            submission=self.submission,
+            failures=self.failures,
+            requeues=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        )
 
     def _end_steps(self) -> None:
         """Ends what a launcher that was killed has left on other nodes: the next attempt must not

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from fairway_agent.record import FINAL_STATES
 from fairway_agent.slurm.jobs import ENDED, WAITING
 from fairway_agent.task import TIMED_OUT
+from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from fairway_agent.slurm.jobs import Element
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 # Seconds after a job's end in which its last words may still be on their way to this host: for
 # so long an NFS client may believe what it has seen of a folder before.
 _LAST_WORDS = 60.0
-
-# What a task that waits keeps of its earlier attempts.
-_KEPT = ("attempt", "started", "held", "failures", "requeues", "submission")
 
 _CANCELLED, _SERVICE, _KILLED = 130, 5, 137
 
@@ -61,30 +58,30 @@ class Verdict:
     """A task's state now: `status` as its file is to have it; `waits` says why it is queued, and
     `rests` why it does nothing though it runs."""
 
-    status: dict[str, Any]
+    status: TaskState
     waits: str = ""
     rests: str = ""
 
     @property
     def state(self) -> str:
         """The state's name."""
-        return str(self.status["state"])
+        return self.status.state
 
     @property
     def is_final(self) -> bool:
         """Whether nothing follows."""
-        return self.state in FINAL_STATES
+        return self.status.is_final
 
 
 def judge(
-    status: dict[str, Any], element: Element | None, *, cancelled: bool, now: float
+    status: TaskState | None, element: Element | None, *, cancelled: bool, now: float
 ) -> Verdict:
-    """`status` is what the task wrote last, or empty; `element` its job as Slurm sees it, None
+    """`status` is what the task wrote last, if anything; `element` its job as Slurm sees it, None
     where it knows of none; `cancelled` says that somebody has ended the whole run."""
-    known = status or {"state": "queued"}
-    if known["state"] in FINAL_STATES:
-        if element and element.state == "OUT_OF_MEMORY" and not known.get("reason"):
-            known = {**known, "reason": "out of memory"}
+    known = status or TaskState()
+    if known.is_final:
+        if element and element.state == "OUT_OF_MEMORY" and not known.reason:
+            known = replace(known, reason="out of memory")
         return Verdict(known)
     if element is None:
         if cancelled:
@@ -104,17 +101,22 @@ def judge(
     return Verdict(known)
 
 
-def _waiting(known: dict[str, Any], why: str, otherwise: str) -> Verdict:
+def _waiting(known: TaskState, why: str, otherwise: str) -> Verdict:
     """A task that is to begin; one that has begun before keeps how often, and says why it waits."""
-    kept = {name: known[name] for name in _KEPT if name in known}
-    if kept:
-        kept["reason"] = why or otherwise
-    return Verdict({"state": "queued", **kept}, why)
+    kept = TaskState(
+        attempt=known.attempt,
+        started=known.started,
+        held=known.held,
+        submission=known.submission,
+        failures=known.failures,
+        requeues=known.requeues,
+    )
+    if kept != TaskState():
+        kept = replace(kept, reason=why or otherwise)
+    return Verdict(kept, why)
 
 
-def _judge_ended(
-    known: dict[str, Any], element: Element, *, cancelled: bool, now: float
-) -> Verdict:
+def _judge_ended(known: TaskState, element: Element, *, cancelled: bool, now: float) -> Verdict:
     if element.state in ("COMPLETED", "FAILED") and now - seconds(element.ended) < _LAST_WORDS:
         return Verdict(known)
     state, code, reason = _ENDS[element.state]
@@ -122,19 +124,15 @@ def _judge_ended(
         reason = ""
     elif element.reason == "DependencyNeverSatisfied":
         reason = _REASONS[element.reason]
-    reason = reason.format(nodes=element.nodes or known.get("node", ""))
+    reason = reason.format(nodes=element.nodes or known.node or "")
     return Verdict(_ended(known, state, code, reason, seconds(element.ended) or now))
 
 
-def _ended(
-    known: dict[str, Any], state: str, code: int, reason: str, ended: float
-) -> dict[str, Any]:
+def _ended(known: TaskState, state: str, code: int, reason: str, ended: float) -> TaskState:
     # Slurm's times are whole seconds: one that ended at once would have done so before it began.
-    ended = max(ended, known.get("started") or 0.0)
-    facts = {"ended": known.get("ended") or ended, "exit_code": code}
-    facts["timed_out"] = code == TIMED_OUT
-    kept = {key: value for key, value in known.items() if key not in ("reason", "stopped")}
-    return {**kept, "state": state, **facts, **({"reason": reason} if reason else {})}
+    ended = known.ended or max(ended, known.started or 0.0)
+    found = replace(known, state=state, ended=ended, exit_code=code, timed_out=code == TIMED_OUT)
+    return replace(found, reason=reason or None, stopped=None)
 
 
 def explain(element: Element) -> str:

@@ -11,10 +11,12 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
-from fairway_agent import bundle, processes, record
+from fairway_agent import bundle, processes, record, state_files
 from fairway_agent.faults import Fault
+from fairway_agent.run_state import RunState
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.ssh import supervise
 
@@ -61,7 +63,8 @@ def is_watched(folder: Path) -> bool:
 
 
 def _submitted(folder: Path) -> int:
-    return int(record.read_json(folder / "state.json").get("submission", -1))
+    known = state_files.read_run(folder)
+    return -1 if known is None else known.submission
 
 
 def _supervise(folder: Path, lock: int, *, retry: bool) -> None:
@@ -94,19 +97,19 @@ def _cancel(folder: Path, number: int) -> None:
     if not folder.is_dir():
         return
     with _free_lock(folder) as lock:
-        status = record.read_json(folder / "state.json")
-        if lock is not None and status.get("state") in (None, "queued", "running"):
+        status = state_files.read_run(folder) or RunState()
+        if lock is not None and status.goes_on:
             processes.end(processes.sessions_of(folder.name), _GRACE)
-            facts = {"state": "cancelled", "submission": number, "ended": time.time()}
-            record.write_json(folder / "state.json", {**status, **facts})
+            ended = replace(status, state="cancelled", submission=number, ended=time.time())
+            state_files.write(folder, ended)
         if lock is not None:
             return
-    while "supervisor" not in status and is_watched(folder):
+    while status.supervisor is None and is_watched(folder):
         time.sleep(_PAUSE)
-        status = record.read_json(folder / "state.json")
-    if record.goes_on(status) and is_watched(folder):
+        status = state_files.read_run(folder) or RunState()
+    if status.goes_on and status.supervisor is not None and is_watched(folder):
         with suppress(ProcessLookupError):  # unless it ended by itself just now
-            os.kill(status["supervisor"], signal.SIGTERM)
+            os.kill(status.supervisor, signal.SIGTERM)
 
 
 @contextmanager

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
-from fairway_agent.record import goes_on
 from fairway_agent.shared import states
 from fairway_agent.ssh.start import is_watched
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.shared.reports import RunReport
+
 _REASON = "its supervisor on the main host is gone"
 
 
-def answer(shared: Path, request: dict[str, Any], payload: IO[bytes]) -> dict[str, Any]:
+def answer(
+    shared: Path,
+    request: dict[str, Any],
+    payload: IO[bytes],  # noqa: ARG001
+) -> dict[str, Any]:
     """See `shared.states`; a run that goes on and that nobody watches is lost."""
-    found: dict[str, Any] = states.answer(shared, request, payload)
-    for run, facts in found["runs"].items():
-        if facts is None or facts["state"] is None or not goes_on(facts["state"]):
-            continue
-        folder = shared / "runs" / run
-        if is_watched(folder):
+    found = states.reports(shared, request)
+    for run, report in found.items():
+        if not _goes_on(report) or is_watched(shared / "runs" / run):
             continue
         # It may have ended between the two looks, with everything that is to be known of it.
-        again = states.answer(shared, {"runs": {run: request["runs"][run]}}, payload)["runs"][run]
-        if goes_on(again["state"]):
-            again["state"] |= {"state": "lost", "reason": _REASON}
-        found["runs"][run] = again
-    return found
+        again = states.reports(shared, {"runs": {run: request["runs"][run]}})[run]
+        if again is not None and again.state is not None and again.state.goes_on:
+            lost = replace(again.state, state="lost", reason=_REASON)
+            again = replace(again, state=lost)
+        found[run] = again
+    return states.told(found)
+
+
+def _goes_on(report: RunReport | None) -> bool:
+    return report is not None and report.state is not None and report.state.goes_on

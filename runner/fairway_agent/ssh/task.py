@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import bundle, container, scratch
+from fairway_agent import bundle, container, scratch, state_files
 from fairway_agent.fanout import ways
 from fairway_agent.fanout.shell import LOST, REACHED
 from fairway_agent.setup import SETUP_FAILED
@@ -16,6 +15,8 @@ from fairway_agent.shared.task import ClusterTask
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from fairway_agent.task_state import TaskState
 
 _ATTEMPT, _SHELL = "fairway_agent.ssh.attempt", "fairway_agent.fanout.shell"
 
@@ -48,28 +49,26 @@ class HostTask(ClusterTask):
 
     def setup_failed(self) -> bool:
         """Whether the setup failed in this attempt."""
-        try:
-            text = (self.run_folder / "setup" / "state.json").read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return False
-        state = json.loads(text)
-        mine = state.get("task") == self.name and state.get("task_attempt") == self.attempt
-        return bool(state["state"] == "failed" and mine)
+        known = state_files.read_task(self.run_folder / "setup")
+        mine = (self.name, self.attempt)
+        return known is not None and (known.state, known.task, known.task_attempt) == (
+            "failed",
+            *mine,
+        )
 
-    def record(self, state: str, **facts: object) -> None:
-        """Replaces the task's state, which says where it runs."""
-        if self.nodes:
-            facts = {"node": ",".join(host.name for host in self.nodes), **facts}
-        super().record(state, **facts)
+    def status(self, state: str) -> TaskState:
+        """Where it stands, and where it runs."""
+        node = ",".join(host.name for host in self.nodes)
+        return replace(super().status(state), node=node or None)
 
-    def facts(self) -> dict[str, object]:
+    def why(self) -> str | None:
         """Which nodes were lost."""
         lost = self.lost()
         names = [host.name for host in self.nodes if host.address in lost or host.name in lost]
         if not names:
-            return {}
+            return None
         words = "node" if len(names) == 1 else "nodes"
-        return {"reason": f"{words} {', '.join(names)} could not be reached any more"}
+        return f"{words} {', '.join(names)} could not be reached any more"
 
     def _command(self, script: Path) -> list[str]:
         attempt = [*bundle.program(_ATTEMPT), str(self.run_folder), str(script)]

@@ -28,6 +28,8 @@ __all__ = [
     "RunRecord",
     "damaged",
     "is_run_id",
+    "known_state",
+    "known_task",
     "read_as",
     "read_json",
     "read_kept",
@@ -127,6 +129,22 @@ def read_task(path: Path) -> TaskState:
     from fairway_agent.task_state import TaskState  # a list of runs needs none
 
     return read_as(path, TaskState.from_json)
+
+
+def known_state(folder: Path) -> RunState | None:
+    """What is written here of where the run of a folder stands; None where nothing is."""
+    try:
+        return read_state(folder / "state.json")
+    except FileNotFoundError:
+        return None
+
+
+def known_task(folder: Path) -> TaskState | None:
+    """The same of the task, or the setup, of a folder."""
+    try:
+        return read_task(folder / "state.json")
+    except FileNotFoundError:
+        return None
 
 
 def damaged(path: Path, why: str) -> UserError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fairway_agent.slurm import commands
 from fairway_agent.slurm.jobs import Element, jobs_named
 from fairway_agent.slurm.task_state import explain, judge, seconds
+from fairway_agent.task_state import TaskState
 
 NOW = 1_700_000_000.0
 
@@ -20,24 +22,24 @@ def element(state: str, reason: str = "None", **more: Any) -> Element:
 
 
 def verdict(
-    status: dict[str, Any], found: Element | None, *, cancelled: bool = False
-) -> dict[str, Any]:
+    status: TaskState | None, found: Element | None, *, cancelled: bool = False
+) -> TaskState:
     return judge(status, found, cancelled=cancelled, now=NOW).status
 
 
-RUNNING = {"state": "running", "attempt": 1, "started": NOW - 60, "node": "nd-1"}
+RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1")
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
 @pytest.mark.parametrize("found", [None, element("CANCELLED"), element("NODE_FAIL")])
 def test_a_tasks_last_word_stands(state: str, found: Element | None) -> None:
-    status = {"state": state, "exit_code": 3}
+    status = TaskState(state, exit_code=3)
     assert verdict(status, found, cancelled=True) == status
 
 
 def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
-    status = {"state": "failed", "exit_code": 137}
-    assert verdict(status, element("OUT_OF_MEMORY"))["reason"] == "out of memory"
+    status = TaskState("failed", exit_code=137)
+    assert verdict(status, element("OUT_OF_MEMORY")).reason == "out of memory"
 
 
 @pytest.mark.parametrize(
@@ -52,17 +54,17 @@ def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
 )
 def test_what_slurm_ended_is_said(state: str, expected: str, code: int, reason: str) -> None:
     found = verdict(RUNNING, element(state, ended="2023-11-16T20:00:00"))
-    assert (found["state"], found["exit_code"], found["reason"]) == (expected, code, reason)
-    assert found["timed_out"] is (code == 124)
-    assert found["attempt"] == 1
-    assert found["ended"] == seconds("2023-11-16T20:00:00")
+    assert (found.state, found.exit_code, found.reason) == (expected, code, reason)
+    assert found.timed_out is (code == 124)
+    assert found.attempt == 1
+    assert found.ended == seconds("2023-11-16T20:00:00")
 
 
 def test_nothing_ends_before_it_began() -> None:
     """Slurm's times are whole seconds."""
     began = seconds("2023-11-16T20:00:00") + 0.3
-    status = {**RUNNING, "started": began}
-    assert verdict(status, element("CANCELLED", ended="2023-11-16T20:00:00"))["ended"] == began
+    status = replace(RUNNING, started=began)
+    assert verdict(status, element("CANCELLED", ended="2023-11-16T20:00:00")).ended == began
 
 
 @pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
@@ -74,13 +76,13 @@ def test_a_suspended_task_is_said_to_rest(state: str) -> None:
 
 
 def test_a_cancelled_run_needs_no_reason() -> None:
-    assert "reason" not in verdict(RUNNING, element("CANCELLED"), cancelled=True)
-    assert verdict({}, None, cancelled=True)["state"] == "cancelled"
+    assert verdict(RUNNING, element("CANCELLED"), cancelled=True).reason is None
+    assert verdict(None, None, cancelled=True).state == "cancelled"
 
 
 def test_what_nobody_knows_is_lost() -> None:
     found = verdict(RUNNING, None)
-    assert (found["state"], found["exit_code"]) == ("lost", 5)
+    assert (found.state, found.exit_code) == ("lost", 5)
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
@@ -88,10 +90,10 @@ def test_last_words_may_be_on_their_way(state: str) -> None:
     """A file server shows another host's files late; a job without a word failed at last."""
     just_now = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - 5))
     before = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - 300))
-    assert verdict(RUNNING, element(state, ended=just_now))["state"] == "running"
+    assert verdict(RUNNING, element(state, ended=just_now)).state == "running"
     found = verdict(RUNNING, element(state, ended=before))
-    assert (found["state"], found["exit_code"]) == ("failed", 5)
-    assert "slurm.txt" in found["reason"]
+    assert (found.state, found.exit_code) == ("failed", 5)
+    assert "slurm.txt" in str(found.reason)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +107,13 @@ def test_last_words_may_be_on_their_way(state: str) -> None:
 )
 def test_one_that_starts_again_says_why_it_waits(state: str, reason: str, said: str) -> None:
     found = verdict(RUNNING, element(state, reason))
-    assert (found["state"], found["reason"], found["attempt"]) == ("queued", said, 1)
-    assert "node" not in found
+    assert (found.state, found.reason, found.attempt) == ("queued", said, 1)
+    assert found.node is None
 
 
 def test_one_that_never_began_has_nothing_to_be_written() -> None:
-    judged = judge({}, element("PENDING", "Resources"), cancelled=False, now=NOW)
-    assert (judged.status, judged.waits) == ({"state": "queued"}, "waiting for nodes")
+    judged = judge(None, element("PENDING", "Resources"), cancelled=False, now=NOW)
+    assert (judged.status, judged.waits) == (TaskState(), "waiting for nodes")
 
 
 def test_a_held_job_names_the_command_that_releases_it() -> None:

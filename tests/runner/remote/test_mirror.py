@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.faults import Fault
+from fairway_agent.shared.pieces import Piece
 from fairway_agent.shared.receive import adopt_code
+from fairway_agent.shared.reports import RunReport
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors
@@ -126,10 +128,12 @@ def test_two_commands_at_once_write_nothing_twice(mirror: Mirror, tmp_path: Path
     folder = there(tmp_path, run)
     say(folder / "tasks" / "0", "running", b"one\n")
     say(folder, "running")
-    request = mirror._request(run, logs=True)
-    late = mirror.remote.call(mirror.states, {"runs": {run.id: request}})["runs"][run.id]
+    asked = mirror._request(run, logs=True)
+    assert asked is not None
+    request = {"runs": {run.id: asked.to_json()}}
+    late = mirror.remote.call(mirror.states, request)["runs"][run.id]
     mirror.refresh([run], logs=True)
-    mirrors._apply(run, late)
+    mirrors._apply(run, RunReport.from_json(late))
     assert run.log_text(0) == "one\n"
 
 
@@ -230,8 +234,8 @@ def test_a_damaged_run_of_a_cluster_hides_no_other(mirror: Mirror, tmp_path: Pat
 def test_a_reader_who_was_overtaken_adds_only_what_is_missing(tmp_path: Path) -> None:
     run = submitted(tmp_path)
 
-    def piece(offset: int, data: bytes) -> dict[str, Any]:
-        return {"offset": offset, "data": base64.b64encode(zlib.compress(data)).decode()}
+    def piece(offset: int, data: bytes) -> Piece:
+        return Piece(offset, base64.b64encode(zlib.compress(data)).decode())
 
     add_logs(run, {"0": piece(0, b"one\n")})
     # Both had asked for the same; the second got more of it.

@@ -52,7 +52,7 @@ def test_the_host_says_what_tasks_have_written(
         return
     found = states.answer(tmp_path, request, io.BytesIO())
     assert found["silent"] == "slurmctld does not answer"
-    assert found["runs"]["job-1"]["state"] == {"state": "running"}
+    assert found["runs"]["job-1"]["state"]["state"] == "running"
     assert "0" in found["runs"]["job-1"]["logs"]
 
 

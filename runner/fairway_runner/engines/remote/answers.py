@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Unfit, shown
 from fairway_agent.plan import RunPlan
-from fairway_agent.record import STATES
 from fairway_agent.shared import runs
+from fairway_agent.shared.reports import RunReport
 from fairway_agent.task_spec import TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import RunRecord, is_run_id
 from fairway_runner.runs.shapes import (
     RECORD,
-    STATUS,
     check,
     is_count,
-    is_text,
     mapping,
 )
 
@@ -34,21 +32,20 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def checked_states(found: Any, asked: Mapping[str, RunFolder], host: str) -> dict[str, Any]:
+def checked_states(
+    found: Any, asked: Mapping[str, RunFolder], host: str
+) -> dict[str, RunReport | None]:
     """By id of the runs that were `asked` about what the host knows of each, or None.
 
     UserError, which names the host, for an answer that is anything else.
     """
     try:
         runs = mapping(mapping(found, "answer").get("runs"), "runs")
-        for run_id, run in asked.items():
-            if runs.get(run_id) is not None:
-                _check_run(mapping(runs[run_id], run_id), run)
+        return {run_id: _report(runs.get(run_id), run) for run_id, run in asked.items()}
     except Unfit as error:
         message = f"{host} sent what cannot be the state of a run: {error}"
         hint = "nothing of it was taken over; is it still the host that it was?"
         raise UserError.of("host-failed", message, hint, exit_code=5) from None
-    return {run_id: runs.get(run_id) for run_id in asked}
 
 
 def listed_runs(answer: Any, host: str) -> list[tuple[str, Any, int]]:
@@ -97,26 +94,13 @@ def _record(run_id: str, facts: Mapping[str, Any]) -> RunRecord:
     return record
 
 
-def _check_run(found: Mapping[str, Any], run: RunFolder) -> None:
-    if found.get("state") is not None:
-        state = mapping(found["state"], "state")
-        check(state, STATUS, "state")
-        if state.get("state") not in STATES:
-            raise Unfit(f"no run is `{shown(state.get('state'))}`")
-    elif "state" not in found:
-        raise Unfit("it has no `state`")
-    for name, status in mapping(found.get("tasks"), "tasks").items():
+def _report(found: Any, run: RunFolder) -> RunReport | None:
+    if found is None:
+        return None
+    report = RunReport.from_json(found)
+    for name in (*report.tasks, *report.logs):
         _require_task(name, run)
-        check(mapping(status, name), STATUS, f"task {name}")
-        if "state" not in status:
-            raise Unfit(f"task {name} has no state")
-    for name, piece in mapping(found.get("logs"), "logs").items():
-        _require_task(name, run)
-        check(mapping(piece, "log"), {"offset": is_count, "data": is_text}, "log")
-        if not {"offset", "data"} <= piece.keys():
-            raise Unfit(f"the log of {name} is not one")
-    if not isinstance(found.get("more"), bool):
-        raise Unfit("it does not say whether there is more")
+    return report
 
 
 def _require_task(name: str, run: RunFolder) -> None:

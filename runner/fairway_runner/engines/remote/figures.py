@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import record
 from fairway_agent.fields import Unfit
 from fairway_agent.figures.sampler import FOLDER
+from fairway_agent.shared.pieces import Piece
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote.logs import unpacked
 from fairway_runner.runs.figures import is_node_name
-from fairway_runner.runs.shapes import check, is_count, is_text, mapping
+from fairway_runner.runs.shapes import mapping
 
 if TYPE_CHECKING:
     from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.runs.folder import RunFolder
-
-_PIECE = {"offset": is_count, "data": is_text}
 
 
 def bring_figures(run: RunFolder, remote: RemoteHost) -> None:
@@ -34,23 +33,19 @@ def bring_figures(run: RunFolder, remote: RemoteHost) -> None:
             pieces = _checked(answer, remote.connection.name)
             added = 0
             for node, piece in pieces.items():
-                if piece["offset"] == known.get(node, 0):
+                if piece.offset == known.get(node, 0):
                     with (folder / f"{node}.jsonl").open("ab") as file:
-                        added += file.write(unpacked(piece["data"]))
+                        added += file.write(unpacked(piece.data))
             more = bool(answer.get("more")) and added > 0
 
 
-def _checked(answer: Any, host: str) -> dict[str, Any]:
+def _checked(answer: Any, host: str) -> dict[str, Piece]:
     """The pieces by node; UserError for anything else."""
     try:
         pieces = mapping(mapping(answer, "answer").get("nodes"), "nodes")
-        for node, piece in pieces.items():
-            if not is_node_name(node):
-                raise Unfit("a node has another name than nodes have")
-            check(mapping(piece, "samples"), _PIECE, "samples")
-            if not _PIECE.keys() <= piece.keys():
-                raise Unfit("samples are missing")
+        if not all(map(is_node_name, pieces)):
+            raise Unfit("a node has another name than nodes have")
+        return {node: Piece.from_json(piece) for node, piece in pieces.items()}
     except Unfit as error:
         message = f"{host} sent what cannot be samples of nodes: {error}"
         raise UserError.of("host-failed", message, exit_code=5) from None
-    return pieces

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent import record
 from fairway_agent.shared.pieces import MOST
 from fairway_core.findings import UserError
+from fairway_runner.runs.records import known_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from fairway_agent.shared.pieces import Piece
     from fairway_runner.runs.folder import RunFolder
 
 
@@ -23,23 +24,24 @@ def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
     for name, folder in _folders(run):
         log = folder / "log.txt"
         size = log.stat().st_size if log.exists() else 0
-        whole = record.read_json(folder / "state.json").get("log_size")
+        state = known_task(folder)
+        whole = None if state is None else state.log_size
         if (whole is None and not final) or (whole is not None and size < whole):
             known[name] = size
     return known
 
 
-def add_logs(run: RunFolder, pieces: Mapping[str, Mapping[str, Any]]) -> None:
+def add_logs(run: RunFolder, pieces: Mapping[str, Piece]) -> None:
     """Writes pieces to the ends of the logs, each without what another command wrote meanwhile.
 
     The caller sees to it that nobody else adds anything meanwhile.
     """
     folders = dict(_folders(run))
     for name, piece in pieces.items():
-        folder, data = folders[name], unpacked(piece["data"])
+        folder, data = folders[name], unpacked(piece.data)
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "log.txt").open("ab") as log:
-            known = log.tell() - int(piece["offset"])
+            known = log.tell() - piece.offset
             if known >= 0:
                 log.write(data[known:])
 

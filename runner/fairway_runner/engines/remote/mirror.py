@@ -8,22 +8,25 @@ import os
 import tarfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import record, state_files
 from fairway_agent.fields import Unfit
+from fairway_agent.run_state import RunState
+from fairway_agent.shared.reports import Asked
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.answers import adopted, checked_states, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
-from fairway_runner.runs.records import FINAL_STATES
+from fairway_runner.runs.records import known_state, known_task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from fairway_agent.shared.reports import RunReport
     from fairway_core.target import Target
     from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.runs.folder import RunFolder, RunFolders
@@ -69,7 +72,7 @@ class Mirror:
             asked = {}
             for run in wanted.values():
                 if (request := self._request(run, logs=logs)) is not None:
-                    asked[run.id] = request
+                    asked[run.id] = request.to_json()
             if not asked:
                 break
             about = {run_id: wanted[run_id] for run_id in asked}
@@ -80,7 +83,8 @@ class Mirror:
             for run_id in asked:
                 run = wanted[run_id]
                 _apply(run, found[run_id])
-                if found[run_id] is not None and found[run_id]["more"]:
+                report = found[run_id]
+                if report is not None and report.more:
                     more[run_id] = run
             wanted = more
         return silent
@@ -98,25 +102,21 @@ class Mirror:
     def cancel_unknown(self, run: RunFolder) -> None:
         """Writes the end of a run that the cluster has never seen and is not to see."""
         if self.remote.call(self.states, {"runs": {run.id: {}}})["runs"][run.id] is None:
-            state = record.read_json(run.folder / "state.json")
-            facts = {"state": "cancelled", "reason": None, "ended": time.time()}
-            record.write_json(run.folder / "state.json", {**state, **facts})
+            state = replace(_known(run), state="cancelled", reason=None, ended=time.time())
+            state_files.write(run.folder, state)
 
     def require_latest(self, run: RunFolder) -> None:
         """UserError where the run was retried from elsewhere, which is known here from now on."""
         last = submissions.read(run)
         if last is None:
             return
-        request = {"runs": {run.id: {"submission": last.number}}}
+        request = {"runs": {run.id: Asked().to_json()}}
         answer = self.remote.call(self.states, request)
         found = checked_states(answer, {run.id: run}, self.remote.connection.name)[run.id]
-        if found is None or found["state"] is None:
-            return
-        number = found["state"].get("submission", 0)
-        if number <= last.number:
+        if found is None or found.state is None or found.state.submission <= last.number:
             return
         with record.alone(run.folder / "mirror.lock"):
-            submissions.note(run, submission=number, complete=True)
+            submissions.note(run, submission=found.state.submission, complete=True)
             _write(run, found)
         hint = f"see what became of it: fairway show {run.id}"
         raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
@@ -153,7 +153,7 @@ class Mirror:
         # rsync expands a `~` no more once its arguments are protected: it begins at home.
         return f"{self.remote.shared.removeprefix('~/')}/runs/{run.id}"
 
-    def _request(self, run: RunFolder, *, logs: bool) -> dict[str, Any] | None:
+    def _request(self, run: RunFolder, *, logs: bool) -> Asked | None:
         """What to ask about a run; None where all is known."""
         last = submissions.read(run)
         if last is None:
@@ -161,50 +161,51 @@ class Mirror:
             return None
         final = submissions.is_final(run)
         done = [index for index in range(run.record.tasks) if _is_done(run, index)]
-        request: dict[str, Any] = {"done": done, "submission": last.number}
-        if logs:
-            request["logs"] = known_logs(run, final=final)
-        return None if final and not request.get("logs") else request
+        asked = Asked(tuple(done), known_logs(run, final=final) if logs else {})
+        return None if final and not asked.logs else asked
 
 
 def _is_done(run: RunFolder, index: int) -> bool:
-    state = record.read_json(run.task_folder(index) / "state.json").get("state")
-    return state in FINAL_STATES
+    return run.task_status(index).is_final
 
 
 def _say_cut_off(run: RunFolder) -> None:
-    reason = submissions.cut_off(run)
-    state = record.read_json(run.folder / "state.json")
-    if reason and state.get("reason") != reason:
-        record.write_json(run.folder / "state.json", {**state, "reason": reason})
+    reason, state = submissions.cut_off(run), _known(run)
+    if reason and state.reason != reason:
+        state_files.write(run.folder, replace(state, reason=reason))
 
 
-def _apply(run: RunFolder, found: dict[str, Any] | None) -> None:
+def _known(run: RunFolder) -> RunState:
+    """What is written here of where the run stands."""
+    return known_state(run.folder) or RunState()
+
+
+def _apply(run: RunFolder, found: RunReport | None) -> None:
     """Writes what was found into the run's folder: its own state last."""
     last = submissions.read(run)
     if found is None or last is None:
         _apply_missing(run)
         return
-    if found["state"] is None or found["state"].get("submission", 0) < last.number:
+    if found.state is None or found.state.submission < last.number:
         _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
         return
     with record.alone(run.folder / "mirror.lock"):
         if submissions.is_final(run):
-            add_logs(run, found["logs"])
+            add_logs(run, found.logs)
             return
         _write(run, found)
 
 
-def _write(run: RunFolder, found: dict[str, Any]) -> None:
+def _write(run: RunFolder, found: RunReport) -> None:
     """Brings the run's folder up to date; the caller sees to it that nobody else does."""
-    for name, status in found["tasks"].items():
+    for name, status in found.tasks.items():
         folder = run.folder / ("setup" if name == "setup" else f"tasks/{name}")
         folder.mkdir(parents=True, exist_ok=True)
-        if record.read_json(folder / "state.json") != status:
-            record.write_json(folder / "state.json", status)
-    add_logs(run, found["logs"])
-    if record.read_json(run.folder / "state.json") != found["state"]:
-        record.write_json(run.folder / "state.json", found["state"])
+        if known_task(folder) != status:
+            state_files.write(folder, status)
+    add_logs(run, found.logs)
+    if found.state is not None and _known(run) != found.state:
+        state_files.write(run.folder, found.state)
 
 
 def _apply_missing(run: RunFolder) -> None:
@@ -212,9 +213,8 @@ def _apply_missing(run: RunFolder) -> None:
     if last is None or not last.complete:
         _say_cut_off(run)
         return
-    state = record.read_json(run.folder / "state.json")
-    facts = {"state": "lost", "reason": "its folder is gone", "ended": time.time()}
-    record.write_json(run.folder / "state.json", {**state, **facts})
+    state = replace(_known(run), state="lost", reason="its folder is gone", ended=time.time())
+    state_files.write(run.folder, state)
 
 
 def _packed(run: RunFolder) -> bytes:

@@ -10,10 +10,11 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import record
+from fairway_agent import record, state_files
+from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
 from fairway_runner.runs.plans import read_retry
-from fairway_runner.runs.records import FINAL_STATES
+from fairway_runner.runs.records import known_state, known_task
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
@@ -92,19 +93,14 @@ def _queue_again(run: RunFolder, number: int) -> None:
     if (run.folder / "finally.jsonl").exists():
         again.append(run.task_folder(run.record.tasks - 1))
     for folder in again:
-        status = record.read_json(folder / "state.json")
-        if status:
-            kept: dict[str, Any] = {
-                name: status[name] for name in ("attempt", "started", "held") if name in status
-            }
-            record.write_json(folder / "state.json", {"state": "queued", **kept})
+        if status := known_task(folder):
+            state_files.write(folder, status.again)
     done: dict[str, int] = {each: n for each, n in wanted.done.items() if n}
     queued = run.record.tasks - sum(done.values())
-    tasks = {**done, "queued": queued}
-    state: dict[str, Any] = {"state": "queued", "reason": None, "started": None, "ended": None}
-    record.write_json(run.folder / "state.json", {**state, "tasks": tasks})
+    state_files.write(run.folder, RunState(tasks={**done, "queued": queued}))
 
 
 def is_final(run: RunFolder) -> bool:
     """Whether the run's last state is here."""
-    return record.read_json(run.folder / "state.json").get("state") in FINAL_STATES
+    known = known_state(run.folder)
+    return known is not None and known.is_final

@@ -1,0 +1,70 @@
+"""The files `state.json` of a run and of its tasks. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent import record
+from fairway_agent.fields import parse
+from fairway_agent.run_state import RunState
+from fairway_agent.task_state import TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+FILE = "state.json"
+
+
+@dataclass
+class States:
+    """The states that a supervisor writes; those for which the disk has no room are kept in
+    `late`, the newest of each file, and written, with that reason, when there is some."""
+
+    late: dict[Path, RunState | TaskState] = field(default_factory=dict)
+
+    def write(self, path: Path, value: RunState | TaskState) -> None:
+        """Writes it now, or keeps it."""
+        self.late[path] = value
+        self.write_late()
+
+    def write_late(self) -> None:
+        """Writes what was kept, as far as there is room."""
+        for path in list(self.late):
+            try:
+                record.write_json(path, self.late[path].to_json())
+            except OSError as error:
+                if error.errno not in record.NO_ROOM:
+                    raise
+                for late, value in self.late.items():
+                    self.late[late] = replace(value, reason=value.reason or record.WAS_FULL)
+                return
+            del self.late[path]
+
+
+def read_run(folder: Path) -> RunState | None:
+    """Where the run of a folder stands; None before that was written. Fault where the file is
+    damaged."""
+    return _read(folder / FILE, RunState.from_json)
+
+
+def read_task(folder: Path) -> TaskState | None:
+    """The same of the task, or the setup, of a folder."""
+    return _read(folder / FILE, TaskState.from_json)
+
+
+def write(folder: Path, state: RunState | TaskState) -> None:
+    """Replaces the state of a folder as a whole."""
+    record.write_json(folder / FILE, state.to_json())
+
+
+def _read(path: Path, make: Callable[[Any], T]) -> T | None:
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return parse(path, text, make)
