@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from fairway_runner.engines.silence import Silence
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -120,6 +122,26 @@ def test_a_service_that_is_away_is_told_once_and_done_without(
     assert errors.count("prices-unreachable") == 1
     assert "only prices that are at hand are used" in errors
     assert json.loads(out)["hourly"]["maximum"] > 2 * 98.32
+
+
+def test_a_service_that_is_silent_is_watched_and_left_at_the_deadline(
+    fairway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: list[tuple[str, float]] = []
+    watch = Silence.watch
+
+    def noted(silence: Silence, service: str, seconds: float) -> Any:
+        watched.append((service, seconds))
+        return watch(silence, service, seconds)
+
+    monkeypatch.setattr(Silence, "watch", noted)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and says nothing
+        monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        words = ("cost", "demo", "--region", "eastus", "--deadline", "1s")
+        code, _, errors = fairway(tmp_path, *words)
+    assert code == 0
+    assert watched == [("Azure's price service", 1.0)]
+    assert "Azure's price service: timed out, once" in errors
 
 
 def test_nodes_of_unknown_price_make_the_sum_unknown(fairway: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,9 @@ _TRIES = 6
 # Of what never answered: a machine without a network is not kept waiting.
 _TRIES_TO_REACH = 3
 _LONGEST_WAIT = 30.0
-_TIMEOUT = 30.0
+_TIMEOUT, _SHORTEST_TIMEOUT = 30.0, 0.1
+DEADLINE = 120.0
+"""Seconds for which a question is asked again, where nothing else is said."""
 _MOST_PAGES = 50
 _RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 _MARKS_OF_OTHERS = (" Win", "Cloud Services", "CloudServices", "Dedicated")
@@ -37,10 +40,15 @@ _HOURS = {"hour": 1.0, "day": 24.0, "month": float(HOURS_A_MONTH)}
 
 @dataclass
 class PriceService:
-    """Asks the service; `wait` sleeps for so many seconds between tries."""
+    """Asks the service, each question for `deadline` seconds at most; `wait` sleeps for so many
+    seconds between tries. `watch` holds each question: what it yields, if anything, is told of
+    each failure by its method `failed`."""
 
     url: str = field(default_factory=service_url)
     wait: Callable[[float], None] = time.sleep
+    deadline: float = DEADLINE
+    watch: Callable[[], AbstractContextManager[Any]] = nullcontext
+    clock: Callable[[], float] = time.monotonic
 
     def hourly(self, meter: Meter, region: str) -> float | None:
         """US dollars an hour for one unit of the meter; None where there is no one price.
@@ -72,11 +80,16 @@ class PriceService:
         raise _failed(f"more than {_MOST_PAGES} pages for one price")
 
     def _get(self, url: str) -> dict[str, Any]:
-        reason = ""
+        with self.watch() as watched:
+            return self._tried(url, watched)
+
+    def _tried(self, url: str, watched: Any) -> dict[str, Any]:
+        reason, end = "", self.clock() + self.deadline
         for attempt in range(_TRIES):
+            timeout = max(_SHORTEST_TIMEOUT, min(_TIMEOUT, end - self.clock()))
             try:
                 # `service_url` and `_rows` let nothing but https and this machine through.
-                with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:  # noqa: S310
+                with urllib.request.urlopen(url, timeout=timeout) as response:  # noqa: S310
                     answer = json.load(response)
                 if not isinstance(answer, dict):
                     raise _failed("its answer is no object")
@@ -91,9 +104,13 @@ class PriceService:
                 reason, wanted = str(getattr(error, "reason", error)) or type(error).__name__, None
                 if attempt + 1 >= _TRIES_TO_REACH:
                     break
-            if attempt + 1 < _TRIES:
-                self.wait(_pause(attempt, wanted))
-        raise _failed(f"{reason}, {attempt + 1} times")
+            if watched is not None:
+                watched.failed(reason)
+            pause = _pause(attempt, wanted)
+            if attempt + 1 == _TRIES or self.clock() + pause >= end:
+                break
+            self.wait(pause)
+        raise _failed(f"{reason}, {f'{attempt + 1} times' if attempt else 'once'}")
 
 
 def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:

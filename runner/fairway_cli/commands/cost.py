@@ -177,11 +177,18 @@ def _elsewhere(parts: list[Part], chosen: Prices) -> tuple[str, int] | None:
 
 def _prices(file: Path | None, *, offline: bool) -> Prices:
     from fairway_core.cost.cache import AskedOrAtHand, CachedPrices, prices_at_hand
-    from fairway_core.cost.service import PriceService
+    from fairway_core.cost.service import DEADLINE, PriceService
+    from fairway_runner.engines import deadline
+    from fairway_runner.engines.silence import Silence
 
     if offline or file:
         return prices_at_hand(file)
-    return AskedOrAtHand(CachedPrices(PriceService()), _say_away)
+    chosen, silence = deadline.chosen(), Silence()
+    seconds = DEADLINE if chosen is None else chosen
+    service = PriceService(
+        deadline=seconds, watch=lambda: silence.watch("Azure's price service", seconds)
+    )
+    return AskedOrAtHand(CachedPrices(service), _say_away)
 
 
 def _say_away(error: UserError) -> None:

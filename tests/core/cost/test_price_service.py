@@ -3,7 +3,9 @@
 import datetime
 import json
 import socket
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -115,6 +117,22 @@ def test_it_gives_up(price_server: Any, service: PriceService, waits: list[float
     assert caught.value.exit_code == 5
     assert len(price_server.queries) == 6
     assert len(waits) == 5
+
+
+def test_it_gives_up_when_the_deadline_is_over(price_server: Any, waits: list[float]) -> None:
+    failures: list[str] = []
+    watched = SimpleNamespace(failed=failures.append)
+    service = PriceService(
+        wait=waits.append,
+        deadline=10,
+        watch=lambda: nullcontext(watched),
+        clock=lambda: sum(waits),
+    )
+    price_server.refusals = [500] * 100
+    with pytest.raises(UserError, match="HTTP 500, 4 times"):
+        service.hourly(VM, "eastus")
+    assert waits == [1.0, 2.0, 4.0], "8 more seconds would be too late"
+    assert failures == ["HTTP 500"] * 4
 
 
 def test_a_wrong_question_is_not_asked_again(
