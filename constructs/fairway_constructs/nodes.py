@@ -33,9 +33,9 @@ class NodeSpec:
     `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of
     the Marketplace. `os_gib` is the size of the system disk, by default that of the image;
     `local_os_disk` puts it on the node itself or on a managed disk. With `monitored` nodes have
-    the Azure Monitor agent, and say how busy their GPUs are. `accounts` are people's
-    own; `signed_in` are the object ids of who signs in to a single VM by Entra ID, and
-    whether they may use sudo.
+    the Azure Monitor agent, and say how busy their GPUs are. A single VM may be taken from the
+    reserved capacity of `capacity_reservation_group_id`. `accounts` are people's own; `signed_in`
+    are the object ids of who signs in to a single VM by Entra ID, and whether they may use sudo.
     """
 
     size: VmSize
@@ -50,6 +50,7 @@ class NodeSpec:
     local_os_disk: bool | None = None
     os_gib: int | None = None
     proximity_placement_group_id: str | None = None
+    capacity_reservation_group_id: str | None = None
     monitored: bool = False
     accounts: Accounts | None = None
     signed_in: Mapping[str, bool] = field(default_factory=dict)

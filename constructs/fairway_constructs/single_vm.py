@@ -104,6 +104,7 @@ class SingleVm(Component):
             size=spec.size.name,
             network_interface_ids=[interface_id],
             proximity_placement_group_id=spec.proximity_placement_group_id,
+            capacity_reservation_group_id=spec.capacity_reservation_group_id,
             source_image_id=spec.image_id,
             source_image_reference=None if spec.image_id else _image(spec.image),
             plan=_plan(spec.image),

@@ -37,6 +37,10 @@ _KINDS = {
         "Microsoft.Compute/galleries/{gallery}/images/{name}/versions/{version}",
         "az sig image-version show -o tsv --query id -g GROUP -r GALLERY -i NAME -e VERSION",
     ),
+    "capacity reservation group": (
+        "Microsoft.Compute/capacityReservationGroups/{name}",
+        "az capacity reservation group show -o tsv --query id -g GROUP -n NAME",
+    ),
     "proximity placement group": (
         "Microsoft.Compute/proximityPlacementGroups/{name}",
         "az ppg show -o tsv --query id -g GROUP -n NAME",
@@ -102,5 +106,6 @@ VirtualNetworkId = Annotated[str, _id_of("virtual network")]
 SubnetId = Annotated[str, _id_of("subnet")]
 ImageVersionId = Annotated[str, _id_of("version of a gallery image")]
 PlacementGroupId = Annotated[str, _id_of("proximity placement group")]
+CapacityReservationId = Annotated[str, _id_of("capacity reservation group")]
 RegistryId = Annotated[str, _id_of("container registry")]
 ObjectId = Annotated[str, AfterValidator(_object_id)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
@@ -211,7 +212,8 @@ class ComputeStack(EnvironmentStack):
         if spec.nodes == 1:
             from fairway_constructs.single_vm import SingleVm
 
-            return SingleVm(self, name, place=self.place, spec=nodes)
+            reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
+            return SingleVm(self, name, place=self.place, spec=reserved)
         from fairway_constructs.gpu_cluster import GpuCluster
 
         return GpuCluster(

@@ -25,6 +25,7 @@ H100 = "Standard_ND96isr_H100_v5"
 GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/images"
 IMAGE = f"{GROUP}/providers/Microsoft.Compute/galleries/ours/images/trained/versions/1.0.0"
 PLACED = f"{GROUP}/providers/Microsoft.Compute/proximityPlacementGroups/near"
+RESERVED = f"{GROUP}/providers/Microsoft.Compute/capacityReservationGroups/ours"
 
 
 def _load(tmp_path: Path, more: str, nodes: str = "2", size: str = H100) -> Environment:
@@ -115,6 +116,8 @@ FAULTS = {
     "accept_terms: true": ("accept_terms", "has no terms to accept"),
     "image_id: trained": ("image_id", "not the id of a version of a gallery image"),
     f"image_id: {IMAGE.partition('/versions')[0]}": ("image_id", "not the id of a version"),
+    f"capacity_reservation: {RESERVED}": ("capacity_reservation", "one placement group"),
+    "capacity_reservation: mine": ("capacity_reservation", "not the id of a capacity reservation"),
     "proximity_placement_group: near": ("proximity_placement_group", "not the id"),
 }
 
@@ -131,6 +134,21 @@ def test_a_fault_is_shown_at_its_field(tmp_path: Path, more: str, fault: tuple[s
     finding = _fault(tmp_path, more)
     assert finding.path == f"clusters.pair.{fault[0]}"
     assert fault[1] in finding.message
+
+
+@pytest.mark.parametrize(
+    ("more", "size", "said"),
+    [
+        ("", "Standard_ND96isr_H100_v5", "Azure reserves no capacity of Standard_ND96isr_H100_v5"),
+        (", spot: true", "Standard_NC24ads_A100_v4", "Spot capacity cannot be reserved"),
+    ],
+)
+def test_capacity_that_cannot_be_reserved_is_refused(
+    tmp_path: Path, more: str, size: str, said: str
+) -> None:
+    finding = _fault(tmp_path, f"capacity_reservation: {RESERVED}{more}", "1", size)
+    assert finding.path == "clusters.pair.capacity_reservation"
+    assert said in finding.message
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,12 @@ def test_another_person_replaces_no_machine(
         assert other[role]["resource"][kind] == team[role]["resource"][kind]
 
 
+def test_a_single_vm_is_taken_from_reserved_capacity(team: dict[str, dict[str, Any]]) -> None:
+    machines = team["compute"]["resource"]["azurerm_linux_virtual_machine"]
+    group = machines["cluster-box"]["capacity_reservation_group_id"]
+    assert group.endswith("/capacityReservationGroups/reserved")
+
+
 def test_targets_say_where_each_person_is_at_home(team: dict[str, dict[str, Any]]) -> None:
     targets = {
         each["name"]: Target.model_validate(each)

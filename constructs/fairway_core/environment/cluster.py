@@ -12,7 +12,7 @@ from fairway_core.durations import Span
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.values import SizeText, as_field_error, offered_size
 from fairway_core.findings import UserError
-from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
+from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, PlacementGroupId
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
@@ -176,6 +176,8 @@ class Cluster(Nodes, defer_build=True):
     """`ssh`: MPI over SSH, without a queue."""
     nodes: Annotated[int, Field(ge=1, le=limit("placement_group_vms")), BeforeValidator(_a_number)]
     """How many nodes there are."""
+    capacity_reservation: CapacityReservationId | None = None
+    """An existing group of reserved capacity, from which a single VM is taken."""
     repair: Repair | None = None
     """Lets Azure repair nodes whose hardware has failed; not a single VM."""
     schedule: Schedule | None = None
@@ -189,6 +191,20 @@ class Cluster(Nodes, defer_build=True):
             raise FieldError("Azure repairs no single VM", "leave it out", ("repair",))
         if self.spot_options and self.spot_options.restore is not None:
             raise FieldError("Azure brings no single VM back", "leave it out", ("spot", "restore"))
+        return self
+
+    @model_validator(mode="after")
+    def _capacity_can_be_reserved(self) -> Self:
+        if self.capacity_reservation is None:
+            return self
+        hint, path = "leave it out", ("capacity_reservation",)
+        if self.nodes > 1:
+            message = "nodes that share InfiniBand are in one placement group, which takes none"
+            raise FieldError(message, hint, path)
+        if self.spot:
+            raise FieldError("Spot capacity cannot be reserved", hint, path)
+        if not vm_size(self.size).capacity_reservation:
+            raise FieldError(f"Azure reserves no capacity of {self.size}", hint, path)
         return self
 
     @model_validator(mode="after")
