@@ -39,6 +39,14 @@ class TestCheck:
         assert done.exit_code == 0
         assert done.output == "demo: nothing found\n"
 
+    def test_what_a_firewall_has_to_let_through_is_listed(self, repository: Path) -> None:
+        done = _run("check", repository / "tests/stacks/sections/hub.yaml")
+        assert done.exit_code == 0
+        lines = [line.split(None, 2) for line in done.output.splitlines()]
+        assert ["OUTBOUND", "NAME", "PORT  FOR"] in lines
+        scheduler = "the Slurm scheduler starts and deletes nodes"
+        assert ["management.azure.com", "443", scheduler] in lines
+
     def test_a_warning_fails_only_when_strict(self, lab: Any) -> None:
         file = lab(owner="project")
         done = _run("check", file)

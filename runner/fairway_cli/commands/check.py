@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +12,7 @@ from fairway_cli.commands.arguments import DeadlineOption, EnvironmentArgument, 
 
 if TYPE_CHECKING:
     from fairway_core.environment import LoadedEnvironment
+    from fairway_core.environment.egress import Outbound
     from fairway_core.findings import Finding
     from fairway_runner.live.offers import Offer
 
@@ -40,17 +41,23 @@ def command(
     it has what the environment needs; it needs `az login`, changes nothing, and warns about what
     you are not allowed to see. It also lists, for each VM size, the zones and the quota that you
     have, and the most similar size that you may use where that is too little.
+
+    Where the way out is a firewall, or the network is there already, it lists what machines ask
+    for on the internet.
     """
     from fairway_cli.ui.findings import finding_facts, print_findings
     from fairway_cli.ui.offers import offer_facts, offer_table
+    from fairway_cli.ui.outbound import outbound_table
     from fairway_core.checks import check_environment, require_known
     from fairway_core.environment import read_environment
+    from fairway_core.environment.egress import outbound
     from fairway_core.environment.selection import environment_file
     from fairway_core.findings import Severity, UserError
 
     require_known(ignore or ())
     failed = 0
     offers: list[Offer] = []
+    names: list[Outbound] = []
     file = environment_file(environment)
     try:
         loaded = read_environment(file)
@@ -59,16 +66,23 @@ def command(
     except UserError as error:
         findings = [*error.findings]
     else:
+        names = outbound(loaded.environment)
         if live:
             found, offers, failed = _ask(loaded)
             findings += [finding for finding in found if finding.id not in ignored]
     if json_:
         facts = [finding_facts(finding) for finding in findings]
-        sizes = {"findings": facts, "sizes": [offer_facts(each) for each in offers]}
-        print(json.dumps(sizes if live else facts, indent=1))
+        asked = {
+            "findings": facts,
+            "sizes": [offer_facts(each) for each in offers],
+            "outbound": [asdict(each) for each in names],
+        }
+        print(json.dumps(asked if live else facts, indent=1))
     else:
         if offers:
             print(offer_table(offers), end="\n\n")
+        if names:
+            print(outbound_table(names), end="\n\n")
         print_findings(findings, environment or file.stem)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(failed or _FAILED)

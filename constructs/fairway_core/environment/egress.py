@@ -1,0 +1,64 @@
+"""What the machines of an environment ask for on the internet, for the owner of a firewall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog.tables import table
+from fairway_core.environment.network import Firewall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_core.environment.model import Environment
+
+# What a row's names may hold, and that Azure alone knows before the first deployment.
+_WORKSPACE = "WORKSPACE-ID"
+
+
+@dataclass(frozen=True)
+class Outbound:
+    """A name, its port, and what it is needed for; rows of egress.toml."""
+
+    name: str
+    port: int
+    reason: str
+
+
+def outbound(environment: Environment) -> list[Outbound]:
+    """What a firewall has to let through; nothing where the way out is the environment's own.
+
+    What jobs ask for by themselves is not among it.
+    """
+    network = environment.network
+    if network.existing is None and not isinstance(network.egress, Firewall):
+        return []
+    wanted = set(_needs(environment))
+    return [
+        Outbound(
+            name.format(location=environment.location, workspace=_WORKSPACE),
+            row["port"],
+            row["reason"],
+        )
+        for row in table("egress")["egress"]
+        if row["for"] in wanted
+        for name in row["names"]
+    ]
+
+
+def _needs(environment: Environment) -> Iterator[str]:
+    """The kinds of rows that the environment's parts need."""
+    servers = environment.scheduler is not None or environment.access.gateway
+    if servers or any(each.kind == "nfs_server" for each in environment.filesystems.values()):
+        yield "ubuntu"
+    for cluster in environment.clusters.values():
+        # Ubuntu's package of the NFS client, or AlmaLinux's.
+        is_ubuntu = cluster.chosen_image.nfs_client_package == "nfs-common"
+        yield "ubuntu" if is_ubuntu else "almalinux"
+    if environment.scheduler is not None:
+        yield "slurm"
+    if environment.monitoring is not None:
+        yield "monitoring"
+    if any(person.entra for person in environment.access.users):
+        yield "entra"

@@ -1,0 +1,53 @@
+"""The names that a firewall on the way out has to let through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairway_core.catalog.tables import table
+from fairway_core.environment import Environment, load_environment
+from fairway_core.environment.egress import outbound
+
+SECTIONS = Path(__file__).parents[1] / "stacks" / "sections"
+
+
+def _names(environment: Environment) -> set[str]:
+    return {each.name for each in outbound(environment)}
+
+
+def test_a_cluster_behind_a_firewall_names_what_it_asks_for() -> None:
+    environment = load_environment(SECTIONS / "hub.yaml")
+    assert _names(environment) == {
+        "azure.archive.ubuntu.com",
+        "security.ubuntu.com",
+        "archive.ubuntu.com",
+        "management.azure.com",
+    }
+    assert {each.port for each in outbound(environment)} == {80, 443}
+
+
+def test_a_network_that_is_there_already_is_asked_about_too() -> None:
+    assert "security.ubuntu.com" in _names(load_environment(SECTIONS / "existing.yaml"))
+
+
+def test_each_part_has_its_own() -> None:
+    found = _names(load_environment(SECTIONS / "own.yaml"))
+    assert "westeurope.handler.control.monitor.azure.com" in found
+    assert "WORKSPACE-ID.ods.opinsights.azure.com" in found
+    assert "pas.windows.net" not in found
+
+
+@pytest.mark.parametrize("section", ["box", "people", "nat"])
+def test_a_way_out_of_its_own_needs_nobodys_leave(section: str) -> None:
+    assert outbound(load_environment(SECTIONS / f"{section}.yaml")) == []
+
+
+def test_every_row_says_where_it_is_from() -> None:
+    rows = table("egress")["egress"]
+    assert {row["for"] for row in rows} == {"ubuntu", "almalinux", "slurm", "monitoring", "entra"}
+    for row in rows:
+        assert row["names"]
+        assert row["source"]
+        assert row["date"]
