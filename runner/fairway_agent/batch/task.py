@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from fairway_agent.task_spec import TaskSpec
+    from fairway_agent.task_state import TaskState
 
 CANCELLED = 130
 RUNNING = "fairway.running"
@@ -138,7 +139,7 @@ class BatchTask(Task):
         """Also those of what other nodes have started here."""
         return super().sessions() | serving.sessions(self.folder)
 
-    def record(self, state: str, **facts: object) -> None:
+    def record(self, status: TaskState) -> None:
         """Nothing: Batch says where its tasks stand."""
 
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
