@@ -205,7 +205,8 @@ def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
 ) -> None:
     plans = tmp_path / "plans"
     plans.mkdir()
-    assert fairway(tmp_path, "review", "plans")[0] == 2
+    code, _, errors = fairway(tmp_path, "review", "plans")
+    assert (code, "error: plans: no *.json is in there" in errors) == (2, True)
     for role in ("compute", "network", "data"):
         (plans / f"plan-lab-{role}.json").write_bytes((SAMPLES / "create.json").read_bytes())
     (plans / "lab-data.tfplan").write_bytes(b"PK")
