@@ -82,7 +82,7 @@ def fairway() -> RunFairway:
     """The program, in this process and in a folder: its exit code, output and errors."""
 
     def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in "oe")
         code: Any = 0
         with (
             contextlib.chdir(folder),
@@ -95,6 +95,7 @@ def fairway() -> RunFairway:
                 cli.main()
             except SystemExit as exit_:
                 code = exit_.code or 0
-        return code, out.getvalue(), err.getvalue()
+        printed, said = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+        return code, printed, said
 
     return run

@@ -52,7 +52,7 @@ def run(make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> Run:
             (folder / "state.json").write_text(json.dumps(state))
 
     monkeypatch.setattr(Run, "refresh", refresh)
-    run.__dict__["engine"] = SimpleNamespace(pause=0.0)
+    run.__dict__["engine"] = SimpleNamespace(pause=0.0, deadline=600.0)
     return run
 
 

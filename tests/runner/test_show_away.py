@@ -1,16 +1,28 @@
-"""A run whose target does not answer is shown as it was last known."""
+"""A run whose target does not answer is shown as it was last known, and followed until it does."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import logging
+import os
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.absence import Absence, clock
+from fairway_runner.engines.batch.engine import BatchEngine
+from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.slurm.engine import SlurmEngine
+from fairway_runner.engines.ssh.engine import SshEngine
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import MakeRun, RunFairway
 
     from fairway_runner.runs.store import RunStore
@@ -28,12 +40,13 @@ def test_what_is_known_is_shown_with_its_time(
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
 ) -> None:
-    make_run("job-a", [{"state": "running"}], state="running", engine="ssh", target="lab")
+    run = make_run("job-a", [{"state": "running"}], state="running", engine="ssh", target="lab")
+    (run.folder / ".answered").touch()
     monkeypatch.setattr(Run, "refresh", _away)
     code, out, err = fairway(store.base.parent, "show", "job-a", *words)
     assert code == 5
     assert "error: host h cannot be reached [no-connection]\n  is it up?\n" in err
-    assert "job-a is shown as last known at 20" in err
+    assert f"job-a is shown as last known at {clock(run.last_known)}\n" in err
     if words:
         assert json.loads(out)["state"] == "running"
     else:
@@ -49,3 +62,104 @@ def test_a_mistake_is_not_hidden(
     make_run("job-a", [{}], engine="ssh", target="lab")
     monkeypatch.setattr(Run, "refresh", wrong)
     assert fairway(store.base.parent, "show", "job-a")[:2] == (2, "")
+
+
+RUNNING = [{"state": "running", "log": "epoch 1\n"}]
+AWAY = UserError.of("no-connection", "host h cannot be reached", "is it up?", exit_code=5)
+
+
+def test_logs_prints_what_is_known(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
+    monkeypatch.setattr(Run, "refresh", _away)
+    code, out, err = fairway(store.base.parent, "logs", "job-a")
+    assert (code, out) == (5, "epoch 1\n")
+    assert "host h cannot be reached" in err
+    assert f"job-a is shown as last known at {clock(run.last_known)}\n" in err
+
+
+def _comes_back(run: Run, looks: int) -> Callable[..., None]:
+    """A target that is away at the first looks; then the run has ended."""
+    left = [AWAY] * looks
+
+    def refresh(*_: object, **__: object) -> None:
+        if left:
+            raise left.pop()
+        with (run.folder / "tasks/0/log.txt").open("a") as log:
+            log.write("epoch 2\n")
+        (run.folder / "state.json").write_text(json.dumps({"state": "succeeded", "reason": None}))
+
+    return refresh
+
+
+def test_who_follows_goes_on_when_it_is_back(
+    fairway: RunFairway,
+    make_run: MakeRun,
+    store: RunStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Away from the first look on: what is known comes first."""
+    run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
+    monkeypatch.setattr(Run, "refresh", _comes_back(run, 3))
+    monkeypatch.setattr(Run, "engine", SimpleNamespace(pause=0.0, deadline=600.0))
+    known = clock(run.last_known)
+    with caplog.at_level(logging.WARNING, "fairway"):
+        code, out, _ = fairway(store.base.parent, "logs", "-f", "job-a")
+    assert (code, out) == (0, "epoch 1\nepoch 2\n")
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(
+        f"host h cannot be reached; job-a is as last known at {known}, and is asked for until "
+    )
+
+
+def _target(engine: str) -> Target:
+    section = {"host": "h", "user": "me", "shared": "/data"}
+    if engine == "slurm":
+        section["partition"] = "nd"
+    if engine == "batch":
+        section = {"endpoint": "https://b", "pool": "p", "identity": "/i"}
+    nodes = {"min": 0, "max": 2}
+    return Target.model_validate({"name": "lab", "engine": engine, "nodes": nodes, engine: section})
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine"), [("ssh", SshEngine), ("slurm", SlurmEngine), ("batch", BatchEngine)]
+)
+def test_who_waits_bears_it_on_every_engine(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, engine: Any
+) -> None:
+    run = make_run("job-a", RUNNING, state="running", engine=kind, target="lab")
+    (run.folder / "engine.json").write_text(json.dumps({"submission": 0, "complete": True}))
+    refresh = _comes_back(run, 2)
+    monkeypatch.setattr(engine, "refresh", refresh)
+    monkeypatch.setattr(Mirror, "refresh", refresh)
+    monkeypatch.setattr(engine, "mirror", Mirror(SimpleNamespace(deadline=600.0)), raising=False)
+    monkeypatch.setattr(engine, "pause", 0.0)
+    monkeypatch.setattr("fairway_runner.engines.batch.engine.cut_off", lambda _: "")
+    engine(_target(kind), deadline=600.0).wait(run)
+    assert run.state == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("id_", "deadline"), [("no-connection", 0.0), ("refused-connection", 600.0)]
+)
+def test_it_is_borne_until_the_deadline_and_only_where_it_may_pass(
+    make_run: MakeRun, id_: str, deadline: float
+) -> None:
+    run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
+
+    def refuse() -> None:
+        raise UserError.of(id_, "no", exit_code=5)
+
+    with pytest.raises(UserError):
+        Absence(run, deadline).look(refuse)
+
+
+def test_a_time_of_another_day_is_told_with_its_day(make_run: MakeRun) -> None:
+    run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
+    os.utime(run.folder / "state.json", (1e9, 1e9))
+    assert clock(run.last_known).startswith("2001-09-")
+    run.note_answer()
+    assert abs(run.last_known - time.time()) < 3600

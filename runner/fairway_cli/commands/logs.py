@@ -43,7 +43,10 @@ def command(
 
     A log names its ranks where the job sets `options: {label_ranks: true}`; a terminal then shows
     each in a colour of its own. --tail takes the last lines of what the other options leave.
+    Where its target does not answer, what is known here is printed, and the exit code is 5; with
+    --follow it is asked again until the deadline.
     """
+    from fairway_cli.ui.away import EXIT_CODE, is_away
     from fairway_cli.ui.columns import has_colours
     from fairway_cli.ui.follow import Selection, copy_logs, names_ranks
     from fairway_cli.ui.log_lines import LineFilter, pattern
@@ -51,7 +54,9 @@ def command(
 
     expression = pattern(grep)
     found = RunStore.here().find(run)
-    found.refresh(logs=True)
+    # Who follows looks again and again. What is printed of a rank is looked for in the log.
+    looks = not follow or rank is not None or node is not None
+    away = looks and is_away(found, lambda: found.refresh(logs=True))
     several = names_ranks(found) or (task is None and found.record.tasks > 1)
     coloured = several and has_colours()
     lines = LineFilter(_ranks(found, task, rank, node), expression, coloured)
@@ -62,6 +67,8 @@ def command(
         raise typer.Exit(130) from None
     if follow:
         _require_end(found)
+    elif away:
+        raise typer.Exit(EXIT_CODE)
 
 
 def _require_end(run: Run) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,11 +29,12 @@ def command(
 
     Where its target does not answer, what is known here is shown, and the exit code is 5.
     """
+    from fairway_cli.ui.away import EXIT_CODE, is_away
     from fairway_runner.runs.facts import run_facts, setup_facts, task_facts
     from fairway_runner.runs.store import RunStore
 
     found = RunStore.here().find(run)
-    away = _look(found)
+    away = is_away(found, lambda: _look(found))
     facts = run_facts(found)
     setup = setup_facts(found, facts["state"])
     tasks = [
@@ -54,26 +54,12 @@ def command(
         spent = {"cost": _cost(use, currency), "use": _figures(found)}
         print_overview(found, facts, setup, tasks, limit, spent)
     if away:
-        raise typer.Exit(5)
+        raise typer.Exit(EXIT_CODE)
 
 
-def _look(run: Run) -> bool:
-    """Brings the run up to date; whether its target did not answer, which is said."""
-    from fairway_core.findings import UserError, format_finding
-    from fairway_runner.runs.facts import iso
-
-    try:
-        run.refresh(logs=bool(run.record.metrics))
-        run.engine.bring_figures(run)
-    except UserError as error:
-        if error.exit_code != 5:
-            raise
-        seen = iso((run.folder / "state.json").stat().st_mtime)
-        for finding in error.findings:
-            print(format_finding(finding), file=sys.stderr)
-        print(f"{run.id} is shown as last known at {seen}", file=sys.stderr)
-        return True
-    return False
+def _look(run: Run) -> None:
+    run.refresh(logs=bool(run.record.metrics))
+    run.engine.bring_figures(run)
 
 
 def _figures(run: Run) -> str:

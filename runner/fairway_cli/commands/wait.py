@@ -52,12 +52,14 @@ def _wait(run: Run, end: float | None, timeout: str | None) -> None:
         run.wait()
         return
     from fairway_core.findings import UserError
+    from fairway_runner.engines.absence import Absence
     from fairway_runner.runs.store import FINAL_STATES
 
+    absence = Absence(run, run.engine.deadline)
     while True:
         left = end - time.monotonic()
         run.engine.deadline = max(0.0, min(run.engine.deadline, left))
-        run.refresh()
+        absence.look(run.refresh)
         if (state := run.state) in FINAL_STATES:
             return
         if left <= 0:

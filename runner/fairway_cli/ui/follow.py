@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fairway_cli.ui.log_lines import LineFilter, label, tail_offset
 from fairway_core.findings import UserError, printable
+from fairway_runner.engines.absence import Absence
 from fairway_runner.jobs.ranks import split_label
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.store import FINAL_STATES
@@ -141,15 +142,18 @@ class Remarks:
 def copy_logs(
     run: Run, selection: Selection, out: BinaryIO, *, follow: bool, remarks: bool = True
 ) -> None:
-    """Writes what the tasks have printed, and with `follow` what they print until the run ends.
+    """Writes what the tasks have printed, as it is known here, and with `follow` what they print
+    until the run ends: a target that is away for a while is borne.
 
     One log is copied byte by byte; lines of several are labelled with their task, `[3] `. With
     `remarks` standard error says why nothing comes.
     """
     remarked, tail = Remarks(run), selection.tail
+    absence = Absence(run, run.engine.deadline) if follow else None
     while True:
         # Asked before reading: what was printed by then is read below.
-        run.refresh(logs=True)
+        if absence is not None:
+            absence.look(lambda: run.refresh(logs=True))
         ended = not follow or run.state in FINAL_STATES
         if remarks and not ended:
             remarked.look()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from fairway_cli.ui.columns import state as coloured
+from fairway_runner.engines.absence import Absence
 from fairway_runner.quantities import duration, number
 from fairway_runner.runs.metrics import compile_patterns, last_values
 from fairway_runner.runs.results import task_results
@@ -31,10 +32,10 @@ def watch_tasks(run: Run, out: TextIO) -> None:
 
 def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, TaskState]]:
     """The tasks as they end, with their last state."""
-    open_ = list(tasks)
+    open_, absence = list(tasks), Absence(run, run.engine.deadline)
     seen: object = None
     while True:
-        run.refresh(logs=bool(run.record.metrics))
+        absence.look(lambda: run.refresh(logs=bool(run.record.metrics)))
         status = run.status
         ended = status.is_final
         counts = status.tasks

@@ -15,7 +15,7 @@ import json
 import os
 import secrets
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 # Letters and digits that cannot be taken for one another when read aloud.
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+_ANSWERED = ".answered"  # of this machine alone, as the point says
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,19 @@ class RunFolder:
         if not (self.folder / "setup.jsonl").exists():
             return None
         return settled(self._state_of(self.folder / "setup"), run_state)
+
+    def note_answer(self) -> None:
+        """Remembers that its target has just said where it stands."""
+        with suppress(OSError):  # a disk that is full loses no run
+            (self.folder / _ANSWERED).touch()
+
+    @property
+    def last_known(self) -> float:
+        """When that was last, in seconds since 1970."""
+        for name in (_ANSWERED, "state.json"):
+            with suppress(OSError):
+                return (self.folder / name).stat().st_mtime
+        return self.record.created
 
     @property
     def is_sweep(self) -> bool:

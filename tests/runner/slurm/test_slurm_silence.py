@@ -13,6 +13,7 @@ from fairway_agent.faults import Fault
 from fairway_agent.slurm import commands, states
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_runner.engines.absence import clock
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.slurm.engine import SlurmEngine
@@ -70,9 +71,8 @@ def test_a_command_goes_on_and_says_so_once(
     with caplog.at_level(logging.WARNING, "fairway"):
         for _ in range(5):
             engine.refresh([run])
-    assert [record.getMessage() for record in caplog.records] == [
-        "nd: away; states are as they were last known"
-    ] * 2
+    said_of_it = f"nd: away; states are as they were last known at {clock(run.last_known)}"
+    assert [record.getMessage() for record in caplog.records] == [said_of_it] * 2
     said[:] = ["away"]
     engine.deadline = -1.0
     with pytest.raises(UserError, match="away") as caught:

@@ -186,7 +186,7 @@ class Calls:
     def _not_started(self) -> ServiceError:
         where = urlsplit(self.address)
         message = f"nothing listens at {where.scheme}://{where.netloc}, where {self.service} is"
-        return ServiceError(Finding("service-away", message, _START), status=0, code="")
+        return ServiceError(Finding("nothing-listens", message, _START), status=0, code="")
 
     def _refused(self, what: str, error: AzureError) -> ServiceError:
         status, code, text = _facts(error)

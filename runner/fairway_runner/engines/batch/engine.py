@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent.record import read_json, write_json
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
+from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import names, preconditions
@@ -94,7 +95,8 @@ class BatchEngine:
             if retry:
                 if state is not None:
                     require_latest(run, state, self.account)
-                self.refresh([run], logs=True)  # the next time writes over some of them
+                # The next time writes over some of them.
+                self._poller.refresh([run], logs=True)
                 Logs.reopen(run)
                 state = _again(run, state)
             if state is None:
@@ -108,14 +110,15 @@ class BatchEngine:
             os.close(lock)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
-        """Asks Batch; with `logs` reads the tasks' files from nodes and storage, and as one who
-        follows a run is patient with a service that is away."""
-        self._poller.refresh(runs, logs=logs, patient=logs)
+        """Asks Batch; with `logs` reads the tasks' files from nodes and storage. Who only looks
+        has an answer soon, or is told that the service has none."""
+        self._poller.refresh(runs, logs=logs, patient=False)
 
     def wait(self, run: RunFolder) -> None:
         """Asks again and again until the run has ended."""
+        absence = Absence(run, self.deadline)
         while True:
-            self._poller.refresh([run], logs=False)
+            absence.look(lambda: self.refresh([run]))
             if run.state in FINAL_STATES:
                 return
             if reason := cut_off(run):
@@ -128,7 +131,7 @@ class BatchEngine:
         """Copies what is new in storage, and what is left of the logs."""
         from fairway_runner.engines.batch.outputs import collect
 
-        self.refresh([run], logs=True)
+        self._poller.refresh([run], logs=True)
         collect(run, self.storage, tasks, arrived)
 
     def bring_figures(self, run: RunFolder) -> None:

@@ -54,6 +54,7 @@ class Poller:
         if len(runs) < _MANY:
             for run in runs:
                 self._refresh(run, self._job(run), logs=logs, brief=len(runs) > 1)
+                run.note_answer()
             return
         jobs = {str(job["id"]): job for job in self.account.jobs()}
 
@@ -61,6 +62,7 @@ class Poller:
             state = State.read(run)
             job = jobs.get(state.job if state else names.job_id(run.id))
             self._refresh(run, job, logs=logs, brief=True)
+            run.note_answer()
 
         with ThreadPoolExecutor(CONCURRENCY) as pool:
             for done in [pool.submit(look, run) for run in runs]:

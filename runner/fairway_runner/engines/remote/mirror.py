@@ -17,6 +17,7 @@ from fairway_agent.fields import Unfit
 from fairway_agent.run_state import RunState
 from fairway_agent.shared.reports import Asked
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.answers import adopted, checked_states, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
@@ -83,6 +84,8 @@ class Mirror:
             for run_id in asked:
                 run = wanted[run_id]
                 _apply(run, found[run_id])
+                if not silent:
+                    run.note_answer()
                 report = found[run_id]
                 if report is not None and report.more:
                     more[run_id] = run
@@ -91,9 +94,9 @@ class Mirror:
 
     def wait(self, run: RunFolder, pause: float) -> None:
         """Until the run has ended; it is looked at every `pause` seconds, at first more often."""
-        shorter = _SHORTEST_PAUSE
+        shorter, absence = _SHORTEST_PAUSE, Absence(run, self.remote.deadline)
         while True:
-            self.refresh([run])
+            absence.look(lambda: self.refresh([run]))
             if submissions.is_final(run):
                 return
             time.sleep(min(pause, shorter))

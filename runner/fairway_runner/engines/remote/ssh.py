@@ -50,10 +50,13 @@ _PREFIX = "fairway-ssh-"  # of the private folders, each with the number of its 
 _PERSIST = 60  # seconds that a master waits for another command before it ends
 
 # What no second try fixes, by what OpenSSH says of it, and how it is fixed.
-_PERMANENT = {
+_REFUSALS = {
     "Permission denied": "is the key loaded (ssh-add), and the user right? try: {ssh}",
     "Host key verification failed": "the host is not known yet, or not what it was; see: {ssh}",
     "Bad configuration option": "correct the configuration of ssh, then try: {ssh}",
+}
+# Who follows a run tries again all the same: a laptop that wakes up knows no names at first.
+_PERMANENT = _REFUSALS | {
     "Could not resolve hostname": "is the name right, and the network or tunnel up? try: {ssh}",
 }
 
@@ -285,15 +288,17 @@ class Ssh:
 
     def _is_permanent(self, said: str) -> bool:
         """Whether a second try at this host helps nothing."""
-        # Nothing starts by itself on this machine. A tunnel that was there may come back.
-        refused = not self.reached and _REFUSED_HERE.search(said) is not None
-        return refused or self._is_fault(said)
+        return self._is_refused_here(said) or self._is_fault(said)
 
     def _is_fault(self, said: str) -> bool:
         """Whether it is not that the host takes no connection."""
         fault = ways.fault_in(said)
         known = fault is not None and fault.id != "no-connection"
         return known or any(text in said for text in _PERMANENT)
+
+    def _is_refused_here(self, said: str) -> bool:
+        # Nothing starts by itself on this machine. A tunnel that was there may come back.
+        return not self.reached and _REFUSED_HERE.search(said) is not None
 
     def _unreachable(self, said: str) -> UserError:
         fault = ways.fault_in(said)
@@ -306,7 +311,9 @@ class Ssh:
         hints = (hint for text, hint in _PERMANENT.items() if text in said)
         hint = next(hints, None) or ways.hint_for(self.host, self.reach)
         message = f"{self.name} cannot be reached: {_last_line(said) or 'the connection broke'}"
-        return UserError.of("no-connection", message, hint.format(ssh=by_hand), exit_code=5)
+        refused = any(text in said for text in _REFUSALS) or self._is_refused_here(said)
+        id_ = "refused-connection" if refused else "no-connection"
+        return UserError.of(id_, message, hint.format(ssh=by_hand), exit_code=5)
 
 
 def private_folder_prefix() -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fairway_agent.slurm.commands import DOWN, NO_ANSWER
 from fairway_core import archives
 from fairway_core.findings import UserError
+from fairway_runner.engines.absence import Absence, clock
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import submissions
@@ -106,14 +107,17 @@ class SlurmEngine(RemoteEngine):
             raise UserError.of(NO_ANSWER, silent, DOWN, exit_code=5)
         elif not self.told:
             self.told = True
-            _LOG.warning("%s: %s; states are as they were last known", self.target.name, silent)
+            since = clock(min(run.last_known for run in runs))
+            text = "%s: %s; states are as they were last known at %s"
+            _LOG.warning(text, self.target.name, silent, since)
 
     def wait(self, run: RunFolder) -> None:
         """Looks at it until it has ended."""
-        self.refresh([run])
+        absence = Absence(run, self.deadline)
+        absence.look(lambda: self.refresh([run]))
         while not submissions.is_final(run):
             time.sleep(self.pause)
-            self.refresh([run])
+            absence.look(lambda: self.refresh([run]))
 
     def cancel(self, run: RunFolder) -> None:
         """Tells Slurm, and what runs gets the job's signal and its grace."""
