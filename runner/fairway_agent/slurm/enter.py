@@ -67,6 +67,7 @@ def relay(step: Sequence[str], place: Sequence[str], path: Path, port: str) -> N
     command = [*step, *bundle.program(_MODULE), *place, "end", port]
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # so that the socket goes
+    ways: list[subprocess.Popen[bytes]] = []
     path.parent.mkdir(mode=0o700)
     try:
         with socket.socket(socket.AF_UNIX) as listener:
@@ -77,8 +78,14 @@ def relay(step: Sequence[str], place: Sequence[str], path: Path, port: str) -> N
                 with connection:
                     # srun has the connection itself: nothing in between.
                     both = connection.fileno()
-                    subprocess.Popen(command, stdin=both, stdout=both, env=commands.environment())
+                    way = subprocess.Popen(
+                        command, stdin=both, stdout=both, env=commands.environment()
+                    )
+                ways = [each for each in ways if each.poll() is None] + [way]
     finally:
+        # A server that waits for more keeps its connection, and so the step on the node.
+        for each in ways:
+            each.terminate()
         shutil.rmtree(path.parent, ignore_errors=True)
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import socket
 import sys
+import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.targets.lookup import find_target
@@ -39,6 +44,18 @@ with open(sys.argv[1], "w") as pipe:
     pipe.write("up\\n")
 time.sleep(300)
 """
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 300
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("localhost", port)) == 0
 
 
 def resumable(batch: Batch, pipe: Pipe, **fields: Any) -> Path:
@@ -239,7 +256,11 @@ class TestNodes:
         assert (done.returncode, done.stdout) == (0, "from  here\n"), done.stderr
         assert batch.fairway("ssh", "batch-sim", "--", "exit 7").returncode != 0
 
-    def test_a_port_of_the_main_host_is_brought_here(self, batch: Batch, pipe: Pipe) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+    def test_a_port_of_the_main_host_is_brought_here(
+        self, batch: Batch, pipe: Pipe, tmp_path: Path, number: signal.Signals
+    ) -> None:
+        """And what was made for that goes with it, however it ends."""
         (batch.fairway.folder / "page.txt").write_text("from the node\n")
         serve = "import http.server as h; s = h.HTTPServer(('localhost', 0), "
         serve += "h.SimpleHTTPRequestHandler); "
@@ -250,7 +271,10 @@ class TestNodes:
         port = pipe.lines(1)[0]
         with socket.create_server(("localhost", 0)) as probe:
             here = probe.getsockname()[1]
-        tunnel = batch.fairway.start("tunnel", run.id, port, "--local-port", str(here))
+        (private := tmp_path / "private").mkdir()
+        environment = {**os.environ, "TMPDIR": str(private)}
+        words = ("tunnel", run.id, port, "--local-port", str(here))
+        tunnel = batch.fairway.start(*words, env=environment)
         assert tunnel.stdout is not None
         assert f"localhost:{here}" in tunnel.stdout.readline()
         # It listens once this is said.
@@ -258,10 +282,15 @@ class TestNodes:
             text = answer.read()
         node = batch.service._node(str(run.task_status(0).node), "sim")
         assert node.users
-        tunnel.terminate()
+        assert list(private.glob("fairway-login-*/key"))
+        tunnel.send_signal(number)
         tunnel.wait()
         assert text == b"from the node\n"
-        assert not node.users
+        if number == signal.SIGTERM:
+            assert not node.users
+        _until(lambda: not node.users)
+        _until(lambda: not list(private.glob("fairway-login-*")))
+        _until(lambda: not _listens(here))
         batch.ok("cancel", run.id)
 
     def test_a_run_waits_for_nodes_and_says_so(self, waiting: Any) -> None:

@@ -4,8 +4,9 @@ address, through the target's Bastion or jump hosts where it names any.
 Pools without public addresses map none, and none does by itself any more: see
 learn.microsoft.com/azure/batch/pool-endpoint-configuration.
 
-The user exists for as long as the connection lasts, with a key that is made for it: what nobody
-renews any more, because this program was killed, goes within the hour.
+The user exists for as long as the connection lasts, with a key that is made for it. Where this
+program is killed another removes both, see `leftovers`; and a user whom nobody renews any more,
+because this machine is off, goes within the hour.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import keys, pools
+from fairway_runner.engines.batch.leftovers import Leftovers, delete_user
+from fairway_runner.engines.guarded import guarded
 from fairway_runner.engines.remote import ways
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
     from types import FrameType
 
     from fairway_runner.engines.batch.client import Account
@@ -44,19 +46,19 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
     name = node or _any_node(account)
     host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"
-    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
+    with _ended_by_signals(), Leftovers(account, name, user) as left:
         private, public = keys.new_key(user)
-        key = Path(folder, "key")
+        key = left.folder / "key"
         key.touch(mode=0o600)
         key.write_bytes(private)
         _create_user(account, name, user, public)
         try:
             with _renewed(account, name, user, public):
-                return subprocess.run(
-                    _words(key, user, host, port, command, forward, way), check=False
-                ).returncode
+                words = _words(key, user, host, port, command, forward, way)
+                return subprocess.run(guarded(words), check=False).returncode
         finally:
-            _delete_user(account, name, user)
+            delete_user(account, name, user)
+            left.user_is_gone()
 
 
 @contextmanager
@@ -186,14 +188,3 @@ def _create_user(account: Account, node: str, user: str, public: str) -> None:
 
 def _expiry() -> str:
     return (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
-
-
-def _delete_user(account: Account, node: str, user: str) -> None:
-    try:
-        account.calls.call(
-            f"the end of a user on {node}",
-            lambda: account.client.delete_node_user(account.pool, node, user),
-        )
-    except ServiceError as error:
-        if not error.is_missing:
-            raise

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.guarded import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,9 +129,9 @@ def run_program(words: Sequence[str], data: bytes, timeout: float, name: str) ->
 
 
 def on_terminal(words: Sequence[str]) -> int:
-    """Runs a program on this terminal, and ends it when this process is; returns its exit code."""
+    """Runs a program on this terminal, which ends with this process; returns its exit code."""
     held = signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
-    process = subprocess.Popen(words)
+    process = subprocess.Popen(guarded(words))
     try:
         code = process.wait()
     except KeyboardInterrupt:

@@ -1,0 +1,98 @@
+"""Removes what a shell on a node has left, where the program that opened it was killed.
+
+A process of its own, with this module as its program, reads what there is to be removed and waits
+until its input ends: either it was told that all is gone, or the other program has ended without.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from fairway_runner.engines.batch.client import Account
+
+_GONE = b"gone\n"
+
+
+class Leftovers:
+    """A private folder, and a user of a node: both are removed whatever ends this program.
+
+    `folder` goes with the context; `user_is_gone` says that there is no user left to be removed.
+    """
+
+    def __init__(self, account: Account, node: str, user: str) -> None:
+        self._order = {"target": account.target.record(), "deadline": account.calls.deadline}
+        self._order |= {"node": node, "user": user}
+        self._is_gone = False
+
+    def __enter__(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="fairway-login-"))
+        # Nothing that a terminal sends reaches it: neither Ctrl-C, nor the end of the terminal.
+        self._remover = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._say(json.dumps({**self._order, "folder": str(self.folder)}).encode() + b"\n")
+        return self
+
+    def user_is_gone(self) -> None:
+        """The other process has nothing to do."""
+        self._is_gone = True
+        self._say(_GONE)
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        assert self._remover.stdin is not None
+        with suppress(BrokenPipeError):
+            self._remover.stdin.close()
+        if self._is_gone:
+            self._remover.wait()  # or else it goes on without this program
+
+    def _say(self, line: bytes) -> None:
+        assert self._remover.stdin is not None
+        with suppress(BrokenPipeError):  # somebody has ended it: then this program is alone
+            self._remover.stdin.write(line)
+            self._remover.stdin.flush()
+
+
+def delete_user(account: Account, node: str, user: str) -> None:
+    """Takes a user off a node; nothing where there is no such user."""
+    # Imported here: the process that waits needs nothing of Azure's most of the time.
+    from fairway_runner.engines.azure.calls import ServiceError
+
+    try:
+        account.calls.call(
+            f"the end of a user on {node}",
+            lambda: account.client.delete_node_user(account.pool, node, user),
+        )
+    except ServiceError as error:
+        if not error.is_missing:
+            raise
+
+
+def main() -> None:
+    """The program."""
+    order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    if sys.stdin.buffer.read() == _GONE:
+        return
+    shutil.rmtree(order["folder"], ignore_errors=True)
+    # Imported here for the same reason.
+    from fairway_core.target import Target
+    from fairway_runner.engines.batch.client import Account
+
+    account = Account(Target.model_validate(order["target"]), order["deadline"])
+    delete_user(account, order["node"], order["user"])
+
+
+if __name__ == "__main__":
+    main()

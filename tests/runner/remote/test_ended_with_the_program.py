@@ -1,0 +1,68 @@
+"""What a shell or a tunnel has started ends with the program, whatever ends that."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PATIENCE = 300.0
+ON_TERMINAL = """
+import sys
+from fairway_runner.engines.remote.connection import on_terminal
+sys.exit(on_terminal(sys.argv[1:]))
+"""
+RELAY = """
+import pathlib, sys
+from fairway_agent.slurm.enter import relay
+relay(["env"], ["nd", "nd-0"], pathlib.Path(sys.argv[1]), sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_what_runs_on_the_terminal_ends(number: signal.Signals) -> None:
+    words = [sys.executable, "-c", ON_TERMINAL, "sh", "-c", "echo up; exec sleep 3600"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        process.send_signal(number)
+        # The pipe ends when nobody writes to it any more.
+        assert process.communicate(timeout=_PATIENCE) == (b"", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["sh", "-c", "exit 7"], 7), (["/nowhere/at-all"], 127)]
+)
+def test_its_exit_code_is_that_of_what_runs(words: list[str], code: int) -> None:
+    line = [sys.executable, "-c", ON_TERMINAL, *words]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    assert done.returncode == code
+    assert done.stderr == ("" if code == 7 else "/nowhere/at-all: No such file or directory\n")
+
+
+def test_a_relay_takes_its_connections_along(tmp_path: Path) -> None:
+    """Also one whose server waits for more."""
+    path = tmp_path / "relay" / "s"
+    with socket.create_server(("localhost", 0)) as server:
+        server.settimeout(_PATIENCE)
+        words = [sys.executable, "-c", RELAY, str(path), str(server.getsockname()[1])]
+        with subprocess.Popen(words) as process, socket.socket(socket.AF_UNIX) as here:
+            while here.connect_ex(str(path)) != 0:
+                assert process.poll() is None
+                time.sleep(0.02)
+            there, _ = server.accept()
+            there.settimeout(_PATIENCE)
+            here.sendall(b"hello")
+            assert there.recv(5) == b"hello"
+            process.terminate()
+            assert there.recv(1) == b""
+            there.close()
+    assert not path.parent.exists()
