@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,6 @@ from fairway_agent.fanout import shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -67,6 +67,28 @@ def test_a_node_that_lacks_a_gpu_gets_no_task(shared: Path) -> None:
     assert lacks == {"node-1": "", "node-2": "7 of 8 GPUs", "node-10": ""}
     queue = Queue(shared, "pair", "a")
     assert names(queue.take(2)) == ["node-1", "node-10"]
+
+
+def test_only_what_nodes_have_written_announces_one(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link, bytes that are no text, and a file of somebody else in the folder of the nodes."""
+    folder = shared / "clusters" / "pair" / "hosts"
+    before = [host.name for host in hosts.known_hosts(shared, "pair")]
+    (tmp_path / "mine").write_text("10.0.0.66 boot 1000")
+    (folder / "link").symlink_to(tmp_path / "mine")
+    (folder / "bytes").write_bytes(b"\xff\xfe")
+    (folder / "other").write_text("10.0.0.66 boot 1000")
+    of = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        found = of(path)
+        words = list(found)
+        words[4] += path.name == "other"  # st_uid
+        return os.stat_result(words)
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    assert [host.name for host in hosts.known_hosts(shared, "pair")] == before
 
 
 def test_a_machine_that_nobody_announced_is_alone(tmp_path: Path) -> None:

@@ -342,7 +342,7 @@ class TestPeers:
         """Lets a node of that name join; answers with its login user's home."""
         script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "node.sh"
 
-        def join(node: str) -> Path:
+        def join(node: str, more: str = "") -> Path:
             home = tmp_path / node
             home.mkdir(exist_ok=True)
             program = "\n".join(
@@ -352,6 +352,7 @@ class TestPeers:
                     f"getent() {{ printf 'a:x:1:1::%s:/bin/sh\\n' {shlex.quote(str(home))}; }}",
                     f"hostname() {{ echo {node}; }}",
                     f"ADMIN=me CLUSTER=pair SHARED={shlex.quote(str(tmp_path / 'shared'))}",
+                    more,
                     "trust_peers",
                 ]
             )
@@ -383,6 +384,37 @@ class TestPeers:
         join("node1")
         assert "ssh-ed25519 AAAA mine\n" in (folder / "authorized_keys").read_text()
 
+    @pytest.mark.parametrize("name", ["shared", "shared/ssh"])
+    def test_keys_come_from_no_folder_of_somebody_else(
+        self, join: Callable[..., Path], tmp_path: Path, name: str
+    ) -> None:
+        """Everybody may make a folder on a shared file system, and be there first."""
+        (tmp_path / "shared").mkdir()
+        theirs = tmp_path / "theirs"
+        theirs.mkdir()
+        (theirs / "id_ed25519").write_text("their key")
+        (theirs / "id_ed25519.pub").write_text("ssh-ed25519 AAAA theirs")
+        if name == "shared/ssh":
+            (tmp_path / name).symlink_to(theirs)
+            more = ""
+        else:
+            more = "id() { echo 4321; }  # the login user is not who has made the folders"
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            join("node1", more)
+        said = f"{tmp_path / name} is not a folder of me's: remove it, then restart this node"
+        assert said in caught.value.stderr
+        assert not (tmp_path / "node1" / ".ssh").exists()
+
+    def test_nobody_else_writes_into_them(
+        self, join: Callable[[str], Path], tmp_path: Path
+    ) -> None:
+        (tmp_path / "shared" / "ssh").mkdir(parents=True)
+        for folder in (tmp_path / "shared", tmp_path / "shared" / "ssh"):
+            folder.chmod(0o777)
+        join("node1")
+        assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755
+        assert (tmp_path / "shared" / "ssh").stat().st_mode & 0o777 == 0o700
+
 
 class TestAnnouncement:
     """The script of the timer: a line in a folder that all nodes see."""
@@ -393,7 +425,13 @@ class TestAnnouncement:
         folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
         (tmp_path / "boot_id").write_text("0f1e2d3c\n")
 
-        def announce(node: str, mounted: bool = True, now: int = 1000, health: str = "") -> int:
+        def announce(
+            node: str,
+            mounted: bool = True,
+            now: int = 1000,
+            health: str = "",
+            admin: str = "$UID",
+        ) -> int:
             settings = tmp_path / "settings"
             settings.write_text(
                 f"ADMIN=me\nCLUSTER=pair\nMOUNT=/data\nSHARED={shlex.quote(str(tmp_path / 's'))}\n"
@@ -405,6 +443,7 @@ class TestAnnouncement:
                     f"source {shlex.quote(str(folder / 'announce.sh'))}",
                     'as_admin() { "$@"; }',
                     f"hostname() {{ echo {node}; }}; date() {{ echo {now}; }}",
+                    f"id() {{ echo {admin}; }}",
                     f"mountpoint() {{ {'true' if mounted else 'false'}; }}",
                     "ip() { echo '168.63.129.16 via 10.0.0.1 dev eth0 src 10.0.0.9 uid 0'; }",
                     "main",
@@ -435,6 +474,13 @@ class TestAnnouncement:
             ["10.0.0.9", "0f1e2d3c", "1000", "7", "of", "8", "GPUs"]
         )
         assert (hosts / "well").read_text() == "10.0.0.9 0f1e2d3c 1000\n"
+
+    def test_none_is_told_in_a_folder_of_somebody_else(
+        self, announce: Callable[..., int], tmp_path: Path
+    ) -> None:
+        (tmp_path / "s").mkdir()
+        assert announce("node1", admin="4321") != 0
+        assert list(tmp_path.glob("s/**/node1")) == []
 
     def test_nothing_is_written_below_a_file_system_that_is_away(
         self, announce: Callable[..., int], tmp_path: Path

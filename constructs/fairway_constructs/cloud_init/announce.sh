@@ -28,6 +28,8 @@ main() {
     file=$hosts/$(hostname)
     draft=$hosts/.$(hostname).$$
     as_admin mkdir -p "$hosts"
+    # Others may make folders there too; jobs are started on the hosts that this one names.
+    [[ $(as_admin stat -c '%u %F' "$SHARED") == "$(as_admin id -u) directory" ]]
     lacks=$(trouble)
     printf '%s %s %d%s\n' "$(address)" "$(<"$boot_id")" "$(date +%s)" "${lacks:+ $lacks}" |
         as_admin tee "$draft" >/dev/null

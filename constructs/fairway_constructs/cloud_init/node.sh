@@ -65,13 +65,26 @@ open_to_users() {
 # As the login user: the exports refuse root. Its id is the same on every node.
 as_admin() { runuser -u "$ADMIN" -- "$@"; }
 
+# Makes a folder of the login user's. Everybody may make folders on a shared file system: in one
+# that is another's, or a link to one, others could put keys by which they log in here.
+own_folder() {
+    local found
+    as_admin mkdir -p "$@"
+    found=$(as_admin stat -c '%u %F' "${@: -1}")
+    [[ $found == "$(as_admin id -u) directory" ]] && return
+    say "${*: -1} is not a folder of $ADMIN's: remove it, then restart this node"
+    return 1
+}
+
 # One key pair for all nodes that share a folder, made by the node that comes first.
 trust_peers() {
     local home key
     [[ -n $SHARED ]] || return 0
     home=$(getent passwd "$ADMIN" | cut -d: -f6)
-    as_admin mkdir -p "$SHARED"
-    as_admin mkdir -p -m 700 "$SHARED/ssh"
+    own_folder "$SHARED"
+    own_folder -m 700 "$SHARED/ssh"
+    as_admin chmod go-w "$SHARED"
+    as_admin chmod 700 "$SHARED/ssh"
     # shellcheck disable=SC2016 # $1 is the inner shell's
     as_admin flock "$SHARED/ssh/lock" bash -c \
         '[[ -e $1.pub ]] || { rm -f "$1" && ssh-keygen -q -t ed25519 -N "" -C fairway -f "$1"; }' \

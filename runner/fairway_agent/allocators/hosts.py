@@ -9,6 +9,7 @@ Where there is no such folder the main host is alone. Standard library only.
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,19 +60,22 @@ def known_hosts(shared: Path, cluster: str) -> list[Host]:
     folder = shared / "clusters" / cluster / "hosts"
     if not folder.is_dir():
         return [Host(own_name(), "localhost")]
-    now = _server_time(folder.parent)
-    found = [host for path in folder.iterdir() if (host := _read(path, now)) is not None]
+    now, owner = _server_time(folder.parent), folder.stat().st_uid
+    found = [host for path in folder.iterdir() if (host := _read(path, now, owner)) is not None]
     return sorted(found, key=lambda host: (not host.is_own, _natural(host.name)))
 
 
-def _read(path: Path, now: float) -> Host | None:
+def _read(path: Path, now: float, owner: int) -> Host | None:
     if path.name.startswith("."):
         return None
     try:
         words = path.read_text(encoding="utf-8").split()
-        age = max(0.0, now - path.stat().st_mtime)
-    except FileNotFoundError:
-        return None  # it was removed meanwhile
+        status = path.lstat()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None  # it was removed meanwhile, or no node has written it
+    if status.st_uid != owner or not stat.S_ISREG(status.st_mode):
+        return None  # nor has one written this
+    age = max(0.0, now - status.st_mtime)
     # A file that is being written is empty for a moment.
     return Host(path.name, words[0], age, " ".join(words[3:])) if words else None
 
