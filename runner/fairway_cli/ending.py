@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from fairway_core.findings import UserError, format_finding, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # Why a disk takes nothing more.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class ReaderGone(Exception):
-    """Nobody reads the output any more; Typer would end a BrokenPipeError with 1."""
 
 
 def ended(program: Callable[[], object]) -> None:
@@ -31,15 +27,42 @@ def ended(program: Callable[[], object]) -> None:
             sys.stdout.flush()
     except UserError as error:
         _end(error.exit_code, *map(format_finding, error.findings))
-    except (BrokenPipeError, ReaderGone):
-        # The reader went away (`fairway logs RUN | head`): nothing is left to say.
-        _end(141)
+    except KeyboardInterrupt:
+        _end(130)
+    except BrokenPipeError as error:
+        _end(_unread(error))
+    except SystemExit as end:
+        # Typer and rich end what nobody reads with 1.
+        if any(isinstance(each, BrokenPipeError) for each in _behind(end)):
+            _end(_unread(end))
+        raise
     except OSError as error:
+        if any(map(_is_usage, _behind(error))):
+            _end(_unread(error))
         if error.filename is not None:
             _end(5, f"error: {printable(str(error.filename))}: {error.strerror}")
         if error.errno not in _NO_ROOM:
             raise
         _end(5, f"error: the output cannot be written: {error.strerror}")
+
+
+def _unread(error: BaseException) -> int:
+    """The exit code where the reader went away (`fairway logs RUN | head`) and nothing is left to
+    say: that of a mistake on the command line, which was about to be said, or that of the pipe."""
+    return 2 if any(map(_is_usage, _behind(error))) else 141
+
+
+def _is_usage(error: BaseException) -> bool:
+    """Whether it is Typer's for a mistake on the command line; Typer itself may not be there."""
+    return any(each.__name__ == "UsageError" for each in type(error).__mro__)
+
+
+def _behind(error: BaseException) -> Iterator[BaseException]:
+    """The error, and those that were handled when it was raised."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__context__
 
 
 def _open_streams() -> None:

@@ -1,6 +1,7 @@
 """Where the program `fairway` begins: with nothing that takes long to import.
 
-Ctrl-C while the rest is imported ends the program as later on, with 130 and no traceback.
+Ctrl-C while the rest is imported, or as the program ends, is as it is between: the exit code is
+130, and there is no traceback.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ def main() -> None:
     from fairway_cli.main import main as run
 
     signal.signal(signal.SIGINT, before)
-    run()
+    try:
+        run()
+    except KeyboardInterrupt:  # as it was about to end
+        os._exit(130)
+    finally:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 
 def _review_plainly(words: list[str]) -> None:

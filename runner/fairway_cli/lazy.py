@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fairway_cli.ending import ReaderGone
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,11 +48,9 @@ class LazyGroup(TyperGroup):
         return name, found, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command; raises ReaderGone where the reader of its output went away."""
+        """Runs the command; an option that belongs into the job file is answered with that."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise ReaderGone from None
         except _UsageError as error:
             option = getattr(error, "option_name", "")
             command = getattr(getattr(error, "ctx", None), "info_name", "")

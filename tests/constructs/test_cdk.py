@@ -72,6 +72,24 @@ def test_what_the_user_chose_stays(machine: dict[str, str], wheel: Path) -> None
     assert machine["JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION"] == ""
 
 
+@pytest.mark.parametrize("caches", ["HOME", "XDG_CACHE_HOME", "JSII_RUNTIME_PACKAGE_CACHE_ROOT"])
+def test_a_cache_that_cannot_be_written_is_not_used(
+    machine: dict[str, str], tmp_path: Path, caches: str
+) -> None:
+    """jsii would give up; a home that is none, as a container's user may have, is a file here."""
+    machine |= {"HOME": str(tmp_path), caches: f"{machine['PATH']}/node"}
+    prepare_node(machine)
+    assert machine["JSII_RUNTIME_PACKAGE_CACHE"] == "disabled"
+
+
+def test_a_cache_that_can_be_written_is_left_to_jsii(
+    machine: dict[str, str], tmp_path: Path
+) -> None:
+    machine["HOME"] = str(tmp_path)
+    prepare_node(machine)
+    assert "JSII_RUNTIME_PACKAGE_CACHE" not in machine
+
+
 @pytest.mark.usefixtures("no_wheel")
 @pytest.mark.parametrize("environ", [{}, {"PATH": "/nonexistent"}, {"JSII_NODE": "/no/node"}])
 def test_no_node_at_all_is_a_missing_tool(environ: dict[str, str]) -> None:

@@ -22,6 +22,9 @@ def test_the_help_in_the_table_is_the_commands_own(name: str) -> None:
         assert (inspect.getdoc(module.command) or "").partition("\n")[0] == Commands.COMMANDS[name]
 
 
+PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
+
+
 def test_every_module_with_a_command_is_in_the_table() -> None:
     package = importlib.import_module(Commands.PACKAGE)
     (folder,) = package.__path__
@@ -71,13 +74,14 @@ def test_completion_knows_the_commands_and_their_options() -> None:
         assert expected in done.output
 
 
-def test_a_reader_that_goes_away_is_no_error_of_the_program() -> None:
+@pytest.mark.parametrize("words", [["sizes"], ["--help"], ["--version"], ["submit", "--help"]])
+def test_a_reader_that_goes_away_is_no_error_of_the_program(words: list[str]) -> None:
     """Also where the output is written line by line, within the command."""
     read, write = os.pipe()
     os.close(read)
     try:
         done = subprocess.run(
-            [sys.executable, "-u", "-m", "fairway_cli.main", "sizes"],
+            [sys.executable, "-u", "-m", "fairway_cli.main", *words],
             stdout=write,
             stderr=subprocess.PIPE,
             timeout=300,
@@ -85,6 +89,21 @@ def test_a_reader_that_goes_away_is_no_error_of_the_program() -> None:
     finally:
         os.close(write)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("words", [["lst"], ["list", "--bogus"], ["show", "nothing"]])
+@pytest.mark.parametrize("full", [False, True])
+def test_a_mistake_that_nobody_reads_is_one_all_the_same(words: list[str], full: bool) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    if full:
+        os.close(write)
+        write = os.open("/dev/full", os.O_WRONLY)
+    try:
+        done = subprocess.run([*PROGRAM, *words], stdout=subprocess.PIPE, stderr=write, timeout=300)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stdout) == (2, b"")
 
 
 def test_a_full_disk_is_said_and_not_traced() -> None:
@@ -108,9 +127,6 @@ def test_a_paragraph_of_help_fills_the_terminal(name: str) -> None:
         for paragraph in (each.help or "").split("\n\n"):
             lines = paragraph.strip().splitlines()
             assert all(line.startswith((" ", "-", "*")) for line in lines[1:]), paragraph
-
-
-PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 
 
 @pytest.mark.parametrize("words", [["sizes"], ["sizes", "--json"], ["list"], ["targets"]])
@@ -168,6 +184,36 @@ def test_ctrl_c_while_modules_are_imported(tmp_path: Path, module: str, words: l
     (tmp_path / "j").write_text("{name: j, command: '{{ name }}'}")
     done = subprocess.run(
         [*PROGRAM, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "first")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+# Runs first in each Python process that finds it.
+AT_THE_END = """
+import atexit, os, signal
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+"""
+AS_IT_BEGINS = """
+import os, signal, sys
+def look(frame, event, _):
+    if frame.f_code.co_name == "get_command":
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+sys.setprofile(look)
+"""
+
+
+@pytest.mark.parametrize("text", [AT_THE_END, AS_IT_BEGINS], ids=["end", "beginning"])
+def test_ctrl_c_outside_of_a_command(tmp_path: Path, text: str) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "sitecustomize.py").write_text(text)
+    done = subprocess.run(
+        [*PROGRAM, "list"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "first")},
         capture_output=True,
