@@ -56,6 +56,8 @@ _WARNINGS = ("Warning", "Error", "Critical", "Alert", "Emergency")
 class Monitoring(Component):
     """A Log Analytics workspace, a rule that says what machines send, and an action group.
 
+    With `workspace_id` it is one that is there already, in the same region.
+
     A machine sends once it is `watch`ed and has the agent, see `monitoring_agent`. A service
     sends its logs once it is `record`ed. Alerts are in `alerts`.
 
@@ -72,21 +74,10 @@ class Monitoring(Component):
         place: Placement,
         emails: Sequence[str],
         retention_days: int = 30,
+        workspace_id: str | None = None,
     ) -> None:
         super().__init__(scope, id)
-        self.workspace = LogAnalyticsWorkspace(
-            self,
-            "workspace",
-            name=place.name("log_analytics_workspace"),
-            resource_group_name=place.resource_group,
-            location=place.location,
-            sku="PerGB2018",
-            retention_in_days=retention_days,
-            # The agents and Azure's services sign in; nobody needs the workspace's keys.
-            local_authentication_enabled=False,
-            tags=place.tags,
-        )
-        self.workspace_id = self.workspace.id
+        self.workspace_id = workspace_id or self._made(place, retention_days)
         self.action_group_id = MonitorActionGroup(
             self,
             "alerts",
@@ -113,6 +104,20 @@ class Monitoring(Component):
                 ]
             ),
             data_flow=[DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
+            tags=place.tags,
+        ).id
+
+    def _made(self, place: Placement, retention_days: int) -> str:
+        return LogAnalyticsWorkspace(
+            self,
+            "workspace",
+            name=place.name("log_analytics_workspace"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            sku="PerGB2018",
+            retention_in_days=retention_days,
+            # The agents and Azure's services sign in; nobody needs the workspace's keys.
+            local_authentication_enabled=False,
             tags=place.tags,
         ).id
 

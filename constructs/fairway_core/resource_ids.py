@@ -37,6 +37,10 @@ _KINDS = {
         "Microsoft.Compute/galleries/{gallery}/images/{name}/versions/{version}",
         "az sig image-version show -o tsv --query id -g GROUP -r GALLERY -i NAME -e VERSION",
     ),
+    "Log Analytics workspace": (
+        "Microsoft.OperationalInsights/workspaces/{name}",
+        "az monitor log-analytics workspace show -o tsv --query id -g GROUP -n NAME",
+    ),
     "capacity reservation group": (
         "Microsoft.Compute/capacityReservationGroups/{name}",
         "az capacity reservation group show -o tsv --query id -g GROUP -n NAME",
@@ -107,5 +111,6 @@ SubnetId = Annotated[str, _id_of("subnet")]
 ImageVersionId = Annotated[str, _id_of("version of a gallery image")]
 PlacementGroupId = Annotated[str, _id_of("proximity placement group")]
 CapacityReservationId = Annotated[str, _id_of("capacity reservation group")]
+WorkspaceId = Annotated[str, _id_of("Log Analytics workspace")]
 RegistryId = Annotated[str, _id_of("container registry")]
 ObjectId = Annotated[str, AfterValidator(_object_id)]

@@ -38,7 +38,13 @@ def watch_data(
 ) -> Monitoring:
     """The workspace, what was done to the services, and how file servers and pools are."""
     place = stack.place
-    monitoring = Monitoring(stack, place=place, emails=spec.emails, retention_days=spec.retention)
+    monitoring = Monitoring(
+        stack,
+        place=place,
+        emails=spec.emails,
+        retention_days=spec.retention,
+        workspace_id=spec.workspace,
+    )
     alerts = Alerts(stack, place=place, monitoring=monitoring)
     monitoring.record(
         stack,

@@ -24,6 +24,9 @@ def test_a_cluster_behind_a_firewall_names_what_it_asks_for() -> None:
         "security.ubuntu.com",
         "archive.ubuntu.com",
         "management.azure.com",
+        "global.handler.control.monitor.azure.com",
+        "westeurope.handler.control.monitor.azure.com",
+        "WORKSPACE-ID.ods.opinsights.azure.com",
     }
     assert {each.port for each in outbound(environment)} == {80, 443}
 

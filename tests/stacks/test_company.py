@@ -6,6 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from fairway_core.findings import UserError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -53,6 +57,21 @@ def test_nodes_may_pull_from_a_registry_that_is_there(written: Written) -> None:
         if grant["role_definition_name"] == "AcrPull"
     ]
     assert grant["scope"].endswith("/registries/Contoso")
+
+
+def test_logs_go_to_a_workspace_that_is_there(written: Written) -> None:
+    stacks = written(_SECTIONS / "hub.yaml")
+    data = stacks["data"]["resource"]
+    assert "azurerm_log_analytics_workspace" not in data
+    (rule,) = data["azurerm_monitor_data_collection_rule"].values()
+    (destination,) = rule["destinations"]["log_analytics"]
+    assert destination["workspace_resource_id"].endswith("/workspaces/logs")
+    for setting in data["azurerm_monitor_diagnostic_setting"].values():
+        assert setting["log_analytics_workspace_id"].endswith("/workspaces/logs")
+    text = (_SECTIONS / "hub.yaml").read_text()
+    kept = text.replace("  workspace:", "  retention: 60d\n  workspace:")
+    with pytest.raises(UserError, match="for as long as its owner says"):
+        written(kept)
 
 
 def test_pools_know_that_registry(written: Written) -> None:

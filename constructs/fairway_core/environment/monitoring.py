@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Days
+from fairway_core.resource_ids import WorkspaceId
 
 _EMAIL = re.compile(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _CURRENCY = re.compile(r"[A-Z]{3}")
@@ -65,6 +66,19 @@ class Monitoring(Model, defer_build=True):
     """Addresses that alerts are sent to."""
     retention: Annotated[Days, AfterValidator(_retention)] = _RETENTION_DAYS[0]
     """How long logs are kept."""
+    workspace: WorkspaceId | None = None
+    """A Log Analytics workspace that is there already, in the region of the environment; its owner
+    says how long it keeps logs."""
+
+    @model_validator(mode="after")
+    def _its_owner_keeps_the_logs(self) -> Self:
+        if self.workspace and "retention" in self.model_fields_set:
+            raise FieldError(
+                "a workspace that is there already keeps logs for as long as its owner says",
+                "leave it out",
+                ("retention",),
+            )
+        return self
 
 
 class Budget(Model, defer_build=True):
