@@ -16,7 +16,7 @@ import pytest
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
-from fairway_core.environment.people import Homes
+from fairway_core.environment.homes import Homes
 from fairway_core.target import Target
 from fairway_simulator.slurm import People, SlurmCluster
 
