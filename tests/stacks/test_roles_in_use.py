@@ -266,3 +266,37 @@ def test_an_instance_that_was_taken_away_is_made_again(scheduler: Scheduler) -> 
     scheduler.plane.compute.evict(scheduler.scale_sets["nd"].id, 0)
     assert scheduler.run("resume", "nd-0") == 0
     assert scheduler.instances() == 1
+
+
+EVERY = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
+_NODES = (
+    "azurerm_linux_virtual_machine_scale_set",
+    "azurerm_linux_virtual_machine",
+    "azurerm_batch_pool",
+)
+_BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
+
+
+@pytest.mark.parametrize("file", EVERY, ids=lambda file: file.stem)
+def test_nodes_may_use_containers_and_images_of_their_environment(
+    written: Callable[..., Stacks], file: Path
+) -> None:
+    """What jobs do on them: inputs and outputs, and pulling an image; no more than that."""
+    deployed = Deployment(written(file), "localhost")
+    nodes = [each for each in deployed.resources if each.type in _NODES and "cluster-" in each.key]
+    assert nodes
+    for node in nodes:
+        (identity,) = node.arguments["identity"]["identity_ids"]
+        nobody = deployed.principal_of(f"{identity}-other")
+        who = deployed.principal_of(identity)
+        for each in deployed.resources:
+            if each.type == "azurerm_storage_container" and not each.key.endswith("-logs"):
+                for verb in ("read", "write", "add/action", "delete"):
+                    action = (f"{_BLOBS}/{verb}", each.id)
+                    assert deployed.rights.allow(who, *action, data=True), action
+                    assert not deployed.rights.allow(nobody, *action, data=True)
+            elif each.type == "azurerm_container_registry":
+                pull = "Microsoft.ContainerRegistry/registries/pull/read"
+                assert deployed.rights.allow(who, pull, each.id)
+            elif each.type in _NODES:
+                assert not deployed.rights.allow(who, "Microsoft.Compute/*/write", each.id)

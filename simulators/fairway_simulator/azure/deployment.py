@@ -40,6 +40,7 @@ _INSIDE = {
 # What else has an id of its own way.
 _OTHERS = frozenset(
     {
+        "azurerm_batch_pool",
         "azurerm_resource_group",
         "azurerm_role_assignment",
         "azurerm_role_definition",
@@ -215,6 +216,9 @@ def _id(type_: str, key: str, arguments: Mapping[str, Any]) -> str:
     match type_:
         case "azurerm_resource_group":
             return f"{_SUBSCRIPTION}/resourceGroups/{name}"
+        case "azurerm_batch_pool":
+            account = arguments["account_name"]
+            return f"{group}/providers/Microsoft.Batch/batchAccounts/{account}/pools/{name}"
         case "azurerm_subnet":
             network = arguments["virtual_network_name"]
             return f"{group}/providers/Microsoft.Network/virtualNetworks/{network}/subnets/{name}"

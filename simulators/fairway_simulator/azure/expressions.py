@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import re
 from collections.abc import Callable
@@ -21,6 +22,7 @@ _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "base64decode": lambda text: base64.b64decode(text).decode(),
     "base64encode": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64gzip": lambda text: base64.b64encode(gzip.compress(text.encode())).decode(),
     "join": lambda between, parts: between.join(parts),
     "replace": lambda text, old, new: text.replace(old, new),
     "sha256": lambda text: hashlib.sha256(text.encode()).hexdigest(),
