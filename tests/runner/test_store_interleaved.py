@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.record import FINAL_STATES, States
+from fairway_agent.record import FINAL_STATES
+from fairway_agent.run_state import RunState
+from fairway_agent.state_files import States
 from fairway_core.findings import UserError
 from fairway_runner.runs.clean import removable, remove
 from fairway_runner.runs.store import Run, RunRecord, RunStore
@@ -192,7 +194,7 @@ class Submission:
         self.is_made = True
         for state in ("running", self.end):
             self.begun.append(state)
-            self.states.write(run.folder / "state.json", {"state": state})
+            self.states.write(run.folder / "state.json", RunState(state))
             if not self.states.late:
                 self.written = state
         while self.states.late:
