@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_simulator.batch.agent.layout import Layout
 from fairway_simulator.batch.agent.supervisor_client import namespaces
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ADMIN = {"autoUser": {"scope": "pool", "elevationLevel": "admin"}}
 
@@ -44,6 +48,15 @@ def test_a_jobs_preparation_is_no_administrator_either(service: Any, client: Any
     assert b"".join(client.download_task_file("p", "1", "stdout.txt")) == b"_azbatch\n"
 
 
+@as_root
+def test_the_users_of_tasks_get_to_their_folders(tmp_path: Path) -> None:
+    """Also where the simulator's own is made as temporary folders are, for its user alone."""
+    folder = tmp_path / "sim"
+    folder.mkdir(mode=0o700)
+    Layout(folder)
+    assert folder.stat().st_mode & 0o777 == 0o711
+
+
 def test_all_may_write_where_nodes_share(run: Any) -> None:
     folders = "$AZ_BATCH_NODE_SHARED_DIR/x $AZ_BATCH_NODE_MOUNTS_DIR/shared/x $HOME/x /tmp/x"
     assert (
@@ -53,7 +66,7 @@ def test_all_may_write_where_nodes_share(run: Any) -> None:
 
 @apart
 def test_what_lies_in_temporary_folders_is_a_nodes_own(
-    service: Any, client: Any, job: str, tmp_path: Any
+    service: Any, client: Any, job: str, tmp_path: Path
 ) -> None:
     """Nodes are machines of their own. What is beside the simulator's folder stays in sight."""
     names = "/tmp/fairway-mine /var/tmp/fairway-mine"

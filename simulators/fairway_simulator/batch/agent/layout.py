@@ -7,6 +7,7 @@ on real ones; without them a node's paths contain its id.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -31,6 +32,9 @@ class Layout:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
+        if os.geteuid() == 0:
+            # What `fairway exec` starts beside a task is its user's, without a right to read all.
+            self.folder.chmod(self.folder.stat().st_mode | 0o011)
         self.nodes = self.folder / "nodes"
         self._mounted = self.folder / "mounts"
         self.shared = self._mounted / "shared"
