@@ -31,3 +31,8 @@ def blocks(value: Any) -> list[Mapping[str, Any]]:
 def number(value: Any) -> float:
     """A number or a switch; 0 for nothing, and no more than can be written shortly."""
     return max(-_MOST, min(value, _MOST)) if isinstance(value, int | float) else 0
+
+
+def listed(value: Any) -> list[Any]:
+    """A list, as it is or in place of what is none: hidden or unknown."""
+    return value if isinstance(value, list) else []

@@ -23,7 +23,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
         "ignored_checks",
     ),
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
-    Subject.PLAN: ("changes", "nodes", "servers", "infiniband", "access"),
+    Subject.PLAN: ("changes", "nodes", "servers", "infiniband", "access", "grants"),
     Subject.JOB: ("secrets", "nodes", "launcher"),
 }
 """The modules that hold the rules, in the folder of their subject."""

@@ -101,6 +101,15 @@ def test_the_nodes_of_a_pool_are_counted_where_that_is_known(scale: Any, said: s
     assert said in found["lost-nodes"]
 
 
+def test_a_node_of_a_pool_does_not_change_its_kind() -> None:
+    before, after = (
+        {"fixed_scale": [{"target_dedicated_nodes": one, "target_low_priority_nodes": other}]}
+        for one, other in ((3, 0), (1, 3))
+    )
+    assert "the 2 nodes of" in _found("azurerm_batch_pool", before, after)["lost-nodes"]
+    assert "lost-nodes" not in _found("azurerm_batch_pool", before, {"auto_scale": [{}]})
+
+
 def test_a_single_machine_is_a_node_and_a_server_is_none() -> None:
     machine = {"os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
     assert set(_found("azurerm_linux_virtual_machine", machine, None, "delete")) == {"lost-nodes"}
@@ -228,6 +237,21 @@ def test_a_new_grant_is_told_and_a_broad_one_is_called_so() -> None:
     owner = {**GRANT, "role_definition_name": "Owner"}
     assert "broad" in _found(kind, None, owner, "create")["wider-grant"]
     assert _found(kind, GRANT, None, "delete") == {}
+
+
+def test_whose_tokens_are_trusted() -> None:
+    kind = "azurerm_federated_identity_credential"
+    ours = {
+        "issuer": "https://token.example.com",
+        "subject": "repo:lab/env:main",
+        "audience": ["a"],
+    }
+    other = {**ours, "subject": "repo:evil/fork:main"}
+    said = "would let repo:evil/fork:main of https://token.example.com act as its identity"
+    assert said in _found(kind, None, other, "create")["wider-grant"]
+    assert said in _found(kind, ours, other)["wider-grant"]
+    assert _found(kind, ours, ours) == {}
+    assert _found(kind, ours, None, "delete") == {}
 
 
 def test_a_role_that_allows_more() -> None:

@@ -1,17 +1,19 @@
-"""Rules on what a plan would open: to networks, and to identities."""
+"""A rule on what a plan would open to networks."""
 
 from __future__ import annotations
 
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import is_broad_role, open_when
+from fairway_core.catalog.dangers import open_when
+from fairway_core.checks.blocks import listed
 from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.plan.places import shown
 from fairway_core.findings import Severity
 from fairway_core.review.attributes import HIDDEN, masked
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import PlanSubject
@@ -23,7 +25,6 @@ _ASSOCIATIONS = frozenset(
         "azurerm_subnet_network_security_group_association",
     }
 )
-_GRANTS = frozenset({"azurerm_role_assignment", "azurerm_role_definition"})
 # Blocks of accounts, vaults and registries that say who gets in.
 _FIREWALLS = ("network_rules", "network_acls", "network_rule_set")
 # Service tags of what is inside, and of what only Azure itself sends from: a Bastion needs the
@@ -55,14 +56,14 @@ def _looked_at(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
     A switch is no secret, and marked as one it must not open anything unseen.
     """
     if change["type"] in (_GROUP, _RULE) or change["type"] in _ASSOCIATIONS:
-        return _shown(change["change"], side)
+        return shown(change["change"], side)
     values = change["change"].get(side) or {}
     switches = {key: values[key] for key in open_when() if isinstance(values.get(key), bool)}
     blocks = {key: values[key] for key in _FIREWALLS if values.get(key)}
     marks = change["change"].get(f"{side}_sensitive")
     if blocks:
-        shown = masked(blocks, marks)
-        blocks = shown if isinstance(shown, dict) else dict.fromkeys(blocks, HIDDEN)
+        safe = masked(blocks, marks)
+        blocks = safe if isinstance(safe, dict) else dict.fromkeys(blocks, HIDDEN)
     return {**switches, **blocks}
 
 
@@ -72,48 +73,6 @@ def _may_open(change: Mapping[str, Any]) -> bool:
         return True
     after = change["change"].get("after") or {}
     return not (after.keys().isdisjoint(open_when()) and after.keys().isdisjoint(_FIREWALLS))
-
-
-def _grants(subject: PlanSubject) -> Iterator[Place]:
-    for change in subject.changes:
-        if change["type"] not in _GRANTS or "no-op" in change["change"]["actions"]:
-            continue
-        before, after = (_shown(change["change"], side) for side in ("before", "after"))
-        if after:
-            yield (
-                (change["address"],),
-                {
-                    "address": change["address"],
-                    "before": before,
-                    "after": after,
-                    "own": _is_own(change["change"], subject.own),
-                },
-            )
-
-
-def _is_own(change: Mapping[str, Any], own: Collection[str]) -> bool:
-    """Whether the environment gives one of its own identities a right over one resource."""
-    after, unknown = change.get("after") or {}, change.get("after_unknown")
-    unknown = unknown if isinstance(unknown, dict) else {}
-    who = after.get("principal_id")
-    scope = after.get("scope")
-    known = unknown.get("principal_id") is True if who is None else str(who) in own
-    return known and (unknown.get("scope") is True if scope is None else _is_one_resource(scope))
-
-
-def _is_one_resource(scope: object) -> bool:
-    """Less than a resource group: /subscriptions/…/resourceGroups/…/providers/…"""
-    return (
-        isinstance(scope, str)
-        and scope.lower().count("/providers/") > 0
-        and ("/resourcegroups/" in scope.lower())
-    )
-
-
-def _shown(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
-    """The attributes before or after a change, whose secrets no message may repeat."""
-    found = masked(change.get(side), change.get(f"{side}_sensitive"))
-    return found if isinstance(found, dict) else {}  # nothing, or all of it is a secret
 
 
 @check("network-opened", Severity.WARNING, Subject.PLAN, at=_changes)
@@ -165,7 +124,7 @@ def _unseen(address: str, what: str) -> Fault:
 def _rules(type: str, attributes: Mapping[str, Any]) -> list[Mapping[str, Any]]:  # noqa: A002
     if type == _RULE:
         return [attributes] if attributes else []
-    return [rule for rule in _list(attributes.get("security_rule")) if isinstance(rule, dict)]
+    return [rule for rule in listed(attributes.get("security_rule")) if isinstance(rule, dict)]
 
 
 def _opened_rules(
@@ -250,87 +209,7 @@ def _block(value: Any) -> Mapping[str, Any]:
 
 
 def _ranges(block: Mapping[str, Any]) -> frozenset[str]:
-    rules = _list(block.get("ip_rules") or block.get("ip_rule"))
+    rules = listed(block.get("ip_rules") or block.get("ip_rule"))
     return frozenset(
         str(rule.get("ip_range") if isinstance(rule, dict) else rule) for rule in rules
-    )
-
-
-def _list(value: Any) -> list[Any]:
-    """A list, as it is or in place of what is none: hidden or unknown."""
-    return value if isinstance(value, list) else []
-
-
-@check("wider-grant", Severity.WARNING, Subject.PLAN, at=_grants)
-def wider_grant(
-    address: str, before: Mapping[str, Any], after: Mapping[str, Any], own: bool = False
-) -> Iterator[Fault]:
-    """A role that is given, given over more, or that allows more than before.
-
-    What the environment gives an identity of its own over a single resource is not told, unless
-    the role is a broad one; nor a new role that names each of its actions: nobody has it yet.
-
-    Wrong:
-        resource_changes:
-          - address: azurerm_role_assignment.nodes
-            type: azurerm_role_assignment
-            change:
-              actions: [create]
-              before: null
-              after: {role_definition_name: Contributor, scope: /subscriptions/0}
-
-    Right:
-        resource_changes:
-          - address: azurerm_role_assignment.nodes
-            type: azurerm_role_assignment
-            change:
-              actions: [delete, create]
-              before: {role_definition_name: Reader, scope: /subscriptions/0, principal_id: a}
-              after: {role_definition_name: Reader, scope: /subscriptions/0/resourceGroups/lab,
-                      principal_id: a}
-    """
-    if "permissions" in after:
-        added = sorted(_allowed(after) - _allowed(before))
-        if not before:
-            added = [action for action in added if _is_broad_action(action)]
-        if added:
-            yield Fault(f"role `{address}` would allow {', '.join(added)}", "allow what is needed")
-        return
-    if not _is_wider(before, after):
-        return
-    role = after.get("role_definition_name") or after.get("role_definition_id") or "a role"
-    over = after.get("scope") or "a scope that is known after apply"
-    who = after.get("principal_id") or "an identity that is known after apply"
-    broad = ", which is a broad role" if is_broad_role(str(role)) else ""
-    if own and not before and not broad:
-        return
-    yield Fault(
-        f"`{address}` would give {role} over {over} to {who}{broad}",
-        "give the narrowest role over the least that does",
-    )
-
-
-def _is_broad_action(action: str) -> bool:
-    """Whether it is more than one action, or one on who may do what."""
-    return "*" in action or action.lower().startswith("microsoft.authorization/")
-
-
-def _is_wider(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    if not before:
-        return True
-    keys = ("role_definition_name", "role_definition_id", "principal_id")
-    # What is null in the one may stand in the other: the provider looks a role's id up.
-    if any(before.get(key) and after.get(key) and before[key] != after[key] for key in keys):
-        return True
-    old, new = str(before.get("scope") or ""), str(after.get("scope") or "")
-    return old != new and not f"{new}/".startswith(f"{old}/")
-
-
-def _allowed(definition: Mapping[str, Any]) -> frozenset[str]:
-    blocks = [each for each in _list(definition.get("permissions")) if isinstance(each, dict)]
-    return frozenset(
-        str(action)
-        for block in blocks
-        for key in ("actions", "data_actions")
-        for action in _list(block.get(key))
     )

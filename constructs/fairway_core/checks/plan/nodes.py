@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import made_with, server_at
+from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.places import POOL, SCALE_SETS, changed, stopped_for
 from fairway_core.findings import Severity
@@ -189,16 +190,29 @@ def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002
     """How many there are; None where nobody knows, as with a formula."""
     if type != POOL:
         return attributes.get("instances")
-    fixed = attributes.get("fixed_scale")
-    scale = fixed[0] if isinstance(fixed, list) and fixed else None
-    if not isinstance(scale, dict):
+    counts = _of_pool(attributes)
+    return None if counts is None else sum(counts)
+
+
+def _of_pool(pool: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The dedicated nodes of a pool and those at low priority."""
+    scale = first(pool.get("fixed_scale"))
+    if not scale:
         return None
-    counts = [scale.get("target_dedicated_nodes"), scale.get("target_low_priority_nodes")]
-    return sum(count for count in counts if isinstance(count, int))
+    dedicated, low = (
+        scale.get(key) for key in ("target_dedicated_nodes", "target_low_priority_nodes")
+    )
+    return (
+        dedicated if isinstance(dedicated, int) else 0,
+        low if isinstance(low, int) else 0,
+    )
 
 
 def _fewer(type: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> int:  # noqa: A002
-    """By how many a cluster of a fixed number would shrink."""
+    """By how many a cluster of a fixed number would shrink; a node does not change its kind."""
+    if type == POOL:
+        pairs = zip(_of_pool(before) or (), _of_pool(after) or (), strict=False)
+        return sum(max(0, old - new) for old, new in pairs)
     old, new = (_nodes(type, side) for side in (before, after))
     return max(0, old - new) if isinstance(old, int) and isinstance(new, int) else 0
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import restarts
 from fairway_core.checks.blocks import at
+from fairway_core.review.attributes import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -74,3 +75,9 @@ def stopped_for(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
         if new is not None and (old or new) and old != new:
             changed.append(path)
     return changed
+
+
+def shown(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
+    """The attributes before or after a change, whose secrets no message may repeat."""
+    found = masked(change.get(side), change.get(f"{side}_sensitive"))
+    return found if isinstance(found, dict) else {}  # nothing, or all of it is a secret
