@@ -532,8 +532,8 @@ def test_the_system_disk_of_a_machine_does_not_shrink() -> None:
         ({"action_reason": "replace_by_request"}, "as somebody asks for that (-replace)"),
         ({"action_reason": "replace_because_tainted"}, "as it is tainted"),
         ({"action_reason": "replace_by_triggers"}, "replace_triggered_by"),
-        ({"action_reason": ["?"]}, "destroyed and made anew: what"),
-        ({}, "destroyed and made anew: what"),
+        ({"action_reason": ["?"]}, "destroyed and recreated: what"),
+        ({}, "destroyed and recreated: what"),
     ],
 )
 def test_why_something_is_made_anew(why: Any, said: str) -> None:

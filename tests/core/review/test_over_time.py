@@ -90,7 +90,7 @@ def test_each_change_is_reviewed_as_an_engineer_would(name: str, tmp_path: Path)
     ("name", "said"),
     [
         ("image", f"the 2 nodes of {PAIR} would keep the old source_image_reference until each"),
-        ("spot-on", f"the 2 nodes of {PAIR} would be destroyed and made anew, as priority, evict"),
+        ("spot-on", f"the 2 nodes of {PAIR} would be destroyed and recreated, as priority, evict"),
         ("one-node", f"the 2 nodes of {PAIR} would be destroyed, as nothing asks for them"),
         ("disk-count-up", SERVER),
         ("disk-count-down", "all files of its file server, which are striped over its disks"),

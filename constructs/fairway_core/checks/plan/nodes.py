@@ -157,7 +157,7 @@ def lost_nodes(
     if actions == ["update"]:
         yield from _fewer_or_stopped(address, type, before, after)
     elif "delete" in actions and count != 0:
-        what = "destroyed and made anew" if "create" in actions else "destroyed"
+        what = "destroyed and recreated" if "create" in actions else "destroyed"
         if not reason and "create" not in actions:
             reason = f"nothing asks for {'it' if type in _MACHINES else 'them'} any more"
         subject = (
