@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,6 @@ from fairway_core import archives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 # The other host is this machine. A pool's server starts what serves, whatever it is asked for.
 _SSH = """#!/bin/sh
@@ -51,6 +51,11 @@ class Task:
     folder: Path
     program: Path
     environment: dict[str, str]
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether its nodes have servers of the task's own."""
+        return "FAIRWAY_SSH_CONFIG" in self.environment
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -100,7 +105,7 @@ def task(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Iter
 def test_each_node_gets_the_words_as_they_stand_and_its_rank(task: Task) -> None:
     command = 'echo "$FAIRWAY_NODE_RANK $NODE $AZ_BATCH_NODE_ID $0"'
     printed, errors = task.start("bash", "-c", command, "two  $words").communicate(timeout=300)
-    other = "other" if "FAIRWAY_SSH_CONFIG" in task.environment else "main"
+    other = "other" if task.is_pool else "main"
     assert sorted(printed.decode().splitlines()) == [
         "0 main main two  $words",
         f"1 main {other} two  $words",
@@ -112,6 +117,20 @@ def test_each_node_gets_the_words_as_they_stand_and_its_rank(task: Task) -> None
 def test_the_first_that_fails_ends_the_others_and_gives_its_code(task: Task, rank: str) -> None:
     command = f'[ "$FAIRWAY_NODE_RANK" = {rank} ] && exit 9; exec sleep 600'
     process = task.start("bash", "-c", command)
+    _, errors = process.communicate(timeout=300)
+    assert (process.returncode, errors) == (9, b"")
+
+
+def test_one_that_does_not_end_when_told_is_killed(task: Task) -> None:
+    """When the grace is over, which begins as the first has failed."""
+    os.mkfifo(task.folder / "up")
+    hasty = "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    hasty += "from fairway_agent.fanout import each_node; each_node._GRACE = 0.1; each_node.main()"
+    own = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then read -r _ <up; exit 9; fi; '
+    own += "trap '' TERM; echo up >up; exec sleep 600"
+    folder = task.program.parent if task.is_pool else task.program.parents[2]
+    task.program = Path(sys.executable)
+    process = task.start("-c", hasty, str(folder), "bash", "-c", own)
     _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (9, b"")
 
