@@ -42,6 +42,12 @@ class Batch:
     service: BatchSimulator
     fairway: Fairway
 
+    @property
+    def data(self) -> Path:
+        """What all nodes mount. As the nodes' own folders it lies beside the project: a file that
+        goes while the project's code is copied would fail the submission."""
+        return self.fairway.folder.with_name(f"{self.fairway.folder.name}-data")
+
     def submit(self, job: Path, *arguments: str) -> Run:
         """Submits a job that must be accepted."""
         done = self.fairway.within(
@@ -78,7 +84,7 @@ class Batch:
             "name": "batch-sim",
             "engine": "batch",
             "nodes": {"min": 0, "max": 4},
-            "mounts": {"data": str(self.fairway.folder / "data")},
+            "mounts": {"data": str(self.data)},
             "storage": {"containers": ["datasets", "outputs", "code"]},
             "batch": {"pool": "sim", "identity": IDENTITY},
             **changes,
@@ -88,7 +94,7 @@ class Batch:
 
 @pytest.fixture
 def make_batch(
-    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
     fairway: Fairway,
     storage: StorageAccess,
     monkeypatch: pytest.MonkeyPatch,
@@ -98,15 +104,15 @@ def make_batch(
 
     def make(**options: Any) -> Batch:
         service = BatchSimulator(
-            tmp_path / f"sim{len(services)}", storage_access=storage, **{"nodes": 3, **options}
+            tmp_path_factory.mktemp("sim"), storage_access=storage, **{"nodes": 3, **options}
         )
         services.append(service.start())
         for name, value in service.environment().items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(BatchEngine, "pause", 0.1)
-        (tmp_path / "data").mkdir(exist_ok=True)
-        (tmp_path / "data").chmod(0o1777)  # as Fairway's nodes mount it
         batch = Batch(service, fairway)
+        batch.data.mkdir(exist_ok=True)
+        batch.data.chmod(0o1777)  # as Fairway's nodes mount it
         batch.target()
         return batch
 

@@ -32,7 +32,7 @@ class TestInputs:
         code, printed = batch.watch(job)
         assert code == 0, printed
         assert "a\ndeep/b\n" in printed
-        shared = batch.fairway.folder / "data" / "fairway" / "inputs" / "datasets" / place / "a"
+        shared = batch.data / "fairway" / "inputs" / "datasets" / place / "a"
         assert shared.exists() is (stage == "shared")
 
     def test_they_go_where_the_job_says(self, batch: Batch, storage: StorageAccess) -> None:
@@ -46,7 +46,7 @@ class TestInputs:
         code, printed = batch.watch(job)
         assert code == 0, printed
         assert "an image\n" in printed
-        image = batch.fairway.folder / "data" / "sets" / "imagenet" / "train" / "1.jpg"
+        image = batch.data / "sets" / "imagenet" / "train" / "1.jpg"
         assert image.read_text() == "an image\n"
 
     def test_data_is_staged_by_a_job_on_the_pool(
@@ -57,7 +57,7 @@ class TestInputs:
         container.upload_blob(f"{place}/a/b", "staged\n")
         words = ("data", "stage", "batch-sim", f"datasets:{place}", "data:/staged", "--watch")
         batch.ok(*words)
-        staged = batch.fairway.folder / "data" / "staged" / "a" / "b"
+        staged = batch.data / "staged" / "a" / "b"
         assert staged.read_text() == "staged\n"
         before = staged.stat().st_mtime_ns
         batch.ok(*words)

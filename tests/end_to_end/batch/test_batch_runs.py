@@ -180,7 +180,7 @@ class TestFailures:
         )
         assert batch.watch(job)[0] == 1
         [run] = batch.runs()
-        (batch.fairway.folder / "data" / "fairway" / "runs" / run / "fixed").touch()
+        (batch.data / "fairway" / "runs" / run / "fixed").touch()
         batch.ok("retry", run, "--failed")
         batch.ok("wait", run)
         assert batch.run(run).status.tasks == {"succeeded": 3}
@@ -271,7 +271,7 @@ class TestElsewhere:
         [run] = batch.runs()
         folder = batch.fairway.folder
         shutil.copytree(folder / ".fairway", folder / "origin")
-        (folder / "data" / "fairway" / "runs" / run / "fixed").touch()
+        (batch.data / "fairway" / "runs" / run / "fixed").touch()
         batch.ok("retry", run, "--failed")
         batch.ok("wait", run)
         said = batch.ok("logs", run)
