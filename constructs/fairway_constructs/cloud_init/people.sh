@@ -21,17 +21,21 @@ die() {
 as() { runuser -u "$1" -- "${@:2}"; }
 
 # Whoever asks Azure's metadata service gets a token of the machine's identity, which may read
-# Slurm's key. Root, and services such as Slurm's, have numbers below these. Users of containers
-# have numbers far above them. Source: Azure documentation, "How to use managed identities for
-# Azure resources on an Azure VM", which says that any code on the VM can ask.
+# Slurm's key. Root, the login user and services have numbers that are left out: those of systemd's
+# own making are up to 65519, and Slurm's user, by which the scheduler asks Azure for nodes, is 64030
+# in Debian's packages. Users of containers have numbers far above. Source: Azure documentation, "How
+# to use managed identities for Azure resources on an Azure VM": any code on the VM can ask.
 fence_identity() {
-    local rule=(
-        OUTPUT --destination 169.254.169.254/32
-        --match owner --uid-owner 2000-4294967294 --jump REJECT
-    )
+    local uids rule
     [[ -n $FENCE ]] || return 0
     command -v iptables >/dev/null || die "iptables is missing: no account is made"
-    iptables --wait --check "${rule[@]}" 2>/dev/null || iptables --wait --insert "${rule[@]}"
+    for uids in 2000-60999 65536-4294967294; do
+        rule=(
+            OUTPUT --destination 169.254.169.254/32
+            --match owner --uid-owner "$uids" --jump REJECT
+        )
+        iptables --wait --check "${rule[@]}" 2>/dev/null || iptables --wait --insert "${rule[@]}"
+    done
 }
 
 # The runs of the login user are not for everybody either.
