@@ -178,6 +178,13 @@ def test_sudo_is_for_those_of_whom_it_was_said(machine: Machine) -> None:
     assert machine.run("id -nG grace").stdout.split() == ["grace"]
 
 
+def test_the_gpus_of_amd_are_theirs_too(machine: Machine) -> None:
+    machine.run("groupadd render; groupadd video")
+    machine.set_up(_accounts(ADA))
+    machine.boot()
+    assert set(machine.run("id -nG ada").stdout.split()) == {"ada", "render", "video"}
+
+
 def test_who_was_taken_out_keeps_files_and_has_no_way_in(machine: Machine) -> None:
     machine.set_up(_accounts(ADA, ROOT))
     machine.boot()

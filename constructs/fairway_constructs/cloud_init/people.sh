@@ -104,9 +104,13 @@ keep_keys() {
     as "$name" mv -f "$file.$(hostname).$$" "$file"
 }
 
-# Docker's daemon does for its group what root may do.
+# Docker's daemon does for its group what root may do. The devices of AMD's GPUs are open to their
+# groups alone. Source: AMD documentation, ROCm on Linux, "Configuring permissions for GPU access".
 keep_rights() {
-    local name=$1 admin=$2 file=$sudoers/90-fairway-$1 groups rule
+    local name=$1 admin=$2 file=$sudoers/90-fairway-$1 groups rule group
+    for group in render video; do
+        if getent group "$group" >/dev/null; then usermod --append --groups "$group" "$name"; fi
+    done
     groups=" $(id -nG "$name") "
     rule="$name ALL=(ALL) NOPASSWD:ALL"
     if [[ $admin == yes ]]; then
