@@ -6,11 +6,12 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_agent.task_spec import TaskSpec
+from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import logs
@@ -63,9 +64,9 @@ class Service:
         self.files[task, "stdout.txt"] += text
 
 
-def status(state: str = "running", attempt: int = 0, started: float = 1.0) -> dict[str, Any]:
-    code = {"exit_code": 0} if state == "succeeded" else {}
-    return {"state": state, "attempt": attempt, "started": started, **code}
+def status(state: str = "running", attempt: int = 0, started: float = 1.0) -> TaskState:
+    code = 0 if state == "succeeded" else None
+    return TaskState(state, attempt=attempt, started=started, exit_code=code)
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def run(tmp_path: Path) -> Run:
     return made
 
 
-def look(run: Run, service: Service, *statuses: dict[str, Any]) -> Logs:
+def look(run: Run, service: Service, *statuses: TaskState) -> Logs:
     made = Logs(run, service, service, "r-1")  # type: ignore[arg-type]
     made.follow(dict(enumerate(statuses or (status(), status()))))
     return made

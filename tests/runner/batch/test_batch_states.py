@@ -24,7 +24,7 @@ def status(state: str, job: Any = ACTIVE, timeout: float | None = None, **info: 
 
 def test_one_that_waits() -> None:
     found = status("active")
-    assert (found["state"], found["attempt"], found["reason"]) == (
+    assert (found.state, found.attempt, found.reason) == (
         "queued",
         -1,
         "it waits for nodes",
@@ -33,19 +33,19 @@ def test_one_that_waits() -> None:
 
 def test_one_whose_node_is_made_ready() -> None:
     found = status("preparing")
-    assert (found["state"], found["reason"]) == ("queued", "its node is made ready for the job")
+    assert (found.state, found.reason) == ("queued", "its node is made ready for the job")
 
 
 def test_one_that_lost_its_node() -> None:
     found = status("active", requeueCount=1)
-    assert (found["state"], found["attempt"], found["requeues"]) == ("queued", 0, 1)
-    assert "taken away" in found["reason"]
+    assert (found.state, found.attempt, found.requeues) == ("queued", 0, 1)
+    assert "taken away" in str(found.reason)
 
 
 def test_one_that_runs_for_the_third_time() -> None:
     found = status("running", retryCount=1, requeueCount=1, startTime=BEGAN)
-    assert (found["state"], found["attempt"]) == ("running", 2)
-    assert found["started"] == 1772366400.0
+    assert (found.state, found.attempt) == ("running", 2)
+    assert found.started == 1772366400.0
 
 
 def test_one_whose_node_was_preempted_without_a_count() -> None:
@@ -53,43 +53,43 @@ def test_one_whose_node_was_preempted_without_a_count() -> None:
     # retry_count and requeue_count in azure-batch.
     task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
     first = states.task_status(task, ACTIVE, 0, None)
-    assert (first["attempt"], first["requeues"]) == (0, 0)
+    assert (first.attempt, first.requeues) == (0, 0)
     waits = states.task_status({"state": "active", "executionInfo": {}}, ACTIVE, 0, None, first)
-    assert (waits["state"], waits["attempt"], waits["requeues"]) == ("queued", 0, 1)
-    assert "taken away" in waits["reason"]
+    assert (waits.state, waits.attempt, waits.requeues) == ("queued", 0, 1)
+    assert "taken away" in str(waits.reason)
     task["executionInfo"] = {"startTime": ENDED}
     second = states.task_status(task, ACTIVE, 0, None, waits)
-    assert (second["attempt"], second["requeues"]) == (1, 1)
-    assert states.task_status(task, ACTIVE, 0, None, second)["attempt"] == 1
-    states.count_up(second, 3)
-    assert (second["attempt"], second["requeues"]) == (3, 3)
+    assert (second.attempt, second.requeues) == (1, 1)
+    assert states.task_status(task, ACTIVE, 0, None, second).attempt == 1
+    second = states.count_up(second, 3)
+    assert (second.attempt, second.requeues) == (3, 3)
 
 
 def test_one_that_succeeded() -> None:
     found = status("completed", startTime=BEGAN, endTime=ENDED, exitCode=0, result="success")
-    assert (found["state"], found["exit_code"], found["ended"]) == ("succeeded", 0, 1772366405.0)
+    assert (found.state, found.exit_code, found.ended) == ("succeeded", 0, 1772366405.0)
 
 
 def test_one_that_failed_by_its_program() -> None:
     failure = {"category": "usererror", "code": "FailureExitCode", "message": "The task exited"}
     found = status("completed", exitCode=3, result="failure", failureInfo=failure)
-    assert (found["state"], found["exit_code"]) == ("failed", 3)
-    assert "reason" not in found
+    assert (found.state, found.exit_code) == ("failed", 3)
+    assert found.reason is None
 
 
 def test_one_that_could_not_start() -> None:
     details = [{"name": "Url", "value": "https://a/b"}]
     failure = {"category": "UserError", "code": "BlobNotFound", "message": "No", "details": details}
     found = status("completed", result="Failure", failureInfo=failure)
-    assert found["reason"] == "usererror BlobNotFound: No https://a/b"
-    assert found["exit_code"] is None
+    assert found.reason == "usererror BlobNotFound: No https://a/b"
+    assert found.exit_code is None
 
 
 @pytest.mark.parametrize(("timeout", "expected"), [(5.0, True), (60.0, False), (None, False)])
 def test_124_is_a_timeout_only_after_that_time(timeout: float | None, expected: bool) -> None:
     times = {"startTime": BEGAN, "endTime": ENDED}
     found = status("completed", ACTIVE, timeout, exitCode=124, result="failure", **times)
-    assert found["timed_out"] is expected
+    assert found.timed_out is expected
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_124_is_a_timeout_only_after_that_time(timeout: float | None, expected: 
 )
 def test_one_that_was_cancelled(info: dict[str, Any]) -> None:
     found = status("completed", CANCELLED, result="failure", **info)
-    assert (found["state"], found["exit_code"]) == ("cancelled", 130)
-    assert status("completed", DONE, result="failure", **info)["state"] == "failed"
+    assert (found.state, found.exit_code) == ("cancelled", 130)
+    assert status("completed", DONE, result="failure", **info).state == "failed"
 
 
 def test_one_that_never_began_in_a_job_that_has_ended() -> None:
-    assert status("active", CANCELLED)["state"] == "cancelled"
+    assert status("active", CANCELLED).state == "cancelled"
 
 
 @pytest.mark.parametrize(

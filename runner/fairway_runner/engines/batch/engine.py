@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.record import read_json, write_json
+from fairway_agent import state_files
+from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.absence import Absence
@@ -25,7 +26,7 @@ from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.runs.plans import read_plan, read_retry
-from fairway_runner.runs.records import FINAL_STATES
+from fairway_runner.runs.records import FINAL_STATES, known_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,7 +205,7 @@ class BatchEngine:
     def main_host(self, run: RunFolder) -> str:
         """The node of its first task; UserError where that has not begun."""
         self.refresh([run])
-        node = str(read_json(run.task_folder(0) / "state.json").get("node") or "")
+        node = run.task_status(0).node
         if not node:
             hint = f"see what it waits for: fairway show {run.id}"
             raise UserError.of("not-started", f"no task of {run.id} has begun", hint)
@@ -242,12 +243,10 @@ def _again(run: RunFolder, before: State | None) -> State:
         numbers.append(run.record.tasks - 1)
     first = {}
     for number in numbers:
-        status = read_json(run.task_folder(number) / "state.json")
-        attempt = int(status.get("attempt", -1))
-        first[str(number)] = attempt + 1
+        status = known_task(run.task_folder(number))
+        first[str(number)] = status.attempts if status else 0
         if status:
-            waiting = {"state": "queued", "attempt": attempt, "started": status.get("started")}
-            write_json(run.task_folder(number) / "state.json", waiting)
+            state_files.write(run.task_folder(number), status.again)
     generation = (before.generation if before else 0) + 1
     job = names.job_id(run.id, generation)
     return State(job, generation, complete=False, tasks=0, first=first, only=only)
@@ -255,14 +254,11 @@ def _again(run: RunFolder, before: State | None) -> State:
 
 def _queue(run: RunFolder) -> None:
     """Says that the run is on its way, whatever was said of it before."""
-    write_json(run.folder / "state.json", {"state": "queued", "reason": None})
+    state_files.write(run.folder, RunState())
     setup = run.folder / "setup" / "state.json"
     setup.unlink(missing_ok=True)
 
 
 def _say_cancelled(run: RunFolder) -> None:
     counts = {"cancelled": run.record.tasks}
-    write_json(
-        run.folder / "state.json",
-        {"state": "cancelled", "reason": None, "ended": time.time(), "tasks": counts},
-    )
+    state_files.write(run.folder, RunState("cancelled", ended=time.time(), tasks=counts))

@@ -6,7 +6,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import state_files
 from fairway_agent.record import write_json
+from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, states
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_agent.task_state import TaskState
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder
 
@@ -35,7 +38,7 @@ def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, An
     plan = read_plan(folder)
     count = int(json.loads((folder / "run.json").read_bytes())["tasks"])
     *earlier, last = sorted(jobs, key=generation)
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int, TaskState] = {}
     for job in earlier:
         for number, (task, first) in _tasks(account, job).items():
             found[number] = states.task_status(task, job, first, plan.timeout, found.get(number))
@@ -50,7 +53,7 @@ def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, An
         state.tasks = len(now)
         for number in found.keys() - now.keys():
             (folder / "tasks" / str(number)).mkdir(parents=True, exist_ok=True)
-            write_json(folder / "tasks" / str(number) / "state.json", found[number])
+            state_files.write(folder / "tasks" / str(number), found[number])
     write_json(folder / "engine.json", state.__dict__)
 
 
@@ -96,7 +99,7 @@ def note_later(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any
 
 def _take_over(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
     write_history(run.folder, account, jobs)
-    write_json(run.folder / "state.json", {"state": "queued", "reason": None})
+    state_files.write(run.folder, RunState())
     Logs.reopen(run)
 
 

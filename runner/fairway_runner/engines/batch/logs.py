@@ -20,11 +20,11 @@ from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.runs.plans import read_specs
-from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_agent.task_state import TaskState
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder
@@ -61,14 +61,14 @@ class Logs:
             if facts := read_json(run.folder / _FACTS):
                 write_json(run.folder / _FACTS, {**facts, "complete": False})
 
-    def follow(self, statuses: Mapping[int, Mapping[str, Any]]) -> None:
+    def follow(self, statuses: Mapping[int, TaskState]) -> None:
         """Appends what is new of each task that has begun."""
         with alone(self.run.folder / "logs.lock"):
             self.facts = read_json(self.run.folder / _FACTS) or {"tasks": {}}
             self.facts["complete"] = False
             try:
                 self._follow_all(statuses)
-                ended = all(status["state"] in FINAL_STATES for status in statuses.values())
+                ended = all(status.is_final for status in statuses.values())
                 self.facts["complete"] = ended and len(statuses) == self.run.record.tasks
             finally:
                 write_json(self.run.folder / _FACTS, self.facts)
@@ -77,11 +77,11 @@ class Logs:
         """The last attempt of a task that has printed anything, as far as it was followed."""
         return int(self.facts["tasks"].get(str(number), {}).get("attempt", 0))
 
-    def _follow_all(self, statuses: Mapping[int, Mapping[str, Any]]) -> None:
+    def _follow_all(self, statuses: Mapping[int, TaskState]) -> None:
         open_ = [
             (number, status)
             for number, status in statuses.items()
-            if status.get("started") and not self._is_done(number, status)
+            if status.started and not self._is_done(number, status)
         ]
         with ThreadPoolExecutor(CONCURRENCY) as pool:
             try:
@@ -96,31 +96,31 @@ class Logs:
         facts: dict[str, Any] = self.facts["tasks"].setdefault(str(number), new)
         return facts
 
-    def _is_done(self, number: int, status: Mapping[str, Any]) -> bool:
+    def _is_done(self, number: int, status: TaskState) -> bool:
         facts = self._of(number)
-        return bool(facts["done"]) and facts["attempt"] >= status["attempt"]
+        return bool(facts["done"]) and facts["attempt"] + 1 >= status.attempts
 
-    def _follow(self, number: int, status: Mapping[str, Any]) -> None:
-        facts, ended = self._of(number), status["state"] in FINAL_STATES
+    def _follow(self, number: int, status: TaskState) -> None:
+        facts, ended = self._of(number), status.is_final
         log = self.run.log(number)
         log.parent.mkdir(parents=True, exist_ok=True)
-        if facts["started"] != status["started"]:
+        if facts["started"] != status.started:
             marker = self._marker(number, ended=ended)
             if not marker and not ended:
                 return  # nothing of it has begun on its node
-            least = int(status["attempt"])
+            least = status.attempts - 1
             if marker != facts["marker"] or ended:
                 self._begin(number, facts, marker, least if ended else 0, ended=ended)
             # A marker of an attempt before it stays until the node has begun this one.
             if ended or _number(marker) >= least:
-                facts["started"] = status["started"]
+                facts["started"] = status.started
         found = self._copy(number, facts, _FILE, ended=ended)
         if ended:
-            if not found and facts["offset"] == 0 and status.get("exit_code") is not None:
+            if not found and facts["offset"] == 0 and status.exit_code is not None:
                 self._add(number, b"fairway: what this task printed is lost with its node\n")
-            if status["state"] == "failed":
+            if status.state == "failed":
                 self._append_subtasks(number, status)
-            facts.update(done=True, attempt=max(facts["attempt"], int(status["attempt"])))
+            facts.update(done=True, attempt=max(facts["attempt"], status.attempts - 1))
         if log.exists() and log.stat().st_size > facts["size"]:
             with log.open("r+b") as file:
                 file.truncate(facts["size"])  # of a look that was cut off
@@ -200,7 +200,7 @@ class Logs:
                 return None
             raise
 
-    def _append_subtasks(self, number: int, status: Mapping[str, Any]) -> None:
+    def _append_subtasks(self, number: int, status: TaskState) -> None:
         """The last words of a task's other nodes that failed, each line with its node."""
         tasks = read_specs(self.run.folder / "tasks.jsonl")
         spec = next(islice(tasks, number, None), None)  # none of `finally:`

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.record import read_json, write_json
+from fairway_agent import state_files
+from fairway_agent.run_state import RunState
+from fairway_agent.task_state import TaskState
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, pools, states
@@ -17,7 +19,7 @@ from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.setup import unprepared, watch_setup
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.runs.plans import read_plan
-from fairway_runner.runs.records import FINAL_STATES
+from fairway_runner.runs.records import known_state, known_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +38,7 @@ class Poller:
 
     account: Account
     storage: Storage
-    written: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    written: dict[tuple[str, int], TaskState] = field(default_factory=dict)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
         """See `Engine.refresh`. Who is not patient wants an answer soon, or to know that the
@@ -69,8 +71,8 @@ class Poller:
                 done.result()
 
     def _is_open(self, run: RunFolder, *, logs: bool) -> bool:
-        ended = read_json(run.folder / "state.json")["state"] in FINAL_STATES
-        return not ended or (logs and not Logs.are_complete(run))
+        known = known_state(run.folder)
+        return known is None or not known.is_final or (logs and not Logs.are_complete(run))
 
     def _job(self, run: RunFolder) -> Mapping[str, Any] | None:
         state = State.read(run)
@@ -90,13 +92,13 @@ class Poller:
             _say_cut_off(run)
             return
         if job is None or states.is_going(job):
-            _write_state(run, {"state": "lost", "reason": "its job was deleted", "tasks": {}})
+            _write_state(run, RunState("lost", "its job was deleted"))
             return
         if brief and not logs and not states.has_ended(job):
             self._count(run, state)
             return
         found = self._tasks(run, job, state)
-        counts = Counter(status["state"] for status in found.values())
+        counts = Counter(status.state for status in found.values())
         counts["queued"] += run.record.tasks - len(found)
         ended = states.has_ended(job)
         setup = watch_setup(run, self.account, state.job, ended=ended)
@@ -104,20 +106,20 @@ class Poller:
             copied = Logs(run, self.account, self.storage, state.job)
             copied.follow(found)
             for number, status in found.items():
-                if status.get("started"):
-                    states.count_up(status, copied.attempt(number))
+                if status.started:
+                    found[number] = states.count_up(status, copied.attempt(number))
         if ended:
             counts["cancelled"] += counts.pop("queued", 0)
-        facts = self._facts(found, counts, job, ended=ended)
+        known = self._run_state(found, counts, job, ended=ended)
         if setup:
-            facts["reason"] = setup
-        if facts["state"] == "queued" or states.terminate_reason(job) == states.UNPREPARED:
-            facts |= self._unprepared(job, ended=ended)
+            known = replace(known, reason=setup)
+        if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
+            known = self._unprepared(known, job, ended=ended)
         self._write_tasks(run, found)
-        _write_state(run, facts)
+        _write_state(run, known)
 
-    def _unprepared(self, job: Mapping[str, Any], *, ended: bool) -> dict[str, Any]:
-        """What is to be said of a run that no node could be prepared for, which is ended."""
+    def _unprepared(self, known: RunState, job: Mapping[str, Any], *, ended: bool) -> RunState:
+        """The state of a run that no node could be prepared for, which is ended."""
         why, all_nodes = unprepared(self.account, str(job["id"]))
         if all_nodes and str(job["state"]).lower() == "active":
             try:
@@ -126,8 +128,8 @@ class Poller:
                 if not error.exists_already:  # somebody else has seen it too
                     raise
         if not why:
-            return {}
-        return {"reason": why, "state": "failed"} if ended else {"reason": why}
+            return known
+        return replace(known, reason=why, state="failed" if ended else known.state)
 
     def _count(self, run: RunFolder, state: State) -> None:
         counts = self.account.task_counts(state.job)
@@ -137,16 +139,14 @@ class Poller:
             "succeeded": int(counts.get("succeeded", 0)),
             "failed": int(counts.get("failed", 0)),
         }
-        before = read_json(run.folder / "state.json")
-        facts = {"state": states.run_state(tasks, ended=False), "started": before.get("started")}
-        _write_state(run, {**facts, "ended": None, "reason": before.get("reason"), "tasks": tasks})
+        before = known_state(run.folder) or RunState()
+        now = states.run_state(tasks, ended=False)
+        _write_state(run, RunState(now, before.reason, before.started, tasks=tasks))
 
-    def _tasks(
-        self, run: RunFolder, job: Mapping[str, Any], state: State
-    ) -> dict[int, dict[str, Any]]:
+    def _tasks(self, run: RunFolder, job: Mapping[str, Any], state: State) -> dict[int, TaskState]:
         """The status of each task by its number; those of an earlier time stay as they are."""
         plan = read_plan(run.folder)
-        found: dict[int, dict[str, Any]] = {}
+        found: dict[int, TaskState] = {}
         for task in self.account.tasks(state.job, states.SELECT):
             number = int(task["id"])
             first = state.first.get(str(number), 0)
@@ -155,69 +155,71 @@ class Poller:
         if state.only is not None:
             for number in range(run.record.tasks):
                 if number not in found:
-                    found[number] = read_json(run.task_folder(number) / "state.json")
+                    found[number] = known_task(run.task_folder(number)) or TaskState()
         return found
 
-    def _facts(
+    def _run_state(
         self,
-        found: Mapping[int, dict[str, Any]],
+        found: Mapping[int, TaskState],
         counts: Counter[str],
         job: Mapping[str, Any],
         *,
         ended: bool,
-    ) -> dict[str, Any]:
+    ) -> RunState:
         state = states.run_state(counts, ended=ended)
-        starts = [status["started"] for status in found.values() if status.get("started")]
+        starts = [status.started for status in found.values() if status.started]
         reason = ""
         if state == "queued":
-            waits = {status.get("reason") for status in found.values()}
+            waits = {status.reason for status in found.values()}
             preparing = "its node is made ready for the job" in waits
             reason = "a node is made ready for it" if preparing else pools.why_waiting(self.account)
         elif state == "failed":
-            reason = next((each["reason"] for each in found.values() if each.get("reason")), "")
-        return {
-            "state": state,
-            "reason": reason or None,
-            "started": min(starts, default=None),
-            "ended": _end(found.values(), job) if ended else None,
-            "tasks": {name: count for name, count in counts.items() if count > 0},
-        }
+            reason = next((each.reason for each in found.values() if each.reason), "")
+        return RunState(
+            state=state,
+            reason=reason or None,
+            started=min(starts, default=None),
+            ended=_end(found.values(), job) if ended else None,
+            tasks={name: count for name, count in counts.items() if count > 0},
+        )
 
-    def _known(self, run: RunFolder, number: int) -> dict[str, Any]:
+    def _known(self, run: RunFolder, number: int) -> TaskState | None:
         """What the folder says of a task, which another command may have written."""
         known = self.written.get((run.id, number))
-        return known or read_json(run.task_folder(number) / "state.json")
+        return known or known_task(run.task_folder(number))
 
-    def _write_tasks(self, run: RunFolder, found: Mapping[int, dict[str, Any]]) -> None:
+    def _write_tasks(self, run: RunFolder, found: Mapping[int, TaskState]) -> None:
         """The states of tasks that have begun: readers take a file for the sign of that."""
         for number, status in found.items():
             folder = run.task_folder(number)
             key = (run.id, number)
-            begun = status["state"] != "queued" or status["attempt"] >= 0
+            begun = status.state != "queued" or status.attempts > 0
             if not begun or self.written.get(key) == status:
                 continue
             folder.mkdir(parents=True, exist_ok=True)
-            before = read_json(folder / "state.json")
+            before = known_task(folder)
             if before != status and not _is_older(status, before):
-                write_json(folder / "state.json", status)
+                state_files.write(folder, status)
             self.written[key] = status
 
 
-def _end(found: Iterable[Mapping[str, Any]], job: Mapping[str, Any]) -> float | None:
-    ends = [status["ended"] for status in found if status.get("ended")]
+def _end(found: Iterable[TaskState], job: Mapping[str, Any]) -> float | None:
+    ends = [status.ended for status in found if status.ended]
     return max(ends, default=states.seconds((job.get("executionInfo") or {}).get("endTime")))
 
 
-def _is_older(status: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    """Whether another command has seen the end meanwhile of what goes on here."""
-    ended = known.get("state") in FINAL_STATES and status["state"] not in FINAL_STATES
-    return ended and int(known.get("attempt", 0)) >= int(status.get("attempt", 0))
+def _is_older(status: TaskState, known: TaskState | None) -> bool:
+    """Whether another command has seen the end meanwhile of an attempt that goes on here."""
+    if known is None or not known.is_final or status.is_final:
+        return False
+    return known.attempts >= status.attempts
 
 
-def _write_state(run: RunFolder, facts: dict[str, Any]) -> None:
-    before = read_json(run.folder / "state.json")
-    if before != facts and not _is_older(facts, before):
-        write_json(run.folder / "state.json", facts)
+def _write_state(run: RunFolder, state: RunState) -> None:
+    before = known_state(run.folder)
+    has_ended = before is not None and before.is_final and not state.is_final
+    if before != state and not has_ended:
+        state_files.write(run.folder, state)
 
 
 def cut_off(run: RunFolder) -> str:
@@ -234,6 +236,6 @@ def cut_off(run: RunFolder) -> str:
 
 def _say_cut_off(run: RunFolder) -> None:
     """Says that a submission is not complete, where nobody is about to complete it."""
-    reason, before = cut_off(run), read_json(run.folder / "state.json")
-    if reason and before["state"] not in FINAL_STATES:
-        _write_state(run, {**before, "state": "queued", "reason": reason})
+    reason, before = cut_off(run), known_state(run.folder) or RunState()
+    if reason and not before.is_final:
+        _write_state(run, replace(before, state="queued", reason=reason))

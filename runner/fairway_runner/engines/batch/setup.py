@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.record import read_json, write_json
+from fairway_agent import state_files
+from fairway_agent.task_state import TaskState
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import states
-from fairway_runner.runs.records import FINAL_STATES
+from fairway_runner.runs.records import known_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,19 +45,20 @@ def watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) -
     """Writes the setup's state and log; returns that it failed, "" where it did not."""
     folder = run.folder / "setup"
     has_setup = (run.folder / "setup.jsonl").exists()
-    if has_setup and read_json(folder / "state.json").get("state") in FINAL_STATES:
-        return _said(read_json(folder / "state.json"))
     if not has_setup:
         return ""
+    known = known_task(folder)
+    if known is not None and known.is_final:
+        return _said(known)
     nodes = list(account.preparation(job_id))
     folder.mkdir(exist_ok=True)
     status = _status(nodes, account, folder.joinpath("log.txt"), ended=ended)
-    write_json(folder / "state.json", status)
+    state_files.write(folder, status)
     return _said(status)
 
 
-def _said(status: Mapping[str, Any]) -> str:
-    code = status.get("exit_code")
+def _said(status: TaskState) -> str:
+    code = status.exit_code
     return f"the setup failed with exit code {code}" if code else ""
 
 
@@ -64,19 +67,15 @@ def _failed(node: Mapping[str, Any]) -> bool:
     return str(info.get("result") or "").lower() == "failure"
 
 
-def _status(nodes: list[Any], account: Account, log: Any, *, ended: bool) -> dict[str, Any]:
+def _status(nodes: list[Any], account: Account, log: Any, *, ended: bool) -> TaskState:
     """The setup's state over all nodes: the first that fails, or else the first of them."""
-    status: dict[str, Any] = {"state": "cancelled" if ended else "queued"}
+    status = TaskState("cancelled" if ended else "queued")
     for node in nodes:
         info = node.get("jobPreparationTaskExecutionInfo")
         if info is None:
             continue  # that node has not begun
-        status = {
-            "state": "running",
-            "attempt": 0,
-            "node": str(node["nodeId"]),
-            "started": states.seconds(info.get("startTime")),
-        }
+        started, name = states.seconds(info.get("startTime")), str(node["nodeId"])
+        status = TaskState("running", attempt=0, started=started, node=name)
         if str(info["state"]).lower() != "completed":
             continue
         root = info.get("taskRootDirectory")
@@ -87,11 +86,16 @@ def _status(nodes: list[Any], account: Account, log: Any, *, ended: bool) -> dic
             log.write_bytes(account.node_file(node["nodeId"], f"{root}/stdout.txt", 0, _MOST))
         except ServiceError:
             continue  # the node is gone, and with it what it knew
-        status["exit_code"] = int(code["exit_code"])
-        status["ended"] = states.seconds(info.get("endTime"))
-        status["state"] = "failed" if status["exit_code"] else "succeeded"
-        if status["exit_code"]:
+        last = int(code["exit_code"])
+        status = replace(
+            status,
+            state="failed" if last else "succeeded",
+            exit_code=last,
+            ended=states.seconds(info.get("endTime")),
+        )
+        if last:
             break
-    if ended and status["state"] == "running":
-        status["state"] = "succeeded"  # its tasks began; the node that knew more is gone
+    if ended and status.state == "running":
+        # Its tasks began; the node that knew more is gone.
+        return replace(status, state="succeeded")
     return status

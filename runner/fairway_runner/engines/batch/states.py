@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import end_state
+from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,9 +54,9 @@ def task_status(
     job: Mapping[str, Any],
     first: int,
     timeout: float | None,
-    before: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """A task's `state.json`; `first` is the number of the first attempt of this job, and
+    before: TaskState | None = None,
+) -> TaskState:
+    """Where a task stands; `first` is the number of the first attempt of this job, and
     `before` what was known of the task until now.
 
     Beyond what every engine writes it has `node`, `requeues` (how often the task lost its
@@ -64,8 +66,8 @@ def task_status(
     info = task.get("executionInfo") or {}
     state = str(task["state"]).lower()
     retries, started = int(info.get("retryCount") or 0), seconds(info.get("startTime"))
-    known = int((before or {}).get("attempt", -1))
-    known_start = (before or {}).get("started")
+    known = before.attempts - 1 if before else -1
+    known_start = before.started if before else None
     attempt = first + retries + int(info.get("requeueCount") or 0)
     if state not in ("running", "completed"):
         attempt = max(known, attempt - 1 if not started or attempt > first else attempt)
@@ -74,56 +76,58 @@ def task_status(
         attempt = max(known + 1, attempt)
     else:
         attempt = max(known, attempt)
-    status: dict[str, Any] = {
-        "state": "running",
-        "attempt": attempt,
-        "started": started,
-        "node": str((task.get("nodeInfo") or {}).get("nodeId") or ""),
-        "requeues": max(0, attempt - first - retries),
-    }
+    status = TaskState(
+        "running",
+        attempt=attempt,
+        started=started,
+        node=str((task.get("nodeInfo") or {}).get("nodeId") or "") or None,
+        requeues=max(0, attempt - first - retries),
+    )
     if state == "running":
         return status
     if state == "completed":
-        return status | _end(info, job, timeout)
-    status["requeues"] = max(0, attempt + 1 - first - retries)
+        return _ended(status, info, job, timeout)
+    status = replace(status, requeues=max(0, attempt + 1 - first - retries))
     if has_ended(job):
-        return status | {"state": "cancelled", "ended": _end_of(job)}
-    reason = "its node is made ready for the job" if state == "preparing" else ""
-    if state == "active" and status["requeues"]:
+        return replace(status, state="cancelled", ended=_end_of(job))
+    reason = "its node is made ready for the job" if state == "preparing" else None
+    if state == "active" and status.requeues:
         reason = "its node was taken away; it begins again on another"
     elif state == "active":
         reason = "it waits for nodes"
-    return status | {"state": "queued", "reason": reason}
+    return replace(status, state="queued", reason=reason)
 
 
-def count_up(status: dict[str, Any], attempt: int) -> None:
-    """Makes it the status of a later attempt, where more have begun than were seen."""
-    if (missed := attempt - status["attempt"]) > 0:
-        status["attempt"] += missed
-        status["requeues"] += missed
+def count_up(status: TaskState, attempt: int) -> TaskState:
+    """The status as that of a later attempt, where more have begun than were seen."""
+    missed = max(0, attempt + 1 - status.attempts)
+    if not missed:
+        return status
+    return replace(status, attempt=attempt, requeues=(status.requeues or 0) + missed)
 
 
-def _end(info: Mapping[str, Any], job: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+def _ended(
+    status: TaskState, info: Mapping[str, Any], job: Mapping[str, Any], timeout: float | None
+) -> TaskState:
     ended, code = seconds(info.get("endTime")), info.get("exitCode")
-    facts: dict[str, Any] = {"state": "succeeded", "ended": ended, "exit_code": code}
-    facts["timed_out"] = False
+    status = replace(status, state="succeeded", ended=ended, exit_code=code, timed_out=False)
     if str(info.get("result") or "").lower() == "success":
-        return facts
-    facts["state"] = "failed"
+        return status
+    status = replace(status, state="failed")
     failure = info.get("failureInfo") or {}
     word = str(failure.get("code") or "")
     ended_early = word.lower() in _ENDED_BY_REQUEST or code == _CANCELLED
     if ended_early and terminate_reason(job) == CANCELLED:
-        return facts | {"state": "cancelled", "exit_code": 130}
+        return replace(status, state="cancelled", exit_code=_CANCELLED)
     started = seconds(info.get("startTime"))
     if code == _TIMED_OUT and timeout is not None and started is not None and ended is not None:
-        facts["timed_out"] = ended - started >= timeout
+        status = replace(status, timed_out=ended - started >= timeout)
     if word and word.lower() != "failureexitcode":
         category = str(failure.get("category") or "").lower()
         more = [str(each.get("value")) for each in failure.get("details") or ()]
         text = " ".join([str(failure.get("message") or ""), *more]).strip()
-        facts["reason"] = f"{category} {word}: {text}"
-    return facts
+        status = replace(status, reason=f"{category} {word}: {text}")
+    return status
 
 
 def _end_of(job: Mapping[str, Any]) -> float | None:
