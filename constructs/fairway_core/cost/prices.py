@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+_FORM = "name a TOML file; docs/cost.md shows the format"
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _KEYS = {"region", "currency", "source", "date", "hourly"}
 
@@ -107,8 +108,10 @@ def read_prices(file: Path) -> PriceTable:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError.of("no-such-file", f"{file}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError.of("unreadable-prices", f"{file}: {error}") from None
+    except UnicodeDecodeError:
+        raise UserError.of("unreadable-prices", f"{file}: it is not UTF-8 text", _FORM) from None
+    except OSError as error:
+        raise UserError.of("unreadable-prices", f"{file}: {error.strerror}", _FORM) from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

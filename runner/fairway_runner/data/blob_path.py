@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
+from fairway_core.yaml_text import unfit_character
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.targets.lookup import find_target
 
@@ -41,6 +42,9 @@ def blob_path(text: str) -> BlobPath:
     if not colon or not container:
         message = f"`{text}` does not say where"
         raise UserError.of("bad-place", message, "write TARGET:CONTAINER/PATH")
+    if character := unfit_character(rest):
+        hint = f"names in storage are UTF-8; see what there is: fairway data ls {name}:{container}"
+        raise UserError.of("bad-place", f"`{rest}` holds the character {character}", hint)
     target = find_target(name)
     known = storage_of(target)
     if known and container not in known:

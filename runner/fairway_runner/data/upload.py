@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_core.yaml_text import unfit_character
 from fairway_runner.data.transfer import (
     BLOCK,
     Transferred,
@@ -50,6 +51,14 @@ def files_below(source: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
+def _require_text(names: Mapping[str, Path]) -> None:
+    """UserError for a file whose name is not UTF-8: in storage every name is."""
+    for name, file in names.items():
+        if unfit_character(name):
+            message = f"{file}: its name is not UTF-8, as every name in storage is"
+            raise UserError.of("odd-name", message, "rename the file, or leave it out")
+
+
 class Upload:
     """Files on their way to a container; made once, `run` once."""
 
@@ -57,6 +66,7 @@ class Upload:
         self._storage = storage
         self._at = at
         self._names = self._blob_names(source)
+        _require_text(self._names)
         there = {blob.name: blob for blob in storage.blobs(at.container, self._beginning())}
         self._new = {
             name: file for name, file in self._names.items() if not _is_same(file, there.get(name))

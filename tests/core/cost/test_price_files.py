@@ -99,3 +99,13 @@ def test_a_missing_file_and_one_that_is_no_text(tmp_path: Path) -> None:
         read_prices(file)
     with pytest.raises(UserError, match="directory"):
         read_prices(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "said"), [("", "Is a directory"), ("b", "it is not UTF-8 text")])
+def test_what_is_no_text_is_said_in_words(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "b").write_bytes(b"\xff")
+    with pytest.raises(UserError) as caught:
+        read_prices(tmp_path / name)
+    (finding,) = caught.value.findings
+    assert finding.message == f"{tmp_path / name}: {said}"
+    assert finding.hint == "name a TOML file; docs/cost.md shows the format"

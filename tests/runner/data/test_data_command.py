@@ -189,6 +189,31 @@ def test_half_a_download_of_another_version_is_no_use(
     assert tree(folder / "back") == {"large": (folder / "large").read_bytes()}
 
 
+@pytest.mark.parametrize("words", [("put", "src"), ("ls",), ("get",)])
+def test_a_place_whose_name_is_no_text_is_refused(
+    folder: Path, source: Path, fairway: RunFairway, words: tuple[str, ...]
+) -> None:
+    place = f"sim:datasets/{os.fsdecode(bytes([255]))}"
+    rest = ["back"] if words == ("get",) else []
+    code, _, err = fairway(folder, "data", *words, place, *rest)
+    assert code == 2
+    assert "holds the character U+DCFF" in err
+    assert "names in storage are UTF-8; see what there is: fairway data ls sim:datasets" in err
+
+
+def test_a_file_whose_name_is_no_text_is_named(
+    folder: Path, source: Path, prefix: str, fairway: RunFairway
+) -> None:
+    odd = source / os.fsdecode(b"odd\xff")
+    odd.write_text("x")
+    place = f"sim:datasets/{prefix}"
+    code, _, err = fairway(folder, "data", "put", "src", place)
+    assert code == 2
+    assert "odd\ufffd: its name is not UTF-8, as every name in storage is" in err
+    assert "rename the file, or leave it out" in err
+    assert fairway(folder, "data", "ls", place, "-r", "--json")[1] in ("", "[]\n")
+
+
 def test_what_arrives_damaged_is_not_kept(
     folder: Path, prefix: str, fairway: RunFairway, account: str
 ) -> None:
