@@ -16,6 +16,9 @@ def write_output(file: Path, text: str) -> Path:
 
     UserError where it cannot be written.
     """
+    if file.is_dir():  # `.` has no name of which a draft's could be made
+        hint = f"name a file in it, for example {file / 'result'}"
+        raise UserError.of("unwritable-file", f"{file} is a directory", hint)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")

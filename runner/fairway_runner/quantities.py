@@ -30,11 +30,12 @@ def size(count: int) -> str:
 def duration(seconds: float | None) -> str:
     """Seconds as people say them.
 
-    >>> duration(3.21), duration(75), duration(7384), duration(None)
-    ('3.2s', '1m15s', '2h03m', '')
+    >>> duration(3.21), duration(75), duration(7384), duration(None), duration(-0.3)
+    ('3.2s', '1m15s', '2h03m', '', '0.0s')
     """
     if seconds is None:
         return ""
+    seconds = max(0.0, seconds)  # a clock may have been set back meanwhile
     if seconds < 60:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(int(seconds), 60)

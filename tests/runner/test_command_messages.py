@@ -79,6 +79,11 @@ MISTAKES = [
         "end its name in .md or in .svg",
     ),
     Mistake(
+        "report done-aaaaaa -o .",
+        ". is a directory",
+        "name a file in it, for example result",
+    ),
+    Mistake(
         "targets sync --from stacks.d",
         "stacks.d holds no synthesized stack with clusters",
         "synthesize it first: cdktf synth",

@@ -211,3 +211,19 @@ def test_completion_reaches_the_shell(many: Path) -> None:
     ]
     done = subprocess.run(command, cwd=many, capture_output=True, text=True)
     assert sorted(done.stdout.split()) == ["digits-1", "digits-3", "digits-5"], done.stderr
+
+
+def test_a_clock_that_was_set_back_makes_no_time_negative(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
+    run = make_run("job-a")
+    for file in (run.folder / "state.json", run.task_folder(0) / "state.json"):
+        state = json.loads(file.read_text())
+        file.write_text(json.dumps({**state, "ended": state["started"] - 0.3}))
+    code, out, _ = fairway(store.base.parent, "show", "job-a", "--json")
+    facts = json.loads(out)
+    assert (code, facts["seconds"], facts["task_list"][0]["seconds"]) == (0, 0.0, 0.0)
+    for words in (("show", "job-a"), ("list",)):
+        out = fairway(store.base.parent, *words)[1]
+        assert "0.0s" in out
+        assert "-0.3" not in out
