@@ -94,7 +94,7 @@ class RunFolder:
 
     def task_status(self, index: int, run_state: str = "running") -> TaskState:
         """A task's recorded state; in a run that has ended, none is still to come."""
-        return settled(self._state_of(self.task_folder(index)), run_state)
+        return self._state_of(self.task_folder(index), run_state)
 
     @property
     def exit_code(self) -> int:
@@ -117,7 +117,7 @@ class RunFolder:
         """The recorded state of the job's setup; None where it has none."""
         if not (self.folder / "setup.jsonl").exists():
             return None
-        return settled(self._state_of(self.folder / "setup"), run_state)
+        return self._state_of(self.folder / "setup", run_state)
 
     def note_answer(self) -> None:
         """Remembers that its target has just said where it stands."""
@@ -169,13 +169,15 @@ class RunFolder:
             return ""
 
     @staticmethod
-    def _state_of(folder: Path) -> TaskState:
+    def _state_of(folder: Path, run_state: str = "running") -> TaskState:
         try:
-            return read_task(folder / "state.json")
+            status = read_task(folder / "state.json")
         except FileNotFoundError:
             from fairway_agent.task_state import TaskState
 
-            return TaskState()
+            return TaskState(settled("queued", run_state))
+        state = settled(status.state, run_state)
+        return status if state == status.state else replace(status, state=state)
 
     def await_lock(self) -> None:
         """Returns when nobody holds the run's lock."""

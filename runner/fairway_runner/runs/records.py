@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Unfit
@@ -66,11 +66,11 @@ def is_run_id(text: str) -> bool:
     return re.fullmatch(r"[a-z][a-z0-9-]{0,62}", text) is not None
 
 
-def settled(status: TaskState, run_state: str) -> TaskState:
+def settled(state: str, run_state: str) -> str:
     """The state of a task or a setup: in a run that has ended, none is still to come."""
-    if run_state in FINAL_STATES and not status.is_final:
-        return replace(status, state="lost" if run_state == "lost" else "cancelled")
-    return status
+    if run_state in FINAL_STATES and state not in FINAL_STATES:
+        return "lost" if run_state == "lost" else "cancelled"
+    return state
 
 
 def read_json(path: Path) -> dict[str, Any]:
