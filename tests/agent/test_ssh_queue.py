@@ -72,12 +72,15 @@ def test_a_node_that_lacks_a_gpu_gets_no_task(shared: Path) -> None:
 def test_only_what_nodes_have_written_announces_one(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A link, bytes that are no text, and a file of somebody else in the folder of the nodes."""
+    """A link, bytes that are no text, a folder, a pipe, which would never be read to its end, and a
+    file of somebody else in the folder of the nodes."""
     folder = shared / "clusters" / "pair" / "hosts"
     before = [host.name for host in hosts.known_hosts(shared, "pair")]
     (tmp_path / "mine").write_text("10.0.0.66 boot 1000")
     (folder / "link").symlink_to(tmp_path / "mine")
     (folder / "bytes").write_bytes(b"\xff\xfe")
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "pipe")
     (folder / "other").write_text("10.0.0.66 boot 1000")
     of = Path.lstat
 

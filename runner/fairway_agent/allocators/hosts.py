@@ -69,12 +69,13 @@ def _read(path: Path, now: float, owner: int) -> Host | None:
     if path.name.startswith("."):
         return None
     try:
-        words = path.read_text(encoding="utf-8").split()
         status = path.lstat()
+        # Before it is opened: a pipe would never be read to its end.
+        if status.st_uid != owner or not stat.S_ISREG(status.st_mode):
+            return None  # no node has written it
+        words = path.read_text(encoding="utf-8").split()
     except (FileNotFoundError, UnicodeDecodeError):
         return None  # it was removed meanwhile, or no node has written it
-    if status.st_uid != owner or not stat.S_ISREG(status.st_mode):
-        return None  # nor has one written this
     age = max(0.0, now - status.st_mtime)
     # A file that is being written is empty for a moment.
     return Host(path.name, words[0], age, " ".join(words[3:])) if words else None
