@@ -37,6 +37,9 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)  # it has ended before it could be asked
+    # Python ignores these, and the program, with all that a shell starts, would inherit that.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(words[0], words)  # noqa: S606 - it takes this one's place
     except OSError as error:

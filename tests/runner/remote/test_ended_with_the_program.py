@@ -48,6 +48,15 @@ def test_its_exit_code_is_that_of_what_runs(words: list[str], code: int) -> None
     assert done.stderr == ("" if code == 7 else "/nowhere/at-all: No such file or directory\n")
 
 
+def test_no_signal_is_ignored_by_what_runs() -> None:
+    """As the first part of a pipe would be told otherwise, whose reader has ended."""
+    line = [sys.executable, "-c", ON_TERMINAL, "grep", "SigIgn", "/proc/self/status"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=_PATIENCE, check=True)
+    ignored = int(done.stdout.split()[1], 16)
+    assert not ignored >> signal.SIGPIPE - 1 & 1
+    assert not ignored >> signal.SIGXFSZ - 1 & 1
+
+
 def test_a_relay_takes_its_connections_along(tmp_path: Path) -> None:
     """Also one whose server waits for more."""
     path = tmp_path / "relay" / "s"
