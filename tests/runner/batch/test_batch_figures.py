@@ -85,6 +85,24 @@ def test_another_attempt_begins_with_a_file_of_its_own(run: Run, files: Files) -
     assert bring(run, files) == {"tvm-1_d": [1, 2, 3]}
 
 
+def test_another_attempt_on_the_same_node_adds_to_the_file(run: Run, files: Files) -> None:
+    files.node = {"wd/logs/attempt.txt": b"0 a\n", "wd/logs/figures.txt": sample(1) + sample(2)}
+    bring(run, files)
+    files.node["wd/logs/attempt.txt"] = b"1 b\n"
+    files.node["wd/logs/figures.txt"] += sample(3)
+    assert bring(run, files) == {"tvm-1_d": [1, 2, 3]}
+
+
+def test_what_was_retried_is_read_again_though_nobody_saw_it_run(run: Run, files: Files) -> None:
+    for attempt, text in enumerate((sample(1), sample(2))):
+        state = {"state": "failed", "attempt": attempt, "exit_code": 1}
+        write_json(run.task_folder(0) / "state.json", state)
+        mark = f"{attempt} mark\n".encode()
+        files.node = {"wd/logs/attempt.txt": mark, "wd/logs/figures.txt": text}
+        found = bring(run, files)
+    assert found == {"tvm-1_d": [1, 2]}
+
+
 def test_what_is_kept_is_read_where_the_node_is_gone(run: Run, files: Files) -> None:
     files.node = {"wd/logs/attempt.txt": b"0 a\n", "wd/logs/figures.txt": sample(1)}
     bring(run, files)

@@ -22,16 +22,20 @@ if TYPE_CHECKING:
 
 _CHUNK = 4 << 20
 _FILE = "figures.txt"
-_MARKER = "wd/logs/attempt.txt"  # another text for each attempt, which has a file of its own
+# Another text for each attempt. One that Batch begins on the same node finds the folder as it was,
+# and adds to the file; elsewhere it has a file of its own.
+_MARKER = "wd/logs/attempt.txt"
 _FACTS = "figures.json"
 _MOST = 64  # tasks at a look: each costs two requests
+_LATEST = 253_402_300_800.0  # seconds since 1970, the year 10000
 _NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
 
 
 @dataclass
 class Figures:
     """The samples of one run. `figures.json` in its folder says how much of each task's was
-    copied, and of which attempt."""
+    copied, of which attempt, whether of the last one all is there, and of when the last sample of
+    each node is."""
 
     run: RunFolder
     account: Account
@@ -47,8 +51,8 @@ class Figures:
             with ThreadPoolExecutor(CONCURRENCY) as pool:
                 found = list(pool.map(lambda task: self._read(task, facts), tasks))
             for task, (text, fact) in zip(tasks, found, strict=True):
-                self._add(text)
-                facts[str(task)] = fact
+                last = facts.get(str(task), {}).get("last", {})
+                facts[str(task)] = {**fact, "last": self._add(text, last)}
             write_json(self.run.folder / _FACTS, facts)
 
     def _open_tasks(self, facts: dict[str, Any]) -> list[int]:
@@ -58,13 +62,14 @@ class Figures:
             status = self.run.task_status(task)
             if status.state == "running":
                 running.append(task)
-            elif status.is_final and not facts.get(str(task), {}).get("done"):
+            elif status.is_final and facts.get(str(task), {}).get("done") != status.attempts:
                 ended.append(task)
         return [*running, *ended][:_MOST]
 
     def _read(self, task: int, facts: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
         """The whole lines that are new, and how much was copied with them."""
-        ended = self.run.task_status(task).is_final
+        status = self.run.task_status(task)
+        ended = status.is_final
         marker = self._file(task, _MARKER, 0, ended=ended).decode(errors="replace").strip()
         known = facts.get(str(task), {})
         offset = int(known.get("offset", 0)) if known.get("marker") == marker else 0
@@ -74,7 +79,8 @@ class Figures:
             if len(piece) < _CHUNK:
                 break
         whole = text[: text.rfind(b"\n") + 1]
-        return whole, {"marker": marker, "offset": offset + len(whole), "done": ended}
+        done = status.attempts if ended else None
+        return whole, {"marker": marker, "offset": offset + len(whole), "done": done}
 
     def _file(self, task: int, name: str, offset: int, *, ended: bool) -> bytes:
         """Up to a chunk of a task's file, from its node or from storage; "" where it is nowhere."""
@@ -94,21 +100,32 @@ class Figures:
                 return b""
             raise
 
-    def _add(self, text: bytes) -> None:
+    def _add(self, text: bytes, last: dict[str, float]) -> dict[str, float]:
+        """Adds what is later than the `last` sample of its node, which may be read once more with
+        another attempt; of when the last samples are now."""
         by_node: dict[str, list[bytes]] = {}
+        last = {**last}
         for line in text.splitlines():
-            if (node := _node_of(line)) is not None:
+            if (found := _origin(line)) is None:
+                continue
+            node, time = found
+            if time > last.get(node, 0.0):
                 by_node.setdefault(node, []).append(line)
+                last[node] = time
         for node, lines in by_node.items():
             with (self.run.folder / FOLDER / f"{node}.jsonl").open("ab") as file:
                 file.write(b"".join(line + b"\n" for line in lines))
+        return last
 
 
-def _node_of(line: bytes) -> str | None:
-    """The node that a sample is of; None for what is none. A task may write anything there."""
+def _origin(line: bytes) -> tuple[str, float] | None:
+    """The node and the time that a sample is of; None for what is none. A task may write anything
+    there."""
     try:
         sample = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    node = sample.get("node") if isinstance(sample, dict) else None
-    return node if isinstance(node, str) and is_node_name(node) else None
+    node, time = (sample.get("node"), sample.get("time")) if isinstance(sample, dict) else (0, 0)
+    if not isinstance(node, str) or not is_node_name(node):
+        return None
+    return (node, float(time)) if isinstance(time, int | float) and 0 < time < _LATEST else None
