@@ -225,8 +225,6 @@ def test_homes_are_on_the_shared_file_system_and_never_below_it(machine: Machine
     ("trap", "said"),
     [
         ("useradd --uid 30009 ada", "ada is an account with another user id than 30001"),
-        ("useradd --uid 30002 bob; install -d -o bob /home/ada", "does not belong to ada"),
-        ("ln -s /etc /home/ada", "does not belong to ada"),
         ("useradd --uid 30002 bob; chown bob /home", "who could take every home away"),
     ],
 )
@@ -239,6 +237,35 @@ def test_an_account_that_would_be_somebody_elses_is_not_made(
     assert refused.returncode == 1
     assert said in refused.stderr
     assert not machine.run("cat /home/ada/.ssh/authorized_keys", check=False).stdout
+
+
+@pytest.mark.parametrize(
+    ("trap", "said"),
+    [
+        ("install -d -o 30009 /home/ada", "/home/ada does not belong to ada"),
+        ("ln -s /etc /home/ada", "/home/ada does not belong to ada"),
+        ("install -d -o 30001 /home/ada; touch /home/ada/.ssh", "File exists"),
+    ],
+)
+def test_a_broken_home_costs_nobody_else_an_account(machine: Machine, trap: str, said: str) -> None:
+    """People can do that themselves, and a node takes no jobs before the unit has ended well."""
+    machine.run(trap)
+    machine.set_up(_accounts(ADA, BOB))
+    done = machine.boot()
+    assert said in done.stderr
+    assert "ada has no keys here" in done.stderr
+    assert not machine.run("cat /home/ada/.ssh/authorized_keys", check=False).stdout
+    assert f"{KEY} bob" in machine.run("cat /home/bob/.ssh/authorized_keys").stdout
+
+
+def test_the_last_one_is_locked_too(machine: Machine) -> None:
+    machine.set_up(_accounts(ROOT))
+    machine.boot()
+    machine.set_up(_accounts())
+    machine.boot()
+    shadow = machine.run("getent shadow grace").stdout
+    assert shadow.split(":")[7] == "1", "expired"
+    assert machine.run("ls /etc/sudoers.d | grep fairway || true").stdout == ""
 
 
 def test_nobody_but_root_and_services_asks_for_the_machines_identity(machine: Machine) -> None:

@@ -20,7 +20,7 @@ die() {
 
 as() { runuser -u "$1" -- "${@:2}"; }
 
-# Whoever asks Azure's metadata service gets a token of the machine's identity, which may read
+# Any program that asks Azure's metadata service gets a token of the machine's identity, which may read
 # Slurm's key. Root, the login user and services have numbers that are left out: those of systemd's
 # own making are up to 65519, and Slurm's user, by which the scheduler asks Azure for nodes, is 64030
 # in Debian's packages. Users of containers have numbers far above. Source: Azure documentation, "How
@@ -104,6 +104,21 @@ keep_keys() {
     as "$name" mv -f "$file.$(hostname).$$" "$file"
 }
 
+# People can break their own homes (a link, a file named .ssh, no room left): that costs them their
+# keys, and nobody else an account. Not as part of a condition, where set -e has no effect.
+fill_home() {
+    local failed
+    set +e
+    (
+        set -e
+        make_home "$@"
+        keep_keys "$1"
+    )
+    failed=$?
+    set -e
+    ((failed == 0)) || say "$1 has no keys here until that is put right"
+}
+
 # Docker's daemon does for its group what root may do. The devices of AMD's GPUs are open to their
 # groups alone. Source: AMD documentation, ROCm on Linux, "Configuring permissions for GPU access".
 keep_rights() {
@@ -155,13 +170,12 @@ main() {
     # shellcheck source=/dev/null
     source "${FAIRWAY_PEOPLE_SETTINGS:-/etc/fairway/people-settings}"
     fence_identity
-    make_place
     lock_others
+    make_place
     while read -r name uid admin; do
         make_account "$name" "$uid" "$admin"
-        make_home "$name" "$uid"
-        keep_keys "$name"
         keep_rights "$name" "$admin"
+        fill_home "$name" "$uid"
     done < <(awk '!seen[$1]++ { print $1, $2, $3 }' "$people")
     keep_shares
     say "ready"
