@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from fairway_core.catalog import Image
     from fairway_core.environment import Repair, Spot
 
-# Of so many nodes the runner knows the address: Azure does not replace all of them at once.
+# The runner knows the addresses of this many nodes: Azure does not replace all of them at once.
 _KNOWN_HOSTS = 4
 
 
@@ -114,7 +114,9 @@ class GpuCluster(Component):
             with_accounts=True,
         )
         if len(text.encode()) > LONGEST_CUSTOM_DATA:
-            message = f"cluster `{self._name}`: so many people's keys do not fit a node's boot data"
+            message = (
+                f"cluster `{self._name}`: the keys of all people do not fit a node's boot data"
+            )
             raise UserError.of("too-many-people", message, "name fewer under access.users")
         return custom_data(text)
 

@@ -18,11 +18,12 @@ def accounts_of(
 ) -> Accounts | None:
     """Those on a machine with these file systems, by name; None where all share one account.
 
-    `fenced` is for machines whose identity may read Slurm's key.
+    `fenced` is for machines whose identity may read Slurm's key. An empty list is not None: a
+    machine locks those who are no longer in it.
     """
-    people = [person for person in environment.access.users if person.keys]
-    if not people:
+    if "users" not in environment.access.model_fields_set:
         return None
+    people = [person for person in environment.access.users if person.keys]
     from fairway_constructs.cloud_init.people import Accounts
 
     place = homes(environment.filesystems, environment.clusters, mounts)

@@ -109,6 +109,17 @@ def test_another_person_replaces_no_machine(
         assert other[role]["resource"][kind] == team[role]["resource"][kind]
 
 
+def test_an_empty_list_locks_the_last_person_and_replaces_no_machine(written: Written) -> None:
+    one, none = (
+        written(_LAB.format(key=_KEY, access=access, clusters=_ND))["compute"]
+        for access in (_USERS, "users: []")
+    )
+    kind = "azurerm_linux_virtual_machine"
+    assert none["resource"][kind] == one["resource"][kind]
+    assert _KEY in _extensions(one)["slurm-scheduler-people"]
+    assert _KEY not in _extensions(none)["slurm-scheduler-people"]
+
+
 def test_a_single_vm_is_taken_from_reserved_capacity(team: dict[str, dict[str, Any]]) -> None:
     machines = team["compute"]["resource"]["azurerm_linux_virtual_machine"]
     group = machines["cluster-box"]["capacity_reservation_group_id"]
@@ -243,5 +254,5 @@ def test_what_cannot_be_is_refused_at_its_line(
 
 def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) -> None:
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(400))
-    with pytest.raises(UserError, match="so many people's keys do not fit a node's boot data"):
+    with pytest.raises(UserError, match="the keys of all people do not fit a node's boot data"):
         written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))

@@ -69,8 +69,10 @@ def read_environment(
     except UserError as error:
         raise once_each(error, document) from None
     keys = _keys(environment, document, home or Path.home())
-    people = _people(environment, document)
-    access = environment.access.model_copy(update={"ssh_keys": keys, "users": people})
+    update: dict[str, object] = {"ssh_keys": keys}
+    if "users" in environment.access.model_fields_set:
+        update["users"] = _people(environment, document)
+    access = environment.access.model_copy(update=update)
     return LoadedEnvironment(environment.model_copy(update={"access": access}), document)
 
 
