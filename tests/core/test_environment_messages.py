@@ -89,7 +89,10 @@ MISTAKES = [
     ),
     # Slurm
     (SLURM % "slurm-scheduler", "`slurm-scheduler` is what the scheduler is called"),
-    (SLURM % "slurm-login-0", "`slurm-login-0` is what login nodes are called"),
+    (
+        SLURM % "slurm-login-0" + "slurm: {login: {}}\n",
+        "`slurm-login-0` is what login nodes are called",
+    ),
     (
         SLURM % "nd" + "slurm: {login: {size: Standard_ND128isr_GB300_v6}}\n",
         "is an Arm size",

@@ -223,8 +223,9 @@ def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:
     partitions = [name for name, one in clusters.items() if isinstance(one, SlurmNodes)]
     if slurm is not None and not partitions:
         raise FieldError("no cluster has `engine: slurm`", "leave `slurm:` out", ("slurm",))
+    has_login = slurm is not None and slurm.login is not None
     for name in clusters if partitions else ():
-        if name == _SCHEDULER or name.startswith(_LOGIN):
+        if name == _SCHEDULER or (has_login and name.startswith(_LOGIN)):
             what = "the scheduler is" if name == _SCHEDULER else "login nodes are"
             raise FieldError(
                 f"`{name}` is what {what} called", "choose another name", ("clusters", name)
