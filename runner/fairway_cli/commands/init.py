@@ -18,24 +18,26 @@ def command(
     name: Annotated[
         str | None, typer.Option(help="Name of the environment; by default that of DIR.")
     ] = None,
-    location: Annotated[str | None, typer.Option(help="The Azure region; southcentralus.")] = None,
+    location: Annotated[
+        str | None, typer.Option(help="Azure region; by default southcentralus.")
+    ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="What runs the jobs: ssh, slurm or batch; ssh.")
+        str | None, typer.Option(help="What runs the jobs: ssh (the default), slurm or batch.")
     ] = None,
     size: Annotated[
         str | None, typer.Option(help="The VM size of the nodes; see fairway sizes.")
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(help="How many nodes, or the most of slurm and batch.")
+        int | None, typer.Option(help="Number of nodes; with slurm and batch the maximum.")
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="USD a month, of which alerts are sent; 1500.")
+        int | None, typer.Option(help="Monthly budget in USD, for alerts; by default 1500.")
     ] = None,
     email: Annotated[
-        str | None, typer.Option(help="Whose environment it is, and who gets the alerts.")
+        str | None, typer.Option(help="Mail address of the owner, who gets the alerts.")
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing: take the defaults.")
+        bool, typer.Option("--yes", "-y", help="Ask nothing; take the defaults.")
     ] = False,
 ) -> None:
     """Create a project: an environment, an example job and CI workflows.

@@ -16,7 +16,7 @@ _QUESTIONS = {
     "engine": "What runs the jobs (ssh: VMs of your own, slurm: a queue, batch: Azure Batch)",
     "size": "VM size (fairway sizes lists them)",
     "nodes": "How many nodes, at most",
-    "budget": "USD a month, of which alerts are sent",
+    "budget": "Monthly budget in USD, for alerts",
     "email": "Mail address of the owner",
 }
 

@@ -97,7 +97,7 @@ def _require_ours(lock: Path, text: str) -> None:
     if foreign:
         message = f"{lock} also locks {', '.join(foreign)}, which a state could name"
         raise UserError.of(
-            "foreign-lock", message, f"write it anew: fairway lock && git add {LOCK}"
+            "foreign-lock", message, f"write it again: fairway lock && git add {LOCK}"
         )
 
 

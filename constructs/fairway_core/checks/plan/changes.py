@@ -182,8 +182,8 @@ def refused_by_azure(
 ) -> Iterator[Fault]:
     """A change that Terraform plans and Azure refuses, in the middle of an apply.
 
-    A disk cannot shrink, nor become Premium SSD v2 or Ultra, nor be one of them no more; neither a
-    subnet that is in use can go, nor a range of addresses be taken from it.
+    A disk cannot shrink, nor change to or from Premium SSD v2 or Ultra. A subnet in use cannot be
+    deleted, and an address range in use cannot be removed.
 
     Wrong:
         resource_changes:
