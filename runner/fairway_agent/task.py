@@ -101,9 +101,9 @@ class Task:
         environment = self._contract()
         script = self.folder / "launch.sh"
         script.write_text(self.spec.script, encoding="utf-8")
+        self.kill_at, self.timed_out = None, False
         self.process = self._launch(script, environment)
         self.started = time.time()
-        self.kill_at, self.timed_out = None, False
         self.record(replace(self.status("running"), session=self.session))
 
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
