@@ -30,15 +30,15 @@ def ended(program: Callable[[], object]) -> None:
     except KeyboardInterrupt:
         _end(130)
     except BrokenPipeError as error:
-        _end(_unread(error))
+        _end_unread(error)
     except SystemExit as end:
         # Typer and rich end what nobody reads with 1.
         if any(isinstance(each, BrokenPipeError) for each in _behind(end)):
-            _end(_unread(end))
+            _end_unread(end)
         raise
     except OSError as error:
         if any(map(_is_usage, _behind(error))):
-            _end(_unread(error))
+            _end_unread(error)
         if error.filename is not None:
             _end(5, f"error: {printable(str(error.filename))}: {error.strerror}")
         if error.errno not in _NO_ROOM:
@@ -46,10 +46,13 @@ def ended(program: Callable[[], object]) -> None:
         _end(5, f"error: the output cannot be written: {error.strerror}")
 
 
-def _unread(error: BaseException) -> int:
-    """The exit code where the reader went away (`fairway logs RUN | head`) and nothing is left to
-    say: that of a mistake on the command line, which was about to be said, or that of the pipe."""
-    return 2 if any(map(_is_usage, _behind(error))) else 141
+def _end_unread(error: BaseException) -> NoReturn:
+    """Ends the program where the reader went away (`fairway logs RUN | head`) and nothing is left
+    to say: with the code of a mistake on the command line, which was about to be said, or with
+    that of the pipe."""
+    if any(map(_is_usage, _behind(error))):
+        _end(2)
+    _end(141)
 
 
 def _is_usage(error: BaseException) -> bool:

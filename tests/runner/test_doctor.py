@@ -73,9 +73,9 @@ def _examine(capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, d
 
 def _give_images(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo's images are all there."""
-    from fairway_runner.live import asking
+    from fairway_runner.live import azure_queries
 
-    monkeypatch.setattr(asking, "images_of", lambda _environment: {})
+    monkeypatch.setattr(azure_queries, "images_of", lambda _environment: {})
 
 
 def test_nothing_is_missing(
