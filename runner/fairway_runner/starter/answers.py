@@ -23,7 +23,9 @@ _SIZES = {
     "batch": "Standard_ND96asr_v4",
 }
 _NODES = {"ssh": 1, "slurm": 4, "batch": 4}
-_EMAIL = re.compile(r"[^@\s\"'{}\[\],#]+@[^@\s\"'{}\[\],#]+\.[^@\s\"'{}\[\],#]+")
+_EMAIL = re.compile(
+    r"[^@\s\"'{}\[\],#*&!?|>%`-][^@\s\"'{}\[\],#]*@[^@\s\"'{}\[\],#]+\.[^@\s\"'{}\[\],#]+"
+)
 
 
 @dataclass(frozen=True)
