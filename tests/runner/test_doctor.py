@@ -14,6 +14,7 @@ from fairway_cli.commands import doctor
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.doctor import programs
 from fairway_runner.engines import engine as engines
+from fairway_runner.live.management import not_signed_in
 from fairway_simulator.azure import ControlPlane
 
 if TYPE_CHECKING:
@@ -147,6 +148,14 @@ def test_without_a_subscription_the_command_that_names_one(
     assert "az would take 11111111-2222" in finding["message"]
     assert finding["hint"].startswith("export ARM_SUBSCRIPTION_ID=$(az account show")
     assert "what `demo` needs" not in found
+
+
+def test_a_sign_in_that_has_expired() -> None:
+    """Its code stands far behind what the SDK says of credentials that nobody has set up."""
+    tried = "DefaultAzureCredential failed …\nAttempted credentials:\n\tAzureCliCredential: ERROR: "
+    (finding,) = not_signed_in(f"{tried}AADSTS70043: The refresh token has expired").findings
+    assert finding.message == "your sign-in to Azure has expired (AADSTS70043)"
+    assert (finding.id, finding.hint) == ("not-signed-in", "az login")
 
 
 def test_a_sign_in_that_fails(

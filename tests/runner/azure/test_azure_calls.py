@@ -215,6 +215,34 @@ def test_a_token_that_ran_out_is_renewed_and_a_bad_one_is_not_asked_for_ever() -
         calls().call("a job", failing(error))
 
 
+# As DefaultAzureCredential has it: what helps stands behind what does not.
+NOT_SET_UP = (
+    "DefaultAzureCredential failed to retrieve a token from the included credentials.\n"
+    "Attempted credentials:\n"
+    "\tEnvironmentCredential: EnvironmentCredential authentication unavailable. Environment "
+    "variables are not fully configured.\nVisit https://aka.ms/azsdk/python/identity/x\n"
+    "\tAzureCliCredential: ERROR: %s\nTo mitigate this issue, please refer to …"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("AADSTS70043: The refresh token has expired", "has expired (AADSTS70043)"),
+        ("AADSTS700082: The refresh token has expired", "has expired (AADSTS700082)"),
+        ("AADSTS50076: you must use multi-factor", "asks for more before it signs you in"),
+    ],
+)
+def test_a_sign_in_that_has_expired_is_told_as_such(said: str, message: str) -> None:
+    error = ClientAuthenticationError(NOT_SET_UP % said)
+    with pytest.raises(ServiceError) as caught:
+        calls().call("a job", failing(error))
+    (finding,) = caught.value.findings
+    assert (caught.value.exit_code, finding.hint) == (2, "az login")
+    assert message in finding.message
+    assert "Environment" not in finding.message
+
+
 def test_a_clock_that_is_off_is_named_where_it_cannot_be_made_up_for() -> None:
     date = {"Date": "Sat, 01 Mar 2031 12:00:00 GMT"}
     with pytest.raises(ServiceError, match="minutes behind Azure Batch's"):

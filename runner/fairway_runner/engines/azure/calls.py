@@ -29,6 +29,7 @@ from azure.core.exceptions import (
 
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import deadline as command_line
+from fairway_runner.engines.azure.sign_in import sign_in_again
 from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
@@ -191,7 +192,10 @@ class Calls:
     def _refused(self, what: str, error: AzureError) -> ServiceError:
         status, code, text = _facts(error)
         if status in (401, 403) or isinstance(error, ClientAuthenticationError):
-            message, hint = self._unauthorized(error, code, text)
+            if why := sign_in_again(error):
+                message, hint = f"{self.service} was not asked: {why}", "az login"
+            else:
+                message, hint = self._unauthorized(error, code, text)
             finding = Finding("no-access", message, hint)
             return ServiceError(finding, status=status, code=code, exit_code=2)
         message = f"{self.service} refuses {what}: {text}"

@@ -1,0 +1,27 @@
+"""What is said where Azure does not know who asks: mostly a sign-in that has expired."""
+
+from __future__ import annotations
+
+import re
+
+# What Microsoft Entra ID answers where signing in again helps, and a second try does not. Source:
+# learn.microsoft.com/entra/identity-platform/reference-error-codes.
+_EXPIRED = re.compile(r"AADSTS(?:70043|700082|70008|50173|700084)\b")
+_MORE_ASKED = re.compile(r"AADSTS(?:50076|50078|50079|53003)\b")
+
+
+def sign_in_again(error: object) -> str:
+    """Why the person has to sign in again; "" where something else is wrong.
+
+    The SDK tries several credentials and begins its message with those that nobody has set up:
+    what the Azure CLI was told stands far behind.
+
+    >>> sign_in_again("Attempted credentials: …\\n\\tAzureCliCredential: AADSTS70043: …")
+    'your sign-in to Azure has expired (AADSTS70043)'
+    """
+    text = str(error)
+    if found := _EXPIRED.search(text):
+        return f"your sign-in to Azure has expired ({found[0]})"
+    if found := _MORE_ASKED.search(text):
+        return f"your organization asks for more before it signs you in ({found[0]})"
+    return ""
