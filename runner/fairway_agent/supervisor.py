@@ -176,7 +176,7 @@ class Supervisor:
         hidden = set(self.plan.secrets)
         self.sampling = Sampling(
             self.plan.sample_every,
-            lambda seconds: sampler(self.folder, seconds),
+            lambda seconds: sampler(self.folder, seconds, os.getpid()),
             lambda: {name: value for name, value in os.environ.items() if name not in hidden},
         )
 

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -209,6 +210,39 @@ def test_a_sampler_ends_with_the_process_that_started_it(tmp_path: Path) -> None
     parent.wait()
     assert select.select([end], [], [], PATIENCE)[0]
     os.close(end)
+
+
+def test_a_sampler_ends_where_its_parent_had_ended_before_it_ran(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    process = subprocess.Popen(sampler(tmp_path, 0.05, ended.pid))
+    try:
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+    assert list((tmp_path / "figures").iterdir()) == []
+
+
+def test_a_sampler_that_is_told_to_end_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "nvidia-smi", "#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    script = """
+import os, signal
+from fairway_agent.figures import gpus, sampler
+
+def start(self, start=gpus.Gpus.start):
+    start(self)
+    print(self.streams[0]._process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+gpus.Gpus.start = start
+sampler.main()
+"""
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = [sys.executable, "-c", script, str(tmp_path), "60"]
+    ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(ended.stdout), 0)
 
 
 def _children(pid: int) -> list[int]:

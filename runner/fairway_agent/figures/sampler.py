@@ -1,15 +1,18 @@
 """Takes a sample of this node every few seconds, for as long as what started it lives.
 
-Started as `sampler RUN_FOLDER SECONDS`; appends lines of JSON to `figures/NODE.jsonl` in the run's
-folder. Where nodes share no folder RUN_FOLDER is `-`: lines go to standard output, and each names
-its node. It ends by SIGTERM, and by itself when its parent has ended. Standard library only.
+Started as `sampler RUN_FOLDER SECONDS [PARENT]`; appends lines of JSON to `figures/NODE.jsonl` in
+the run's folder. Where nodes share no folder RUN_FOLDER is `-`: lines go to standard output, and
+each names its node. It ends by SIGTERM, and by itself when the process PARENT has ended, which is
+the one that started it unless another is named. Standard library only.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
+import socket
 import sys
 import time
 from contextlib import suppress
@@ -22,27 +25,24 @@ from fairway_agent.figures.machine import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
 FOLDER = "figures"
 _MANY = 8640  # samples, a day of them: from then on they are further apart
 _SLOWER = 6
 
 
-class _Told(Exception):
-    """It is to end."""
-
-
-def sample_until_told(add: Callable[[dict[str, Any]], None], seconds: float) -> None:
-    """Takes a sample every so many seconds, until SIGTERM or the parent's end."""
+def sample_until_told(
+    add: Callable[[dict[str, Any]], None], seconds: float, told: socket.socket, parent: int
+) -> None:
+    """Takes a sample every `seconds`, until `told` has something to read or the parent ends."""
     machine, gpus = Machine(), Gpus(seconds)
-    parent, count = os.getppid(), 0
+    count = 0
     gpus.start()
     try:
         machine.sample(time.monotonic())
         while True:
-            time.sleep(seconds if count < _MANY else seconds * _SLOWER)
-            if os.getppid() != parent:
+            pause = seconds if count < _MANY else seconds * _SLOWER
+            if select.select([told], [], [], pause)[0] or os.getppid() != parent:
                 return
             count += 1
             found = machine.sample(time.monotonic())
@@ -68,24 +68,31 @@ def _line(sample: dict[str, Any]) -> str:
     return json.dumps(sample, separators=(",", ":")) + "\n"
 
 
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise _Told
+def _signalled() -> socket.socket:
+    """Has something to read once the process is told to end. The handlers raise nothing: wherever
+    the signal comes, the programs that watch the GPUs are ended too."""
+    told, bell = socket.socketpair()
+    bell.setblocking(False)
+    signal.set_wakeup_fd(bell.detach(), warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    return told
 
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, seconds = sys.argv[1], float(sys.argv[2])
+    parent = int(sys.argv[3]) if len(sys.argv) > 3 else os.getppid()
+    told = _signalled()
     names = (os.environ.get(name) for name in ("SLURMD_NODENAME", "AZ_BATCH_NODE_ID"))
     node = next(filter(None, names), os.uname().nodename)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _end)
     add = partial(_to_output, node)
-    with suppress(_Told, OSError):
+    with suppress(OSError):
         if run != "-":
             folder = Path(run, FOLDER)
             folder.mkdir(exist_ok=True)
             add = partial(_to_file, folder / f"{node}.jsonl")
-        sample_until_told(add, seconds)
+        sample_until_told(add, seconds, told, parent)
 
 
 if __name__ == "__main__":

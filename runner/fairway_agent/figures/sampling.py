@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 _GRACE = 10.0  # seconds for the samplers of other nodes to end
 
 
-def sampler(run: Path | None, seconds: float) -> list[str]:
+def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list[str]:
     """The command line that samples the node on which it runs: into the run's folder, or to its
-    output."""
-    return [*bundle.program("fairway_agent.figures.sampler"), str(run or "-"), f"{seconds:g}"]
+    output. It ends with the process `parent`, which is to start it directly; where another starts
+    it, with that one, which it learns only once Python runs."""
+    words = [*bundle.program("fairway_agent.figures.sampler"), str(run or "-"), f"{seconds:g}"]
+    return words if parent is None else [*words, str(parent)]
 
 
 @dataclass
