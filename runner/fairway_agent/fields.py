@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_HINT = "submit the job again from its file"
+HINT = "submit the job again from its file"
 _MOST = 1 << 53  # whole numbers up to here are exact in every reader of JSON
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
 
 
 class Unfit(Exception):
     """What was read is not what should be there; the text says why."""
+
+
+class Damaged(Fault):
+    """A file of a run cannot be read; the text names it and says why."""
 
 
 def shown(value: object) -> str:
@@ -143,11 +147,11 @@ class Fields:
 
 
 def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
-    """What `make` makes of the JSON that was read from a file."""
+    """What `make` makes of the JSON that was read from a file; Damaged where that fails."""
     try:
         return make(json.loads(text))
     except RecursionError:
         why = "nested too deeply"
     except (ValueError, Unfit) as error:
         why = str(error)
-    raise Fault("damaged-run", f"{path}: damaged: {why}", _HINT)
+    raise Damaged("damaged-run", f"{path}: damaged: {why}", HINT)

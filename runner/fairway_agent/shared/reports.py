@@ -4,7 +4,7 @@ of the connection use these types. Standard library only."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent.fields import Fields
 from fairway_agent.run_state import RunState
@@ -38,12 +38,13 @@ class Asked:
 class RunReport:
     """Where a run stands, None before that was written; where those of its tasks stand that were
     not known to be done, and its setup, by their names; new pieces of logs. `more` says that there
-    are others."""
+    are others; `damaged` names a file of the run that cannot be read, and then there is no more."""
 
     state: RunState | None = None
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
     logs: Mapping[str, Piece] = field(default_factory=dict)
     more: bool = False
+    damaged: str | None = None
 
     @classmethod
     def from_json(cls, facts: object) -> RunReport:
@@ -57,11 +58,17 @@ class RunReport:
             tasks={name: TaskState.from_json(v) for name, v in fields.mapping("tasks").items()},
             logs={name: Piece.from_json(v) for name, v in fields.mapping("logs").items()},
             more=fields.flag("more"),
+            damaged=fields.text_or_none("damaged"),
         )
 
     def to_json(self) -> dict[str, object]:
         """As it is sent."""
-        tasks: dict[str, Any] = {name: each.to_json() for name, each in self.tasks.items()}
-        logs = {name: each.to_json() for name, each in self.logs.items()}
-        state = None if self.state is None else self.state.to_json()
-        return {"state": state, "tasks": tasks, "logs": logs, "more": self.more}
+        facts: dict[str, object] = {
+            "state": None if self.state is None else self.state.to_json(),
+            "tasks": {name: each.to_json() for name, each in self.tasks.items()},
+            "logs": {name: each.to_json() for name, each in self.logs.items()},
+            "more": self.more,
+        }
+        if self.damaged is not None:
+            facts["damaged"] = self.damaged
+        return facts

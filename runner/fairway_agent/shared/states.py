@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import state_files
+from fairway_agent.fields import Damaged
 from fairway_agent.shared.pieces import MOST, piece_of
 from fairway_agent.shared.reports import Asked, RunReport
 
@@ -42,6 +43,13 @@ def told(found: dict[str, RunReport | None]) -> dict[str, Any]:
 
 
 def _look(folder: Path, asked: Asked, budget: list[int]) -> RunReport | None:
+    try:
+        return _report(folder, asked, budget)
+    except Damaged as fault:
+        return RunReport(damaged=str(fault))
+
+
+def _report(folder: Path, asked: Asked, budget: list[int]) -> RunReport | None:
     # The run's own state first: what is final there is final in all that is read after it.
     state = state_files.read_run(folder)
     if state is None and not (folder / "plan.json").is_file():

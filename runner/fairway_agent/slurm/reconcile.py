@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
+from fairway_agent.fields import Damaged
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans
 from fairway_agent.slurm import orders
@@ -31,21 +33,25 @@ _FILE = "settled.json"  # the tasks whose last state is known
 
 
 def settle_all(folders: Sequence[Path]) -> None:
-    """Brings the states of all these runs up to date, with one look at Slurm."""
+    """Brings the states of all these runs up to date, with one look at Slurm; one with a damaged
+    file is left as it is."""
     going = [folder for folder in folders if _goes_on(folder)]
     if not going:
         return
     listed = jobs_named(folder.name for folder in going)
     jobs = {(element.job, element.index): element for element in listed}
     for folder in going:
-        with record.alone(folder / "settle.lock"):
+        with suppress(Damaged), record.alone(folder / "settle.lock"):
             known = orders.read(folder)
             if known is not None and known.complete and _goes_on(folder):
                 _Settling(folder, known, jobs).run()
 
 
 def _goes_on(folder: Path) -> bool:
-    known = state_files.read_run(folder)
+    try:
+        known = state_files.read_run(folder)
+    except Damaged:
+        return False
     return known is not None and known.goes_on
 
 

@@ -231,6 +231,23 @@ def test_a_damaged_run_of_a_cluster_hides_no_other(mirror: Mirror, tmp_path: Pat
     assert [finding.message.partition("`")[2][:3] for finding in found] == ["c-1"]
 
 
+@pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json"])
+def test_a_run_damaged_at_the_cluster_holds_up_no_other(
+    mirror: Mirror, tmp_path: Path, file: str
+) -> None:
+    broken, sound = (submitted(tmp_path, name) for name in ("job-1", "job-2"))
+    for run in (broken, sound):
+        say(there(tmp_path, run), "succeeded")
+        say(there(tmp_path, run) / "tasks" / "0", "succeeded", b"one")
+    (there(tmp_path, broken) / file).write_text('{"state": "run')
+    with pytest.raises(UserError, match=rf"job-1/{file}: damaged: ") as caught:
+        mirror.refresh([broken, sound])
+    assert [finding.id for finding in caught.value.findings] == ["damaged-run"]
+    assert (broken.state, sound.state) == ("queued", "succeeded")
+    with pytest.raises(UserError, match=rf"job-1/{file}: damaged: "):
+        mirror.require_latest(broken)
+
+
 def test_a_reader_who_was_overtaken_adds_only_what_is_missing(tmp_path: Path) -> None:
     run = submitted(tmp_path)
 

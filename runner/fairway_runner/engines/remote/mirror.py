@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
-from fairway_agent.fields import Unfit
+from fairway_agent.fields import HINT, Unfit
 from fairway_agent.run_state import RunState
 from fairway_agent.shared.reports import Asked
 from fairway_core.findings import Finding, Severity, UserError
@@ -24,7 +24,7 @@ from fairway_runner.engines.remote.logs import add_logs, known_logs
 from fairway_runner.runs.records import known_state, known_task
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from fairway_agent.shared.reports import RunReport
@@ -67,8 +67,10 @@ class Mirror:
         """See `Engine.refresh`; one command on the host, or more where logs are very long.
 
         Returns who did not answer the host, whose part of the states may be old; "" otherwise.
+        UserError for runs whose files are damaged there, once the others are up to date.
         """
         wanted, silent = {run.id: run for run in runs}, ""
+        reports: dict[str, RunReport | None] = {}
         while wanted:
             asked = {}
             for run in wanted.values():
@@ -79,17 +81,20 @@ class Mirror:
             about = {run_id: wanted[run_id] for run_id in asked}
             answer = self.remote.call(self.states, {"runs": asked})
             found = checked_states(answer, about, self.remote.connection.name)
+            reports |= found
             silent = str(answer.get("silent", ""))
             more = {}
             for run_id in asked:
-                run = wanted[run_id]
-                _apply(run, found[run_id])
+                run, report = wanted[run_id], found[run_id]
+                if report is not None and report.damaged:
+                    continue
+                _apply(run, report)
                 if not silent:
                     run.note_answer()
-                report = found[run_id]
                 if report is not None and report.more:
                     more[run_id] = run
             wanted = more
+        _require_sound(reports.values())
         return silent
 
     def wait(self, run: RunFolder, pause: float) -> None:
@@ -116,6 +121,7 @@ class Mirror:
         request = {"runs": {run.id: Asked().to_json()}}
         answer = self.remote.call(self.states, request)
         found = checked_states(answer, {run.id: run}, self.remote.connection.name)[run.id]
+        _require_sound([found])
         if found is None or found.state is None or found.state.submission <= last.number:
             return
         with record.alone(run.folder / "mirror.lock"):
@@ -166,6 +172,13 @@ class Mirror:
         done = [index for index in range(run.record.tasks) if _is_done(run, index)]
         asked = Asked(tuple(done), known_logs(run, final=final) if logs else {})
         return None if final and not asked.logs else asked
+
+
+def _require_sound(reports: Iterable[RunReport | None]) -> None:
+    """UserError where files of these runs are damaged at the host."""
+    told = [report.damaged for report in reports if report is not None and report.damaged]
+    if told:
+        raise UserError([Finding("damaged-run", each, HINT) for each in told], exit_code=5)
 
 
 def _is_done(run: RunFolder, index: int) -> bool:
