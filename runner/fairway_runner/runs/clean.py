@@ -64,7 +64,7 @@ def _end_of(run: Run) -> tuple[str, float]:
     try:
         status = run.status
         return status.state, status.ended or run.record.created
-    except (UserError, OSError, KeyError):
+    except (UserError, OSError):
         return DAMAGED, run.folder.stat().st_mtime
 
 
