@@ -34,16 +34,22 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
     return ended
 
 
-def unsuccessful(folders: Sequence[str]) -> list[str]:
-    """What became of those that did not succeed, as `run-id failed`."""
+def unsuccessful(folders: Sequence[str], *, going: str | None = None) -> list[str]:
+    """What became of those that did not succeed, as `run-id failed`; `going` is said of one whose
+    state is not final, where that is not to be said itself."""
     found = []
-    for folder in folders:
-        try:
-            known = state_files.read_run(Path(folder))
-        except (OSError, Fault):
-            known = None
-        state = "was removed" if known is None else known.state
+    for folder in map(Path, folders):
+        state = _state(folder)
+        if state in GOING_STATES and going:
+            state = going
         if state != "succeeded":
-            shown = "was lost" if state in GOING_STATES else state
-            found.append(f"{Path(folder).name} {shown}")
+            found.append(f"{folder.name} {state}")
     return found
+
+
+def _state(folder: Path) -> str:
+    try:
+        known = state_files.read_run(folder)
+    except (OSError, Fault):
+        return "cannot be read"
+    return "was removed" if known is None else known.state

@@ -123,8 +123,10 @@ class Supervisor:
         ended = predecessors.watch(self.plan.after, self.bell)
         while not ended.is_set() and not self.cancelled:
             wakeups.wait(self.wakeup, None)
-        failed = [] if self.cancelled else predecessors.unsuccessful(self.plan.after)
-        if failed:
+        if self.cancelled:
+            return
+        # None is watched any more: one whose state is not final was lost.
+        if failed := predecessors.unsuccessful(self.plan.after, going="was lost"):
             self.reason = f"not started: {', '.join(failed)}"
 
     def _tasks_of(self, stage: str) -> Iterator[Task]:

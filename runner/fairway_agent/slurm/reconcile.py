@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, state_files
+from fairway_agent import predecessors, record, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans
@@ -148,21 +148,10 @@ class _Settling:
         if name == "running":
             return self.rests
         if name == "cancelled" and not self.cancelled and plan.after:
-            failed = _unsuccessful(plan.after)
+            settle_all([Path(each) for each in plan.after])
+            failed = predecessors.unsuccessful(plan.after)
             return f"not started: {', '.join(failed)}" if failed else ""
         return ""
-
-
-def _unsuccessful(after: Sequence[str]) -> list[str]:
-    """What became of the runs in these folders that did not succeed, as `run-id failed`."""
-    found = []
-    settle_all([Path(each) for each in after])
-    for folder in map(Path, after):
-        known = state_files.read_run(folder)
-        state = "was removed" if known is None else known.state
-        if state != "succeeded":
-            found.append(f"{folder.name} {state}")
-    return found
 
 
 def _entries(folder: Path) -> list[Path]:

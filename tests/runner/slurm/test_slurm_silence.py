@@ -12,6 +12,7 @@ import pytest
 from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan
 from fairway_agent.slurm import commands, reconcile, states
+from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.orders import Orders, Part
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -59,26 +60,42 @@ def test_the_host_says_what_tasks_have_written(
     assert "0" in found["runs"]["job-1"]["logs"]
 
 
+def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
+    """A run of one task, which Slurm has as a job."""
+    for each in (folder, folder / "tasks" / "0"):
+        each.mkdir(parents=True, exist_ok=True)
+        (each / "state.json").write_text(json.dumps({"state": "running"}))
+    (folder / "plan.json").write_text(RunPlan(folder.name, "/code", after=after).text())
+    (folder / "target.json").write_text("{}")
+    part = Part("tasks", 0, [0], nodes=1, width=1, job="7")
+    Orders(0, [part], complete=True).write(folder)
+
+
 @pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json"])
 def test_a_damaged_run_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: [])
     monkeypatch.setattr(reconcile, "look_up", lambda *_: None)
-    part = Part("tasks", 0, [0], nodes=1, width=1, job="7")
     for name in ("job-1", "job-2"):
-        folder = tmp_path / "runs" / name
-        for each in (folder, folder / "tasks" / "0"):
-            each.mkdir(parents=True, exist_ok=True)
-            (each / "state.json").write_text(json.dumps({"state": "running"}))
-        (folder / "plan.json").write_text(RunPlan(name, "/code").text())
-        (folder / "target.json").write_text("{}")
-        Orders(0, [part], complete=True).write(folder)
+        going_run(tmp_path / "runs" / name)
     (tmp_path / "runs" / "job-1" / file).write_text('{"state": "run')
     request: dict[str, Any] = {"runs": {"job-1": {}, "job-2": {}}}
     found = states.answer(tmp_path, request, io.BytesIO())["runs"]
     assert f"job-1/{file}: damaged: " in found["job-1"]["damaged"]
     assert found["job-2"]["state"]["state"] == "lost"  # as Slurm knows no job of it
+
+
+def test_a_run_ends_though_the_one_before_it_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = Element("7", -1, "CANCELLED", "DependencyNeverSatisfied", "", "", "")
+    monkeypatch.setattr(reconcile, "jobs_named", lambda _: [ended])
+    for name, after in (("job-1", ()), ("job-2", ("job-1",))):
+        going_run(tmp_path / "runs" / name, after)
+    (tmp_path / "runs" / "job-1" / "state.json").write_text('{"state": "run')
+    found = states.answer(tmp_path, {"runs": {"job-2": {}}}, io.BytesIO())["runs"]["job-2"]["state"]
+    assert (found["state"], found["reason"]) == ("cancelled", "not started: job-1 cannot be read")
 
 
 def test_a_command_goes_on_and_says_so_once(
