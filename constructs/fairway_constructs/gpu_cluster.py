@@ -113,11 +113,14 @@ class GpuCluster(Component):
             slurm=slurm,
             with_accounts=True,
         )
-        if len(text.encode()) > LONGEST_CUSTOM_DATA:
-            message = (
-                f"cluster `{self._name}`: the keys of all people do not fit a node's boot data"
+        if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
+            people = self._spec.accounts.people if self._spec.accounts else ()
+            raise UserError.of(
+                "long-boot-data",
+                f"cluster `{self._name}`: its nodes boot with {size} bytes, and Azure takes "
+                f"{LONGEST_CUSTOM_DATA}",
+                "name fewer people under `access.users`" if people else "mount fewer file systems",
             )
-            raise UserError.of("too-many-people", message, "name fewer under access.users")
         return custom_data(text)
 
     def _scale_set(

@@ -121,6 +121,14 @@ def test_a_system_disk_that_cannot_be_is_refused(
     assert hint in caught.value.findings[0].hint
 
 
+def test_more_file_systems_than_fit_the_boot_data_are_not_blamed_on_people(
+    synthesize: Synthesize, place: Placement
+) -> None:
+    with pytest.raises(UserError, match="cluster `pair`: its nodes boot with") as caught:
+        _cluster(synthesize, place, mounts=[MOUNT] * 1000)
+    assert caught.value.findings[0].hint == "mount fewer file systems"
+
+
 def test_nodes_have_no_public_address_and_let_only_keys_in(
     synthesize: Synthesize, place: Placement
 ) -> None:

@@ -254,5 +254,6 @@ def test_what_cannot_be_is_refused_at_its_line(
 
 def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) -> None:
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(400))
-    with pytest.raises(UserError, match="the keys of all people do not fit a node's boot data"):
+    with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))
+    assert told.value.findings[0].hint == "name fewer people under `access.users`"
