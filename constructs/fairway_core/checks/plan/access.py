@@ -6,7 +6,7 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import open_when
-from fairway_core.checks.blocks import listed
+from fairway_core.checks.blocks import blocks, first, listed
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.places import shown
 from fairway_core.findings import Severity
@@ -59,12 +59,12 @@ def _looked_at(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
         return shown(change["change"], side)
     values = change["change"].get(side) or {}
     switches = {key: values[key] for key in open_when() if isinstance(values.get(key), bool)}
-    blocks = {key: values[key] for key in _FIREWALLS if values.get(key)}
+    firewalls = {key: values[key] for key in _FIREWALLS if values.get(key)}
     marks = change["change"].get(f"{side}_sensitive")
-    if blocks:
-        safe = masked(blocks, marks)
-        blocks = safe if isinstance(safe, dict) else dict.fromkeys(blocks, HIDDEN)
-    return {**switches, **blocks}
+    if firewalls:
+        safe = masked(firewalls, marks)
+        firewalls = safe if isinstance(safe, dict) else dict.fromkeys(firewalls, HIDDEN)
+    return {**switches, **firewalls}
 
 
 def _may_open(change: Mapping[str, Any]) -> bool:
@@ -124,7 +124,7 @@ def _unseen(address: str, what: str) -> Fault:
 def _rules(type: str, attributes: Mapping[str, Any]) -> list[Mapping[str, Any]]:  # noqa: A002
     if type == _RULE:
         return [attributes] if attributes else []
-    return [rule for rule in listed(attributes.get("security_rule")) if isinstance(rule, dict)]
+    return blocks(attributes.get("security_rule"))
 
 
 def _opened_rules(
@@ -192,7 +192,7 @@ def _opened_service(
     for block in _FIREWALLS:
         if after.get(block) is HIDDEN:
             yield _unseen(address, block)
-        old, new = _block(before.get(block)), _block(after.get(block))
+        old, new = first(before.get(block)), first(after.get(block))
         if new.get("default_action") == "Allow" and old.get("default_action") != "Allow":
             message = f"`{address}` would open: {block} lets every network in"
             yield Fault(message, "default_action = Deny")
@@ -201,11 +201,6 @@ def _opened_service(
             yield Fault(
                 f"`{address}` would let {', '.join(added)} in", "name the ranges that you work from"
             )
-
-
-def _block(value: Any) -> Mapping[str, Any]:
-    first = value[0] if isinstance(value, list) and value else value
-    return first if isinstance(first, dict) else {}
 
 
 def _ranges(block: Mapping[str, Any]) -> frozenset[str]:

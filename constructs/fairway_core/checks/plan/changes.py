@@ -11,6 +11,7 @@ from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.expiry import LIFE_CYCLE
 from fairway_core.checks.losses import Sides, by_change, by_deletion
+from fairway_core.checks.plan.places import deleted
 from fairway_core.checks.plan.places import reason as reason_of
 from fairway_core.findings import Severity
 
@@ -28,7 +29,7 @@ _RESIZED = (_DISK, _MACHINE, _SUBNET)
 
 def _changes(subject: PlanSubject) -> Iterator[Place]:
     changes = [one for one in subject.changes if _does_something(one["change"]["actions"])]
-    gone = frozenset(_deleted_ids(changes))
+    gone = frozenset(str(each.get("id")) for each in deleted(changes))
     created = frozenset(_created_containers(changes))
     for each in changes:
         change = each["change"]
@@ -57,12 +58,6 @@ def _does_something(actions: Sequence[str]) -> bool:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _deleted_ids(changes: Collection[Mapping[str, Any]]) -> Iterator[str]:
-    for each in changes:
-        if "delete" in each["change"]["actions"]:
-            yield str((each["change"].get("before") or {}).get("id"))
 
 
 def _created_containers(changes: Collection[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

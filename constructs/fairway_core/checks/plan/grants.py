@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import is_broad_role
-from fairway_core.checks.blocks import listed
+from fairway_core.checks.blocks import blocks, listed
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.places import shown
 from fairway_core.findings import Severity
@@ -138,10 +138,9 @@ def _is_wider(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def _allowed(definition: Mapping[str, Any]) -> frozenset[str]:
-    blocks = [each for each in listed(definition.get("permissions")) if isinstance(each, dict)]
     return frozenset(
         str(action)
-        for block in blocks
+        for block in blocks(definition.get("permissions"))
         for key in ("actions", "data_actions")
         for action in listed(block.get(key))
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.catalog.dangers import made_with, server_at
 from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.places import POOL, SCALE_SETS, changed, stopped_for
+from fairway_core.checks.plan.places import POOL, SCALE_SETS, changed, deleted, stopped_for
 from fairway_core.findings import Severity
 from fairway_core.review.attributes import as_read
 
@@ -109,13 +109,8 @@ def _how_to_reimage(
 
 
 def _changed_nodes(subject: PlanSubject) -> Iterator[Place]:
-    accounts = {
-        each["change"]["before"].get("name")
-        for each in (*subject.changes, *subject.others)
-        if each["type"] == _ACCOUNT
-        and "delete" in each["change"]["actions"]
-        and each["change"].get("before")
-    }
+    everything = (*subject.changes, *subject.others)
+    accounts = {each.get("name") for each in deleted(everything, _ACCOUNT)}
     for place, arguments in changed(*SCALE_SETS, POOL, *_MACHINES)(subject):
         account = arguments["before"].get("account_name")
         yield place, {**arguments, "account_stays": account not in accounts}

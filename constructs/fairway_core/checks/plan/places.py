@@ -9,7 +9,7 @@ from fairway_core.checks.blocks import at
 from fairway_core.review.attributes import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fairway_core.checks.check import Place
     from fairway_core.checks.subjects import PlanSubject
@@ -40,6 +40,13 @@ def changed(*types: str) -> Callable[[PlanSubject], Iterator[Place]]:
                 yield (each["address"],), arguments
 
     return places
+
+
+def deleted(changes: Iterable[Mapping[str, Any]], *types: str) -> Iterator[Mapping[str, Any]]:
+    """What goes, of these types or of all, as it was before."""
+    for each in changes:
+        if "delete" in each["change"]["actions"] and (not types or each["type"] in types):
+            yield each["change"].get("before") or {}
 
 
 def because(change: Mapping[str, Any]) -> list[str]:

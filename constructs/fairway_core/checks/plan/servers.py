@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import server_at
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.places import changed, stopped_for
+from fairway_core.checks.plan.places import changed, deleted, stopped_for
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
@@ -20,11 +20,12 @@ _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 
 def _changed_servers(subject: PlanSubject) -> Iterator[Place]:
+    everything = (*subject.changes, *subject.others)
+    gone = frozenset(str(each.get("id")) for each in deleted(everything))
     for place, arguments in changed(_MACHINE)(subject):
         if server_at(arguments["address"]) is None:
             continue
         machine = arguments["before"]
-        gone = frozenset(_deleted_ids(subject))
         interfaces = machine.get("network_interface_ids")
         yield (
             place,
@@ -34,12 +35,6 @@ def _changed_servers(subject: PlanSubject) -> Iterator[Place]:
                 "moved": isinstance(interfaces, list) and any(str(i) in gone for i in interfaces),
             },
         )
-
-
-def _deleted_ids(subject: PlanSubject) -> Iterator[str]:
-    for each in (*subject.changes, *subject.others):
-        if "delete" in each["change"]["actions"]:
-            yield str((each["change"].get("before") or {}).get("id"))
 
 
 def _disks(subject: PlanSubject, machine: object) -> Iterator[str]:
