@@ -80,7 +80,7 @@ def test_of_nodes_that_go_none_is_mixed() -> None:
 def test_azure_reimages_where_the_mode_says_so() -> None:
     before = {"instances": 3, "custom_data": "a", "upgrade_mode": "Automatic"}
     found = _found(SET, before, {**before, "custom_data": "b"})
-    assert "Azure would make the 3 nodes of" in found["mixed-nodes"]
+    assert "Azure would reimage the 3 nodes of" in found["mixed-nodes"]
 
 
 def test_settings_in_another_form_are_the_same() -> None:

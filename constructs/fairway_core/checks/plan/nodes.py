@@ -49,7 +49,7 @@ def mixed_nodes(
 ) -> Iterator[Fault]:
     """A change of what nodes are made with: those that are up stay as they were until reimaged.
 
-    With another upgrade mode than Manual, Azure makes them anew by itself.
+    With another upgrade mode than Manual, Azure reimages them itself.
 
     Wrong:
         resource_changes:
@@ -75,7 +75,7 @@ def mixed_nodes(
     what = ", ".join(changed)
     nodes = _counted(count)
     if type != POOL and str(before.get("upgrade_mode") or "Manual") != "Manual":
-        message = f"Azure would make {nodes} of `{address}` anew, as {what} changes"
+        message = f"Azure would reimage {nodes} of `{address}`, as {what} changes"
         yield Fault(f"{message}: what runs on them ends", "apply it when nothing runs on them")
         return
     yield Fault(
