@@ -2,7 +2,7 @@
 
 `fairway_agent` is one source of two products. `agent` is all that runs where jobs run: hosts and
 nodes fetch it when a run needs it. `boot` is what a VM of a Slurm cluster boots with, a few modules
-named one by one, because Terraform makes a scheduler anew whenever they change.
+named one by one, because Terraform replaces a scheduler whenever they change.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def boot(modules: Iterable[str]) -> tuple[str, bytes]:
     """These modules as an archive that bzip2 has made small, and its digest.
 
     Other compressors have several implementations, whose bytes differ; and where these differ
-    Terraform would make a VM anew.
+    Terraform would replace a VM.
     """
     files = [(name, text.encode(), False) for name, text in boot_files(modules).items()]
     return _digest(files), bz2.compress(_tar(files, tarfile.USTAR_FORMAT), compresslevel=9)

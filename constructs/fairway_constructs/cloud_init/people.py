@@ -1,6 +1,6 @@
 """People's accounts on a machine: the script that makes them, and how a machine gets it.
 
-A VM gets it as an extension, which runs anew when the list changes, so that no VM is replaced
+A VM gets it as an extension, which runs again when the list changes, so that no VM is replaced
 because a person comes or goes. Nodes of a scale set get it with their boot data, and new ones are
 right from the start.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @cache
 def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
-    """The attributes of a scale set or a pool that its nodes keep until they are made anew.
+    """The attributes of a scale set or a pool that its nodes keep until they are reimaged.
 
     >>> "start_task" in made_with("azurerm_batch_pool")
     True
@@ -30,7 +30,7 @@ def restarts() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Server:
-    """A machine that others use, and what becomes of them while it is made anew.
+    """A machine that others use, and what becomes of them while it is recreated.
 
     `stays` holds where its address and its disks do; else it is `emptied`, or `moved`, or both.
     `gone` is what hangs where the machine goes.

@@ -40,7 +40,7 @@ _HOURS = {"hour": 1.0, "day": 24.0, "month": float(HOURS_A_MONTH)}
 
 @dataclass
 class PriceService:
-    """Asks the service, each question for `deadline` seconds at most; `wait` sleeps for so many
+    """Asks the service, each question for `deadline` seconds at most; `wait` sleeps for some
     seconds between tries. `watch` holds each question: what it yields, if anything, is told of
     each failure by its method `failed`."""
 

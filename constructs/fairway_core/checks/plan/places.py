@@ -63,7 +63,7 @@ _REASONS = {
 
 
 def reason(resource: Mapping[str, Any]) -> str:
-    """Why it is destroyed or made anew, as what follows on "as"."""
+    """Why it is destroyed or recreated, as what follows on "as"."""
     change = resource["change"]
     if resource.get("deposed"):
         return "it was left over when another took its place"
