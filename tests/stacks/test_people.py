@@ -220,7 +220,7 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
     [
         ("users: [{name: Ada, keys: [k]}]", _ND, "`Ada` cannot be the name"),
         ("users: [{name: slurm, keys: [k]}]", _ND, "the machines' own"),
-        ("users: [{name: ada, keys: [k]}, {name: ada, keys: [k]}]", _ND, "is there twice"),
+        ("users: [{name: ada, keys: [k]}, {name: ada, keys: [k]}]", _ND, "is named twice"),
         (
             "users: [{name: ada, keys: [k], uid: 20001}, {name: bob, keys: [k], uid: 20001}]",
             _ND,

@@ -85,7 +85,7 @@ def apart(people: tuple[Person, ...]) -> tuple[Person, ...]:
     for index, person in enumerate(people):
         for other in people[:index]:
             if other.name == person.name:
-                raise FieldError(f"`{person.name}` is there twice", "name it once", (index, "name"))
+                raise FieldError(f"`{person.name}` is named twice", "name it once", (index, "name"))
             if other.number == person.number and person.keys and other.keys:
                 raise FieldError(
                     f"`{person.name}` and `{other.name}` have the user id {person.number}",

@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: numbers that are none, keys that stand twice, and depth without
+"""JSON that somebody else wrote: numbers that are none, keys that appear twice, and depth without
 end are refused.
 """
 
@@ -20,7 +20,7 @@ _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class KeyTwice(Exception):
-    """A key stands twice in one object: which value is meant, each reader decides for itself."""
+    """A key appears twice in one object: which value is meant, each reader decides for itself."""
 
 
 def parsed(content: bytes) -> Any:
@@ -41,7 +41,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         name = next(name for name in names if names.count(name) > 1)
-        raise KeyTwice(f"`{name[:_LONGEST_NAME]}` stands twice in one object")
+        raise KeyTwice(f"`{name[:_LONGEST_NAME]}` appears twice in one object")
     return found
 
 

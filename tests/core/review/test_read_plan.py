@@ -216,4 +216,4 @@ def test_a_key_that_stands_twice_hides_nothing(tmp_path: Path, text: str, key: s
     file.write_text(text)
     with pytest.raises(UserError) as caught:
         read_plan(str(file))
-    assert f"`{key}` stands twice in one object" in str(caught.value)
+    assert f"`{key}` appears twice in one object" in str(caught.value)
