@@ -8,12 +8,14 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.people import People
-from fairway_core.environment.values import WIDEST_RANGE, Range, offered_size
+from fairway_core.environment.values import WIDEST_RANGE, Range, x64_size
 from fairway_core.reach import Reach
 from fairway_core.resource_ids import ObjectId, parts_of
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network
+
+_GATEWAY_SIZE = "Standard_D2s_v6"
 
 
 def _own_range(network: IPv4Network) -> IPv4Network:
@@ -28,16 +30,13 @@ def _own_range(network: IPv4Network) -> IPv4Network:
 class GatewayVm(Model, defer_build=True):
     """A small VM in the network, by which people's machines reach storage and Batch."""
 
-    size: str = "Standard_D2s_v6"
+    size: str = _GATEWAY_SIZE
     """The VM size; it runs no jobs, and all that is copied goes through it."""
 
     @field_validator("size")
     @classmethod
     def _can_be_had(cls, name: str) -> str:
-        size = offered_size(name)
-        if size.architecture != "x64":
-            raise FieldError(f"`{name}` is an Arm size", "take Standard_D2s_v6 or a larger one")
-        return size.name
+        return x64_size(name, usual=_GATEWAY_SIZE)
 
 
 class Access(Model, defer_build=True):

@@ -11,7 +11,7 @@ from fairway_core.catalog import limit, vm_size
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.environment.cluster import Nodes
-from fairway_core.environment.values import offered_size
+from fairway_core.environment.values import x64_size
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
@@ -28,19 +28,14 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
 # What the scheduler's own resources are called.
 _SCHEDULER = "slurm-scheduler"
 _LOGIN = "slurm-login"
+# Of the scheduler and of login nodes, where nothing is said.
+_SIZE = "Standard_D4s_v6"
 
 
 def _long_enough(seconds: float) -> float:
     if seconds < _SHORTEST_IDLE or seconds % 1:
         raise FieldError("nodes stay idle for at least a minute", "for example 10m")
     return seconds
-
-
-def _x64(name: str) -> str:
-    size = offered_size(name)
-    if size.architecture != "x64":
-        raise FieldError(f"`{name}` is an Arm size", "take Standard_D4s_v6 or a larger one")
-    return size.name
 
 
 def _names(items: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +66,7 @@ class LoginNodes(Model, defer_build=True):
     They run no jobs. Accounts without sudo get no shell on the scheduler then.
     """
 
-    size: str = "Standard_D4s_v6"
+    size: str = _SIZE
     """The VM size of each."""
     count: int = Field(default=1, ge=1, le=9)
     """How many there are: people are spread over them."""
@@ -79,7 +74,7 @@ class LoginNodes(Model, defer_build=True):
     @field_validator("size")
     @classmethod
     def _can_be_had(cls, name: str) -> str:
-        return _x64(name)
+        return x64_size(name, usual=_SIZE)
 
     @property
     def sizes(self) -> list[str]:
@@ -93,7 +88,7 @@ class Slurm(Model, defer_build=True):
     Its jobs, and with `accounting` the history of all jobs, are on a disk that outlives it.
     """
 
-    scheduler_size: str = "Standard_D4s_v6"
+    scheduler_size: str = _SIZE
     """The VM size of the scheduler; it runs no jobs."""
     login: LoginNodes | None = None
     """VMs to log in to; without this section that is the scheduler."""
@@ -135,7 +130,7 @@ class Slurm(Model, defer_build=True):
     @field_validator("scheduler_size")
     @classmethod
     def _can_be_had(cls, name: str) -> str:
-        return _x64(name)
+        return x64_size(name, usual=_SIZE)
 
 
 class SlurmNodes(Nodes, defer_build=True):

@@ -127,6 +127,14 @@ def offered_size(name: str) -> VmSize:
     return size
 
 
+def x64_size(name: str, *, usual: str) -> str:
+    """The name of a size for a machine of Fairway's own; FieldError also for an Arm one."""
+    size = offered_size(name)
+    if size.architecture != "x64":
+        raise FieldError(f"`{name}` is an Arm size", f"take {usual} or a larger one")
+    return size.name
+
+
 def _ip_address(value: object) -> IPv4Address:
     if isinstance(value, IPv4Address):
         return value
