@@ -135,7 +135,8 @@ def test_targets_say_where_each_person_is_at_home(team: dict[str, dict[str, Any]
     assert targets["pool"].users == {"ada": "", "grace": ""}
     mine = targets["nd"].as_user("ada")
     assert mine.slurm is not None
-    assert mine.gateway is None or mine.gateway.user == "ada"
+    assert mine.gateway is not None
+    assert mine.gateway.user == "ada"
     assert (mine.slurm.user, mine.slurm.shared) == ("ada", "/home/ada/fairway")
     assert targets["nd"].as_user("nobody") == targets["nd"]
 
