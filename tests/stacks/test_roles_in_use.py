@@ -269,11 +269,12 @@ def test_an_instance_that_was_taken_away_is_made_again(scheduler: Scheduler) -> 
 
 
 EVERY = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
-_NODES = (
-    "azurerm_linux_virtual_machine_scale_set",
-    "azurerm_linux_virtual_machine",
-    "azurerm_batch_pool",
-)
+# The kinds of nodes, with what Azure calls them.
+_NODES = {
+    "azurerm_linux_virtual_machine_scale_set": "Microsoft.Compute/virtualMachineScaleSets",
+    "azurerm_linux_virtual_machine": "Microsoft.Compute/virtualMachines",
+    "azurerm_batch_pool": "Microsoft.Batch/batchAccounts/pools",
+}
 _BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 
 
@@ -299,4 +300,6 @@ def test_nodes_may_use_containers_and_images_of_their_environment(
                 pull = "Microsoft.ContainerRegistry/registries/pull/read"
                 assert deployed.rights.allow(who, pull, each.id)
             elif each.type in _NODES:
-                assert not deployed.rights.allow(who, "Microsoft.Compute/*/write", each.id)
+                for verb in ("write", "delete"):
+                    action = (f"{_NODES[each.type]}/{verb}", each.id)
+                    assert not deployed.rights.allow(who, *action), action
