@@ -1,8 +1,7 @@
-"""The metadata service of one machine: who it is, tokens of its identities, what is planned.
+"""The metadata service of one machine: tokens of its identities.
 
-Sources: Azure documentation, "Azure Instance Metadata Service", "How to use managed identities on
-an Azure VM to acquire an access token" and "Managed identities FAQ" (a machine with several
-identities must name one), "Scheduled Events".
+Sources: Azure documentation, "How to use managed identities on an Azure VM to acquire an access
+token" and "Managed identities FAQ" (a machine with several identities must name one).
 """
 
 from __future__ import annotations
@@ -29,12 +28,10 @@ _INSTANCE = "/virtualmachines/"
 
 class MetadataService:
     """That of the machine with a resource id, a VM or an instance of a scale set, while the
-    context lasts; `events` are what is planned, and `started` the ids that were acknowledged."""
+    context lasts."""
 
     def __init__(self, store: ResourceStore, machine: str) -> None:
         self._store, self._machine = store, machine
-        self.events: list[dict[str, Any]] = []
-        self.started: list[str] = []
         handler = type("Handler", (_Handler,), {"service": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -57,20 +54,10 @@ class MetadataService:
         self._server.server_close()
         self._thread.join()
 
-    def answer(self, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:
+    def answer(self, path: str, query: dict[str, str]) -> tuple[int, Any]:
         """The status and the body for a path below /metadata."""
-        match path:
-            case "/metadata/identity/oauth2/token":
-                return self._token(query)
-            case "/metadata/instance/compute":
-                return 200, self._compute()
-            case "/metadata/scheduledevents":
-                for each in (body or {}).get("StartRequests", ()):
-                    self.started.append(each["EventId"])
-                return 200, {"DocumentIncarnation": 1, "Events": self.events}
-        return 404, {"error": "Not found"}
-
-    def _token(self, query: dict[str, str]) -> tuple[int, Any]:
+        if path != "/metadata/identity/oauth2/token":
+            return 404, {"error": "Not found"}
         own = self._identities()
         asked = query.get("client_id") or query.get("msi_res_id") or query.get("mi_res_id")
         found = [each for each in own if asked in (None, id_for(f"{each}/client"), each)]
@@ -92,33 +79,22 @@ class MetadataService:
         identity = resource.get("identity") or {}
         return [each.lower() for each in identity.get("userAssignedIdentities") or ()]
 
-    def _compute(self) -> dict[str, str]:
-        path = ResourcePath(self._machine)
-        name = path.name
-        if "/virtualmachinescalesets/" in path.key:
-            name = f"{path.parts[-3]}_{path.name}"
-        return {"name": name, "vmId": id_for(path.key), "resourceId": self._machine}
-
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     service: MetadataService
 
-    def _handle(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length)) if length else None
+    def do_GET(self) -> None:
         url = urlsplit(self.path)
         query = {key: values[-1] for key, values in parse_qs(url.query).items()}
         status, found = 400, {"error": "Bad request. Required metadata header not specified"}
         if self.headers.get("Metadata") == "true" and "api-version" in query:
-            status, found = self.service.answer(url.path, query, body)
+            status, found = self.service.answer(url.path, query)
         data = json.dumps(found).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
-
-    do_GET = do_POST = _handle  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Says nothing."""
