@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from fairway_simulator.azure.answers import Answer, answer
@@ -22,19 +21,15 @@ from fairway_simulator.azure.identity import (
 from fairway_simulator.azure.impacts import Impacts
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.azure.rights import Rights, action_of, linked_actions, refusal
+from fairway_simulator.azure.serving import Served
 from fairway_simulator.azure.store import ResourceStore
 from fairway_simulator.azure.vaults import Vaults
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 
-# How often, in seconds, the thread looks whether it is to end.
-_POLL = 0.02
-
-
-class ControlPlane:
+class ControlPlane(Served):
     """The stand-in, served from a thread of its own while the context lasts.
 
     `folder` gets the file of the authority whose certificate it shows, which is worthless
@@ -49,11 +44,12 @@ class ControlPlane:
 
     def __init__(self, folder: Path) -> None:
         context, self.authority = serve_as_localhost(folder)
-        self._server = _Server(self)
-        self.host = f"localhost:{self._server.server_address[1]}"
-        self._server.socket = context.wrap_socket(
+        server = _Server(self)
+        super().__init__(server)
+        self.host = f"localhost:{server.server_address[1]}"
+        server.socket = context.wrap_socket(
             # The handshake is made in the connection's own thread, not where all are accepted.
-            self._server.socket,
+            server.socket,
             server_side=True,
             do_handshake_on_connect=False,
         )
@@ -64,23 +60,6 @@ class ControlPlane:
         self.vaults = Vaults(self.store)
         self.rights: Rights | None = None
         self._given: dict[tuple[str, str], Answer] = {}
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL,), daemon=True
-        )
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def environment(self) -> dict[str, str]:
         """The variables by which Terraform's azurerm provider takes this for Azure."""

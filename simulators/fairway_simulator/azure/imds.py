@@ -7,52 +7,32 @@ token" and "Managed identities FAQ" (a machine with several identities must name
 from __future__ import annotations
 
 import json
-import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from fairway_simulator.azure.additions import id_for
 from fairway_simulator.azure.identity import NOBODY, token_response
 from fairway_simulator.azure.resource_ids import ResourcePath
+from fairway_simulator.azure.serving import Served
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from fairway_simulator.azure.store import ResourceStore
 
-_POLL = 0.02
 _INSTANCE = "/virtualmachines/"
 
 
-class MetadataService:
+class MetadataService(Served):
     """That of the machine with a resource id, a VM or an instance of a scale set, while the
     context lasts."""
 
     def __init__(self, store: ResourceStore, machine: str) -> None:
         self._store, self._machine = store, machine
         handler = type("Handler", (_Handler,), {"service": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL,), daemon=True
-        )
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        super().__init__(server)
+        self.url = f"http://127.0.0.1:{server.server_port}"
 
     def answer(self, path: str, query: dict[str, str]) -> tuple[int, Any]:
         """The status and the body for a path below /metadata."""
