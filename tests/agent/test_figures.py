@@ -55,6 +55,14 @@ def grow(node: Path, times: int) -> None:
         write(port / "counters/port_rcv_data", f"{5_000_000_000 * times}\n")
 
 
+def belong(node: Path, adapter: str, master: str) -> None:
+    """The link by which the kernel tells to which other an adapter belongs."""
+    (node / "sys/class/net" / master).mkdir(parents=True, exist_ok=True)
+    link = node / "sys/class/net" / adapter / "master"
+    link.unlink(missing_ok=True)
+    link.symlink_to(f"../{master}")
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
     """A node with two ports of InfiniBand at 400 Gb/s, and an adapter of Ethernet."""
@@ -62,7 +70,7 @@ def node(tmp_path: Path) -> Path:
     for name in ("sda", "eth0", "enP1s2"):
         kind = "block" if name == "sda" else "class/net"
         (tmp_path / "sys" / kind / name / "device").mkdir(parents=True)
-    (tmp_path / "sys/class/net/enP1s2/master").mkdir()
+    belong(tmp_path, "enP1s2", "eth0")
     for adapter in ("mlx5_ib0", "mlx5_ib1", "mlx5_an0"):
         port = tmp_path / "sys/class/infiniband" / adapter / "ports/1"
         write(port / "rate", "400 Gb/sec (4X NDR)\n")
@@ -106,6 +114,19 @@ def test_adapters_without_a_device_count_where_there_are_no_others(node: Path) -
     machine.sample(100.0)
     grow(node, 2)
     assert machine.sample(110.0)["sent"] == 14_000
+
+
+def test_the_adapters_of_a_bond_count_once(node: Path) -> None:
+    """The bond, which is no device, counts what they do too."""
+    for name in ("eth0", "enP1s2"):
+        belong(node, name, "bond0")
+    bond = " bond0: {twice} 7 0 0 0 0 0 0 {twice} 8 0 0 0 0 0 0\n"
+    machine = Machine(node / "proc", node / "sys")
+    for times in (1, 2):
+        text = NET.format(received=5000 * times, sent=70_000 * times)
+        write(node / "proc/net/dev", text + bond.format(twice=140_000 * times))
+        found = machine.sample(100.0 + 10 * times)
+    assert (found["received"], found["sent"]) == (1000, 14_000)
 
 
 def test_this_machine_is_read() -> None:

@@ -86,15 +86,20 @@ class Machine:
         return {"disk_read": read * _SECTOR, "disk_written": written * _SECTOR}
 
     def _network(self) -> dict[str, float]:
-        """Source: proc_pid_net(5). An adapter that another stands before, as with Azure's
-        accelerated networking, counts with that one; where none is a device, all count."""
+        """Source: proc_pid_net(5), and `master` of the kernel's ABI/testing/sysfs-class-net.
+
+        An adapter that belongs to another device, as with Azure's accelerated networking, counts
+        with that one; those of a bond or a bridge, which is no device, count themselves. Where
+        there is no device, all count.
+        """
         found: dict[str, list[str]] = {}
         for line in (self.proc / "net/dev").read_text().splitlines()[2:]:
             name, _, rest = line.partition(":")
             found[name.strip()] = rest.split()
         adapters = {name: self.sys / "class/net" / name for name in found if name != "lo"}
         devices = {name for name, path in adapters.items() if (path / "device").exists()}
-        used = [name for name in devices if not (adapters[name] / "master").exists()]
+        masters = {name: (adapters[name] / "master").resolve().name for name in devices}
+        used = [name for name in devices if masters[name] not in devices]
         chosen = [found[name] for name in used or adapters]
         return {
             "received": sum(float(words[0]) for words in chosen),
