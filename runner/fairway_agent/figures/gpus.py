@@ -91,7 +91,7 @@ class Stream:
             os.set_blocking(self._process.stdout.fileno(), False)
 
     def look(self) -> dict[int, Gpu]:
-        """What it has last said of each GPU; nothing once it has ended."""
+        """The last line of each GPU; nothing once the program has ended."""
         if self._process is None or self._process.stdout is None:
             return {}
         with suppress(BlockingIOError):

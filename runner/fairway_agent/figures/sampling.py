@@ -48,11 +48,11 @@ class Sampling:
 
     @property
     def pid(self) -> int:
-        """The process that samples; 0 while there is none."""
+        """The id of the process that samples; 0 before it is started."""
         return 0 if self.process is None else self.process.pid
 
     def due(self) -> float | None:
-        """When it is to be started, on the monotonic clock; None where that is done."""
+        """When it is to be started, on the monotonic clock; None where it was, or is not to be."""
         if self.process is not None or self.failed or self.seconds is None:
             return None
         return self.begun + self.seconds

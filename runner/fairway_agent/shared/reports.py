@@ -38,7 +38,7 @@ class Asked:
 class RunReport:
     """Where a run stands, None before that was written; where those of its tasks stand that were
     not known to be done, and its setup, by their names; new pieces of logs. `more` says that there
-    are others; `damaged` names a file of the run that cannot be read, and then there is no more."""
+    are others. `damaged` names a file of the run that cannot be read: nothing else is told then."""
 
     state: RunState | None = None
     tasks: Mapping[str, TaskState] = field(default_factory=dict)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.folder import RunFolder
 
-# What is said where nobody answers now, and somebody may later: by ssh, by a service, by Slurm.
+# The ids of errors that may pass: no ssh connection, no answer of a service or of Slurm.
 _PASSING = frozenset({"no-connection", "service-away", "no-slurm"})
 
 _LOG = logging.getLogger("fairway")
@@ -23,8 +23,8 @@ _LOG = logging.getLogger("fairway")
 
 @dataclass
 class Absence:
-    """Looks at a run that is followed, and bears that its target is away for `deadline` seconds,
-    from the first look on. It says once since when nothing is known."""
+    """Looks at a run that is followed, and tolerates that its target does not answer for `deadline`
+    seconds. It warns once, with the time of the last answer."""
 
     run: RunFolder
     deadline: float
@@ -32,8 +32,8 @@ class Absence:
     told: bool = False
 
     def look(self, ask: Callable[[], object]) -> bool:
-        """Calls `ask`; whether there was an answer. UserError where nobody has answered for too
-        long, or where another try would change nothing."""
+        """Calls `ask`; whether there was an answer. UserError where the deadline is over, or where
+        another try would change nothing."""
         try:
             ask()
         except UserError as error:
@@ -60,7 +60,7 @@ class Absence:
 
 
 def is_away(error: UserError) -> bool:
-    """Whether nobody answers now, and it may pass."""
+    """Whether the target did not answer, and may do so later."""
     return any(finding.id in _PASSING for finding in error.findings)
 
 

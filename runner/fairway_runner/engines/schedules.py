@@ -50,10 +50,10 @@ class Schedules(Protocol):
     """The schedules of one target."""
 
     def every(self, seconds: float) -> Recurrence:
-        """Each so many seconds from now on; UserError for what the service does not have."""
+        """Every `seconds`, from now on; UserError where the service cannot."""
 
     def cron(self, line: str, now: datetime) -> Recurrence:
-        """As a line of cron says it; UserError for what the service does not have."""
+        """As a line of cron says; UserError where the service cannot."""
 
     def create(self, prepared: Prepared, recurrence: Recurrence) -> str:
         """Makes the schedule, named as the run that was prepared; returns that name.

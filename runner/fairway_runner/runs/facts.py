@@ -102,5 +102,5 @@ def seconds(state: str, started: float | None, ended: float | None) -> float | N
     """How long something has run, or runs already; None where it never began or nobody knows."""
     if started is None or (ended is None and state != "running"):
         return None
-    # A clock that was set back meanwhile makes nobody's time less than none.
+    # The clock may have been set back meanwhile.
     return max(0.0, round(float(ended or time.time()) - float(started), 3))

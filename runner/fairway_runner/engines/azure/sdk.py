@@ -17,7 +17,7 @@ _TIMEOUT = 60  # seconds without a byte of an answer
 
 
 def token_credential() -> TokenCredential:
-    """Whoever is logged in on this machine, or the machine's own identity."""
+    """The credential of the user who is signed in on this machine, or of the machine itself."""
     import logging
 
     from azure.identity import DefaultAzureCredential

@@ -33,9 +33,9 @@ _NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
 
 @dataclass
 class Figures:
-    """The samples of one run. `figures.json` in its folder says how much of each task's was
-    copied, of which attempt, whether of the last one all is there, and of when the last sample of
-    each node is."""
+    """The samples of one run. `figures.json` in its folder has for each task: the `marker` of the
+    attempt whose file is copied, how many bytes of it (`offset`), how many attempts the task had
+    when all was copied (`done`), and the time of each node's `last` sample."""
 
     run: RunFolder
     account: Account
@@ -43,7 +43,7 @@ class Figures:
     job_id: str
 
     def bring(self) -> None:
-        """Adds what is new to the file of each node: first of the tasks that run."""
+        """Adds new samples to the file of each node; running tasks come first."""
         with alone(self.run.folder / "figures.lock"):
             facts = read_json(self.run.folder / _FACTS)
             tasks = self._open_tasks(facts)
@@ -56,7 +56,7 @@ class Figures:
             write_json(self.run.folder / _FACTS, facts)
 
     def _open_tasks(self, facts: dict[str, Any]) -> list[int]:
-        """Those of which more may come, as far as they are asked at once."""
+        """The tasks that may have more samples, at most `_MOST` of them."""
         running, ended = [], []
         for task in range(self.run.record.tasks):
             status = self.run.task_status(task)
@@ -67,7 +67,7 @@ class Figures:
         return [*running, *ended][:_MOST]
 
     def _read(self, task: int, facts: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-        """The whole lines that are new, and how much was copied with them."""
+        """The new whole lines of a task's file, and what `figures.json` is to say of it."""
         status = self.run.task_status(task)
         ended = status.is_final
         marker = self._file(task, _MARKER, 0, ended=ended).decode(errors="replace").strip()
@@ -83,7 +83,8 @@ class Figures:
         return whole, {"marker": marker, "offset": offset + len(whole), "done": done}
 
     def _file(self, task: int, name: str, offset: int, *, ended: bool) -> bytes:
-        """Up to a chunk of a task's file, from its node or from storage; "" where it is nowhere."""
+        """Up to a chunk of a task's file, from its node or, once it has ended, from storage; empty
+        where neither has it. Batch stores the files before it says that a task has ended."""
         last = offset + _CHUNK - 1
         try:
             return self.account.task_file(self.job_id, str(task), name, offset, last)
@@ -101,8 +102,8 @@ class Figures:
             raise
 
     def _add(self, text: bytes, last: dict[str, float]) -> dict[str, float]:
-        """Adds what is later than the `last` sample of its node, which may be read once more with
-        another attempt; of when the last samples are now."""
+        """Adds the samples that are later than the `last` of their node: with another attempt some
+        are read again. Returns the time of each node's last sample."""
         by_node: dict[str, list[bytes]] = {}
         last = {**last}
         for line in text.splitlines():
@@ -119,8 +120,8 @@ class Figures:
 
 
 def _origin(line: bytes) -> tuple[str, float] | None:
-    """The node and the time that a sample is of; None for what is none. A task may write anything
-    there."""
+    """The node and the time of a sample; None for any other line, as a task may write to the file
+    too."""
     try:
         sample = json.loads(line)
     except (ValueError, RecursionError):

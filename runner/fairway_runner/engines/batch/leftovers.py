@@ -1,7 +1,7 @@
 """Removes what a shell on a node has left, where the program that opened it was killed.
 
 A process of its own, with this module as its program, reads what there is to be removed and waits
-until its input ends: either it was told that all is gone, or the other program has ended without.
+until its input ends. Unless it was told by then that all is gone, it removes that.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _GONE = b"gone\n"
 
 
 class Leftovers:
-    """A private folder, and a user of a node: both are removed whatever ends this program.
+    """A private folder, and a user of a node: both are removed, also where this program is killed.
 
-    `folder` goes with the context; `user_is_gone` says that there is no user left to be removed.
+    `folder` is removed at the context's end. The caller removes the user, and then calls
+    `user_is_gone`.
     """
 
     def __init__(self, account: Account, node: str, user: str) -> None:
@@ -46,7 +47,7 @@ class Leftovers:
         return self
 
     def user_is_gone(self) -> None:
-        """The other process has nothing to do."""
+        """Tells the other process that the user is removed."""
         self._is_gone = True
         self._say(_GONE)
 
@@ -56,17 +57,17 @@ class Leftovers:
         with suppress(BrokenPipeError):
             self._remover.stdin.close()
         if self._is_gone:
-            self._remover.wait()  # or else it goes on without this program
+            self._remover.wait()  # otherwise it removes the user, however long that takes
 
     def _say(self, line: bytes) -> None:
         assert self._remover.stdin is not None
-        with suppress(BrokenPipeError):  # somebody has ended it: then this program is alone
+        with suppress(BrokenPipeError):  # the other process was killed
             self._remover.stdin.write(line)
             self._remover.stdin.flush()
 
 
 def delete_user(account: Account, node: str, user: str) -> None:
-    """Takes a user off a node; nothing where there is no such user."""
+    """Deletes a user of a node, if there is one."""
     # Imported here: the process that waits needs nothing of Azure's most of the time.
     from fairway_runner.engines.azure.calls import ServiceError
 

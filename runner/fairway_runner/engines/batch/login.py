@@ -4,9 +4,9 @@ address, through the target's Bastion or jump hosts where it names any.
 Pools without public addresses map none, and none does by itself any more: see
 learn.microsoft.com/azure/batch/pool-endpoint-configuration.
 
-The user exists for as long as the connection lasts, with a key that is made for it. Where this
-program is killed another removes both, see `leftovers`; and a user whom nobody renews any more,
-because this machine is off, goes within the hour.
+The user exists while the connection lasts, with a key that is made for it. Where this program is
+killed, another one removes both, see `leftovers`. Where this machine is switched off, the user
+expires within the hour.
 """
 
 from __future__ import annotations
