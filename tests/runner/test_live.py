@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer
 
 from fairway_cli.commands.check import command as check
 from fairway_core.catalog import vm_size
@@ -393,9 +394,9 @@ def test_check_live_points_at_the_line(
 ) -> None:
     quota(plane, standardNDSH100v5Family=(96, 0))
     file = str(tmp_path / "lab.yaml")
-    with pytest.raises(BaseException) as caught:  # noqa: PT011
+    with pytest.raises(typer.Exit) as caught:
         check(file, json_=True, live=True)
-    assert caught.value.exit_code == 2  # type: ignore[attr-defined]
+    assert caught.value.exit_code == 2
     found = {each["id"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
     assert (
         found["quota-too-small"]["line"]
@@ -404,9 +405,9 @@ def test_check_live_points_at_the_line(
         )
         + 1
     )
-    with pytest.raises(BaseException) as caught:  # noqa: PT011
+    with pytest.raises(typer.Exit) as caught:
         check(file, json_=True, live=True, ignore=["quota-too-small"])
-    assert caught.value.exit_code == 0  # type: ignore[attr-defined]
+    assert caught.value.exit_code == 0
     assert "quota-too-small" not in capsys.readouterr().out
 
 
@@ -432,8 +433,9 @@ def test_check_live_lists_what_may_be_had_of_each_size(
         standardDSv6Family=(100, 68),
     )
     file = str(tmp_path / "lab.yaml")
-    with pytest.raises(BaseException):  # noqa: B017, PT011
+    with pytest.raises(typer.Exit) as caught:
         check(file, json_=True, live=True)
+    assert caught.value.exit_code == 0
     pair, pool, server = json.loads(capsys.readouterr().out)["sizes"]
     assert (pair["size"], pair["path"], pair["wanted"]) == (H100, "clusters.pair", 2)
     assert (pair["offered"], pair["refusal"], pair["zones"]) == (True, None, ["2"])
@@ -444,8 +446,9 @@ def test_check_live_lists_what_may_be_had_of_each_size(
         None,
     )
     assert (server["room"], server["nearest"]) == (1, None)
-    with pytest.raises(BaseException):  # noqa: B017, PT011
+    with pytest.raises(typer.Exit) as caught:
         check(file, live=True)
+    assert caught.value.exit_code == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == (
         ["SIZE", "FOR", "WANTED", "YOURS", "ZONES", "VCPUS", "LEFT", "ROOM", "FOR", "NEAREST"]
@@ -531,9 +534,9 @@ def test_a_live_check_is_ignored_in_the_environment_file(
     quota(plane, standardNDSH100v5Family=(96, 0))
     file = tmp_path / "lab.yaml"
     file.write_text(LAB + "checks: {ignore: [quota-too-small]}\n")
-    with pytest.raises(BaseException) as caught:  # noqa: PT011
+    with pytest.raises(typer.Exit) as caught:
         check(str(file), json_=True, live=True)
-    assert caught.value.exit_code == 0  # type: ignore[attr-defined]
+    assert caught.value.exit_code == 0
     assert "quota-too-small" not in capsys.readouterr().out
 
 
@@ -541,8 +544,8 @@ def test_where_azure_does_not_answer_the_file_is_looked_at_all_the_same(
     lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=409)
-    with pytest.raises(BaseException) as caught:  # noqa: PT011
+    with pytest.raises(typer.Exit) as caught:
         check(str(tmp_path / "lab.yaml"), json_=True, live=True)
-    assert caught.value.exit_code == 5  # type: ignore[attr-defined]
+    assert caught.value.exit_code == 5
     found = [each["id"] for each in json.loads(capsys.readouterr().out)["findings"]]
     assert {"no-owner", "service-failed"} <= set(found)
