@@ -200,6 +200,15 @@ def test_the_comment_of_a_pull_request(fairway: Any, tmp_path: Path) -> None:
     assert (code, "holds no review" in errors) == (2, True)
 
 
+@pytest.mark.parametrize("words", [[""], ["a.json", "--base", ""]])
+def test_an_empty_word_is_not_the_current_folder(
+    fairway: Any, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "a.json").write_bytes((SAMPLES / "create.json").read_bytes())
+    code, _, errors = fairway(tmp_path, "review", *words)
+    assert (code, "an empty word names no plan" in errors) == (2, True)
+
+
 def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
     fairway: Any, tmp_path: Path
 ) -> None:

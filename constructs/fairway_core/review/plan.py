@@ -95,6 +95,8 @@ def read_plans(argument: str) -> list[Plan]:
     These are called as their files, in the order in which Fairway's stacks are deployed; none
     where the folder has none. Raises UserError for a file that is no plan.
     """
+    if not argument:  # such as "$BASE" where that is not set: not the current folder
+        raise UserError.of("no-such-file", "an empty word names no plan", _HOW)
     folder = Path(argument)
     if not folder.is_dir():
         return [read_plan(argument)]
