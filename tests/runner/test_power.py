@@ -100,7 +100,8 @@ def test_a_role_on_the_machine_alone_is_enough(
     target = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": ssh}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
     _runs(monkeypatch, "")
-    monkeypatch.setattr(management, "time", SimpleNamespace(sleep=lambda _: None))
+    clock = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0)
+    monkeypatch.setattr(management, "time", clock)
     (tmp_path / "azure").mkdir()
     with ControlPlane(tmp_path / "azure") as plane:
         for name, text in plane.environment().items():
@@ -115,6 +116,26 @@ def test_a_role_on_the_machine_alone_is_enough(
         plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], f"/subscriptions/{NOBODY}")
         code, _, errors = fairway(tmp_path, "nodes", "start", "box")
         assert (code, "Virtual Machine Contributor" in errors) == (2, True)
+
+
+def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
+    fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        assert now[0] < 600, "it waits for ever"
+        now[0] += seconds
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
+    monkeypatch.setattr(management, "time", clock)
+    plane.give(_path(plane), {"error": {"code": "AuthorizationFailed"}}, status=403)
+    plane.give(BOX, {"properties": {"provisioningState": "Updating"}})
+    code, out, errors = fairway(tmp_path, "nodes", "start", "box", "--deadline", "1m")
+    assert (code, out) == (5, "")
+    assert "lab-vm-box is still `Updating` after 1m00s" in errors
+    assert "type the command again" in errors
+    assert 60 <= now[0] < 100
 
 
 def test_runs_are_not_lost_by_it(

@@ -11,6 +11,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.azure.sign_in import sign_in_again
 from fairway_runner.engines.deadline import deadline
 from fairway_runner.engines.silence import Silence
+from fairway_runner.quantities import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +129,10 @@ class Management:
 
     def _wait_for_state(self, path: str, version: str) -> None:
         """Until nothing is done to a resource any more, by its own state: operations lie in the
-        subscription, where whoever has a role on one machine may not read them."""
+        subscription, where somebody with a role on one machine may not read them. UserError
+        where that takes longer than the command's deadline."""
+        seconds = deadline()
+        until = time.monotonic() + seconds
         while True:
             properties = (self.get(path, version) or {}).get("properties") or {}
             state = str(properties.get("provisioningState", ""))
@@ -136,6 +140,11 @@ class Management:
                 raise Refused(state, "you may not read why, which takes the subscription's Reader")
             if state in _SETTLED:
                 return
+            if time.monotonic() >= until:
+                name = path.rpartition("/")[2]
+                message = f"{_SERVICE}: {name} is still `{state}` after {duration(seconds)}"
+                hint = "Azure goes on with it; type the command again to wait for its end"
+                raise UserError.of("service-failed", message, hint, exit_code=_FAILED)
             time.sleep(_PAUSE)
 
     def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
