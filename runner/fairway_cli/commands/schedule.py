@@ -61,7 +61,7 @@ def create(
     if json_:
         print(json.dumps({"schedule": made, **recurrence.wire()}))
         return
-    print(f"{made} runs on {target}, and needs this machine no more")
+    print(f"{made} runs on {target}, and does not need this machine")
     print(f"  its runs: fairway list --target {target}")
     print(f"  its end:  fairway schedule delete {made} --target {target}")
 
