@@ -74,9 +74,14 @@ def written(value: Any, schema: Mapping[str, Any]) -> Any:
 
     >>> written(600, _SPAN), written(5400.0, _SPAN), written(30, _DAYS), written(8, {})
     ('10m', '90m', '30d', 8)
+    >>> written(10.0, {"anyOf": [_SPAN, {"type": "null"}]})
+    '10s'
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
+    for branch in schema.get("anyOf", ()):  # such as a span or null
+        if (found := written(value, branch)) != value:
+            return found
     if _DAYS.items() <= schema.items():
         return f"{value}d"
     if _SPAN.items() <= schema.items():

@@ -172,6 +172,7 @@ def test_defaults_are_what_a_file_may_say(environments: Any, jobs: Any) -> None:
     assert definitions["Slurm"]["properties"]["idle"]["default"] == "10m"
     assert definitions["Repair"]["properties"]["grace"]["default"] == "30m"
     assert definitions["Monitoring"]["properties"]["retention"]["default"] == "30d"
+    assert jobs.schema["properties"]["sample_every"]["default"] == "10s"  # or null
     for schema in (environments.schema, jobs.schema):
         for name, definition in schema["$defs"].items():
             for field, each in definition.get("properties", {}).items():
