@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -73,6 +74,9 @@ StateOption = Annotated[
 ]
 WatchOption = Annotated[
     bool, typer.Option("--watch", help="Follow the run and exit with its code.")
+]
+PricesOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Your own prices; see docs/cost.md.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, EnvironmentArgument, JsonOption
+from fairway_cli.commands.arguments import (
+    DeadlineOption,
+    EnvironmentArgument,
+    JsonOption,
+    PricesOption,
+)
 
 if TYPE_CHECKING:
     from fairway_core.cost.parts import Part
@@ -44,10 +49,6 @@ _SinceOption = Annotated[
 _CsvOption = Annotated[
     bool, typer.Option("--csv", help="With --runs: print comma-separated values.")
 ]
-_PricesOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Your own prices; see docs/cost.md."),
-]
 _OfflineOption = Annotated[
     bool, typer.Option("--offline", help="Use cached prices and the built-in snapshot only.")
 ]
@@ -65,7 +66,7 @@ def command(
     since: _SinceOption = None,
     csv: _CsvOption = False,
     json_: JsonOption = False,
-    prices: _PricesOption = None,
+    prices: PricesOption = None,
     offline: _OfflineOption = False,
     region: _RegionOption = None,
     _deadline: DeadlineOption = None,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import AllowOption, JsonOption
+from fairway_cli.commands.arguments import AllowOption, JsonOption, PricesOption
 from fairway_cli.reviewing import Asked, review_files
 
 
@@ -31,9 +30,7 @@ def command(
     ] = False,
     json_: JsonOption = False,
     allow: AllowOption = None,
-    prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your own prices; see docs/cost.md.")
-    ] = None,
+    prices: PricesOption = None,
 ) -> None:
     """Show what Terraform plans would change, cost and destroy.
 
