@@ -61,7 +61,7 @@ def asked_plainly(words: Sequence[str]) -> Asked | None:
     """What these arguments of `fairway review` ask for.
 
     None where a word is left to Typer: any other option, a short one, one with its value in
-    the same word, a value that looks like an option, and whatever is a mistake.
+    the same word, a value that looks like an option, and every mistake.
     """
     asked = Asked(plans=[], base=[], markdown=False, json_=False, allow=[], prices=None)
     rest = iter(words)

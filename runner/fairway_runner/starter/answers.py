@@ -76,8 +76,8 @@ def usual(name: str, engine: str) -> Any:
 
 
 def of_account() -> dict[str, str]:
-    """The region and the address that the Azure CLI has for whoever is signed in with it, where it
-    has them; nobody is asked."""
+    """The region and the address that the Azure CLI keeps for its user, where it has them; no
+    service is asked."""
     folder = Path(os.environ.get("AZURE_CONFIG_DIR") or Path.home() / ".azure")
     found = {}
     settings = configparser.ConfigParser(interpolation=None)
