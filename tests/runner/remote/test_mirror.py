@@ -248,6 +248,21 @@ def test_a_run_damaged_at_the_cluster_holds_up_no_other(
         mirror.require_latest(broken)
 
 
+@pytest.mark.parametrize("text", ["{", '{"submission": "x"}'])
+@pytest.mark.parametrize("file", ["engine.json", "tasks/0/state.json"])
+def test_a_run_damaged_here_holds_up_no_other(
+    mirror: Mirror, tmp_path: Path, file: str, text: str
+) -> None:
+    broken, sound = (submitted(tmp_path, name) for name in ("job-1", "job-2"))
+    for run in (broken, sound):
+        say(there(tmp_path, run), "succeeded")
+    (broken.folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (broken.folder / file).write_text(text)
+    with pytest.raises(UserError, match=rf"job-1/{file}: damaged: "):
+        mirror.refresh([broken, sound])
+    assert sound.state == "succeeded"
+
+
 def test_a_reader_who_was_overtaken_adds_only_what_is_missing(tmp_path: Path) -> None:
     run = submitted(tmp_path)
 

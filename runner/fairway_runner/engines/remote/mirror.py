@@ -67,21 +67,19 @@ class Mirror:
         """See `Engine.refresh`; one command on the host, or more where logs are very long.
 
         Returns who did not answer the host, whose part of the states may be old; "" otherwise.
-        UserError for runs whose files are damaged there, once the others are up to date.
+        UserError for runs whose files are damaged, here or there, once the others are up to date.
         """
         wanted, silent = {run.id: run for run in runs}, ""
-        reports: dict[str, RunReport | None] = {}
+        damaged: list[Finding] = []
         while wanted:
-            asked = {}
-            for run in wanted.values():
-                if (request := self._request(run, logs=logs)) is not None:
-                    asked[run.id] = request.to_json()
+            asked, unread = self._requests(wanted.values(), logs=logs)
+            damaged += unread
             if not asked:
                 break
             about = {run_id: wanted[run_id] for run_id in asked}
             answer = self.remote.call(self.states, {"runs": asked})
             found = checked_states(answer, about, self.remote.connection.name)
-            reports |= found
+            damaged += _damaged(found.values())
             silent = str(answer.get("silent", ""))
             more = {}
             for run_id in asked:
@@ -94,7 +92,8 @@ class Mirror:
                 if report is not None and report.more:
                     more[run_id] = run
             wanted = more
-        _require_sound(reports.values())
+        if damaged:
+            raise UserError(damaged, exit_code=5)
         return silent
 
     def wait(self, run: RunFolder, pause: float) -> None:
@@ -121,7 +120,8 @@ class Mirror:
         request = {"runs": {run.id: Asked().to_json()}}
         answer = self.remote.call(self.states, request)
         found = checked_states(answer, {run.id: run}, self.remote.connection.name)[run.id]
-        _require_sound([found])
+        if damaged := _damaged([found]):
+            raise UserError(damaged, exit_code=5)
         if found is None or found.state is None or found.state.submission <= last.number:
             return
         with record.alone(run.folder / "mirror.lock"):
@@ -162,6 +162,20 @@ class Mirror:
         # rsync expands a `~` no more once its arguments are protected: it begins at home.
         return f"{self.remote.shared.removeprefix('~/')}/runs/{run.id}"
 
+    def _requests(
+        self, runs: Iterable[RunFolder], *, logs: bool
+    ) -> tuple[dict[str, dict[str, object]], list[Finding]]:
+        """What to ask by id of the runs, and what is said of those that are damaged here."""
+        asked: dict[str, dict[str, object]] = {}
+        damaged: list[Finding] = []
+        for run in runs:
+            try:
+                if (request := self._request(run, logs=logs)) is not None:
+                    asked[run.id] = request.to_json()
+            except UserError as error:
+                damaged += error.findings
+        return asked, damaged
+
     def _request(self, run: RunFolder, *, logs: bool) -> Asked | None:
         """What to ask about a run; None where all is known."""
         last = submissions.read(run)
@@ -174,11 +188,10 @@ class Mirror:
         return None if final and not asked.logs else asked
 
 
-def _require_sound(reports: Iterable[RunReport | None]) -> None:
-    """UserError where files of these runs are damaged at the host."""
+def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
+    """What is said of the runs whose files are damaged at the host."""
     told = [report.damaged for report in reports if report is not None and report.damaged]
-    if told:
-        raise UserError([Finding("damaged-run", each, HINT) for each in told], exit_code=5)
+    return [Finding("damaged-run", each, HINT) for each in told]
 
 
 def _is_done(run: RunFolder, index: int) -> bool:

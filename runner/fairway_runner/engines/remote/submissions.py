@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record, state_files
+from fairway_agent.fields import Fields, Unfit
 from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
 from fairway_runner.runs.plans import read_retry
-from fairway_runner.runs.records import known_state, known_task
+from fairway_runner.runs.records import damaged, known_state, known_task, read_json
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
@@ -36,16 +37,22 @@ class Submission:
 
 
 def read(run: RunFolder) -> Submission | None:
-    """The last submission; None before the first has begun."""
-    facts = notes(run)
-    if not facts:
+    """The last submission; None before the first has begun. UserError where the file is damaged."""
+    if not (facts := notes(run)):
         return None
-    return Submission(int(facts["submission"]), bool(facts["complete"]))
+    try:
+        fields = Fields(facts, "the submission")
+        return Submission(fields.count("submission"), fields.flag("complete"))
+    except Unfit as error:
+        raise damaged(run.folder / _FILE, str(error)) from None
 
 
 def notes(run: RunFolder) -> dict[str, Any]:
-    """All that was noted."""
-    return record.read_json(run.folder / _FILE)
+    """All that was noted. UserError where the file is damaged."""
+    try:
+        return read_json(run.folder / _FILE)
+    except FileNotFoundError:
+        return {}
 
 
 def note(run: RunFolder, **facts: object) -> None:
