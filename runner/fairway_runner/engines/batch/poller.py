@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder
 
-# From so many runs on one list of all jobs is quicker than asking for each.
+# With this many runs, one list of all jobs is quicker than a question for each.
 _MANY = 4
 
 
