@@ -18,7 +18,7 @@ from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.rights import Assignment, Rights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 # The types of Azure for those of Terraform that stand in a resource group by themselves.
 _TYPES = {
@@ -166,7 +166,7 @@ def scale_set_body(deployed: Deployed) -> dict[str, Any]:
     image = arguments.get("source_image_id")
     near = arguments.get("proximity_placement_group_id")
     interfaces = [
-        {"properties": {"ipConfigurations": [_ip_configuration(each) for each in _listed(nic)]}}
+        {"properties": {"ipConfigurations": [*map(_ip_configuration, nic["ip_configuration"])]}}
         for nic in arguments["network_interface"]
     ]
     properties: dict[str, Any] = {
@@ -199,10 +199,6 @@ def machine_body(deployed: Deployed) -> dict[str, Any]:
 
 def _ip_configuration(configured: Mapping[str, Any]) -> dict[str, Any]:
     return {"properties": {"subnet": {"id": configured["subnet_id"]}}}
-
-
-def _listed(interface: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from interface["ip_configuration"]
 
 
 def _id(type_: str, key: str, arguments: Mapping[str, Any]) -> str:

@@ -58,7 +58,7 @@ class Layout:
 
     def make(self, node: Node, peers: Iterable[Node]) -> None:
         """Makes the folders of a node that boots, and tells it its own name and its peers'."""
-        for name in ("workitems", "shared", "startup/wd", "fsmounts", "applications"):
+        for name in ("workitems", "startup/wd", "fsmounts", "applications"):
             (node.folder / name).mkdir(parents=True, exist_ok=True)
         for name in ("shared", *_TEMPORARY):
             (node.folder / name).mkdir(exist_ok=True)
