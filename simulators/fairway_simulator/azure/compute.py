@@ -1,7 +1,7 @@
-"""Machines and scale sets: instances that nobody puts, and work that goes on after an answer.
+"""Machines and scale sets: instances that nobody puts, and work whose end is told after an answer.
 
 Stricter than most days on Azure, where it says nothing: an instance's number is never given again,
-a change of the capacity ends the one before (OperationPreempted), and none is repeated by itself.
+and no change of the capacity is repeated by itself.
 Sources: Azure REST API, Virtual Machine Scale Sets; Azure documentation, "Resolve errors for
 resource quotas" and "Provisioning states"; Azure/vm-scale-sets#82 for instances that failed.
 """
@@ -19,8 +19,6 @@ from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.resource_ids import ResourcePath
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fairway_simulator.azure.store import ResourceStore
 
 SCALE_SETS = "microsoft.compute/virtualmachinescalesets"
@@ -45,21 +43,17 @@ def refused(status: int, code: str, message: str) -> tuple[int, Any]:
 
 @dataclass
 class Compute:
-    """The instances of all scale sets, and what is being done.
+    """The instances of all scale sets, and how what was asked for has ended.
 
     `room` is how many instances Azure has the capacity for in each scale set, and `vcpus` how
     many vCPUs the quota allows to all of them; the next `broken` instances are made and then
-    Failed. While `hold` is set nothing ends. `on_start` and `on_delete` are called with the id of
-    an instance that comes or goes.
+    Failed.
     """
 
     store: ResourceStore
     room: int | None = None
     vcpus: int | None = None
     broken: int = 0
-    hold: threading.Event = field(default_factory=threading.Event)
-    on_start: Callable[[str], None] | None = None
-    on_delete: Callable[[str], None] | None = None
     _instances: dict[str, dict[int, str]] = field(default_factory=dict)
     _made: dict[str, int] = field(default_factory=dict)
     _operations: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -81,11 +75,6 @@ class Compute:
         """Takes an instance away; the capacity stays what it was asked to be."""
         with self._lock:
             del self._of(ResourcePath(scale_set).key)[number]
-
-    def fail(self, scale_set: str, number: int) -> None:
-        """The last work on an instance ended badly, whether or not it runs."""
-        with self._lock:
-            self._of(ResourcePath(scale_set).key)[number] = "Failed"
 
     def instances_in(self, collection: ResourcePath) -> list[dict[str, Any]]:
         """What a collection in a scale set lists: its instances, or their network interfaces.
@@ -132,7 +121,7 @@ class Compute:
                 return 200, found
         if method not in ("GET", "HEAD"):
             return None
-        found["properties"]["provisioningState"] = "Updating" if self.hold.is_set() else "Succeeded"
+        found["properties"]["provisioningState"] = "Succeeded"
         return 200, found
 
     def _patch(self, path: ResourcePath, body: dict[str, Any]) -> tuple[int, Any]:
@@ -149,24 +138,11 @@ class Compute:
             lacking = self._beyond_quota(path, wanted - len(before))
             if lacking:
                 return refused(409, "OperationNotAllowed", lacking)
-            self._overtake(path.key)
             self.store.patch(path, body)
-            made = self._make(path.key, wanted - len(before))
+            self._make(path.key, wanted - len(before))
             missing = wanted - len(before)
-            found = self.store.get(path)
-            assert found is not None
-        for number in made:
-            if self.on_start and self._of(path.key).get(number) != "Failed":
-                self.on_start(f"{found['id']}/virtualMachines/{number}")
         text = "Allocation failed. We do not have sufficient capacity for the requested VM size."
-        return self._start(path.key, _ended("AllocationFailed", text) if missing else None)
-
-    def _overtake(self, key: str) -> None:
-        """What was being changed of a scale set is ended by a newer change."""
-        for operation in self._operations.values():
-            if operation["of"] == key and self.hold.is_set():
-                operation["end"] = _ended("OperationPreempted", "a newer change of it began")
-                operation["over"] = True
+        return self._start(_ended("AllocationFailed", text) if missing else None)
 
     def _beyond_quota(self, path: ResourcePath, more: int) -> str:
         """What Azure says of a quota that a change would exceed; empty where it would not."""
@@ -184,8 +160,8 @@ class Compute:
             f"Current Usage: {used}, Additional Required: {needed}"
         )
 
-    def _make(self, key: str, count: int) -> list[int]:
-        instances, made = self._of(key), []
+    def _make(self, key: str, count: int) -> None:
+        instances = self._of(key)
         for _ in range(count):
             if self.room is not None and len(instances) >= self.room:
                 break
@@ -193,8 +169,6 @@ class Compute:
             self._made[key] = number + 1
             instances[number] = "Failed" if self.broken else "Succeeded"
             self.broken = max(0, self.broken - 1)
-            made.append(number)
-        return made
 
     def _act(
         self, subject: ResourcePath, action: str, body: dict[str, Any]
@@ -204,7 +178,7 @@ class Compute:
         if found is None:
             return None
         if action != "delete":
-            return self._start(subject.key, None)
+            return self._start()
         with self._lock:
             instances = self._of(subject.key)
             numbers = [int(each) for each in body.get("instanceIds") or ()]
@@ -215,25 +189,18 @@ class Compute:
                 del instances[number]
             sku = {**found["sku"], "capacity": _capacity(found) - len(numbers)}
             self.store.patch(subject, {"sku": sku})
-        for number in numbers:
-            if self.on_delete:
-                self.on_delete(f"{found['id']}/virtualMachines/{number}")
-        return self._start(subject.key, None)
+        return self._start()
 
-    def _start(self, key: str, failure: dict[str, Any] | None) -> tuple[int, Any]:
+    def _start(self, failure: dict[str, Any] | None = None) -> tuple[int, Any]:
         with self._lock:
             path = f"{_OPERATIONS}/{len(self._operations)}"
-            end = failure or {"status": "Succeeded"}
-            self._operations[path.lower()] = {"of": key, "end": end, "over": False}
+            self._operations[path.lower()] = failure or {"status": "Succeeded"}
         return 202, Started(path)
 
     def _look(self, path: ResourcePath) -> tuple[int, Any]:
         with self._lock:
-            operation = self._operations.get(path.key)
-            if operation is None:
-                return refused(404, "NotFound", "no such operation")
-            operation["over"] = operation["over"] or not self.hold.is_set()
-            return 200, operation["end"] if operation["over"] else {"status": "InProgress"}
+            end = self._operations.get(path.key)
+        return (200, end) if end else refused(404, "NotFound", "no such operation")
 
     def _of(self, key: str) -> dict[int, str]:
         """The instances of a scale set: as many as it was put with, when it is first seen."""
