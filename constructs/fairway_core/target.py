@@ -50,10 +50,19 @@ def _name(value: str) -> str:
     return value
 
 
+def _region(value: str) -> str:
+    if value and not (value.isascii() and value.isalnum() and value.islower()):
+        near = re.sub(r"[^a-z0-9]", "", value.lower())
+        hint = f"did you mean `{near}`?" if near else "for example westeurope"
+        raise FieldError("this is not an Azure region's name", hint)
+    return value
+
+
 Text = Annotated[str, AfterValidator(_printable)]
 Word = Annotated[str, AfterValidator(_word)]
 Folder = Annotated[str, AfterValidator(_folder)]
 Name = Annotated[str, AfterValidator(_name)]
+Region = Annotated[str, AfterValidator(_region)]
 
 
 class NodeRange(Model):
@@ -143,6 +152,8 @@ class Target(Model):
     `mounts` maps a file system's name to its path on every node. `reach` is the way to the host
     of `ssh:` or `slurm:`, and to the `gateway`; without it ssh connects to the host as it is.
     `users` are people with accounts of their own, each with the folder that is `shared` for them.
+    `region` is Azure's, which prices depend on; `price` is what one node costs an hour, where it is
+    not the list price of its size there.
 
     >>> Target.local().engine
     'local'
@@ -153,8 +164,10 @@ class Target(Model):
     environment: Text = ""
     engine: Engine
     vm_size: Text = ""
+    region: Region = ""
     nodes: NodeRange
     spot: bool = False
+    price: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     mounts: dict[Text, Folder] = Field(default_factory=dict)
     storage: StorageAccount | None = None
     vault_url: Text = ""

@@ -17,6 +17,7 @@ SLURM: dict[str, Any] = {
     "environment": "h100",
     "engine": "slurm",
     "vm_size": "Standard_ND96isr_H100_v5",
+    "region": "southcentralus",
     "nodes": {"min": 0, "max": 16},
     "spot": False,
     "mounts": {"data": "/data", "home": "/home"},
@@ -39,14 +40,15 @@ BASTION = (
     "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/lab-rg-network"
     "/providers/Microsoft.Network/bastionHosts/lab-bas"
 )
+PRICED = {**SSH, "region": "", "price": 12.5}
 THROUGH_BASTION = {**SSH, "reach": {"bastion": BASTION}}
 THROUGH_HOSTS = {**SLURM, "reach": {"jump": ["me@gate.contoso.com:2222", "second"]}}
 
 
 @pytest.mark.parametrize(
     "record",
-    [SLURM, SSH, BATCH, THROUGH_BASTION, THROUGH_HOSTS],
-    ids=["slurm", "ssh", "batch", "bastion", "jump"],
+    [SLURM, SSH, BATCH, PRICED, THROUGH_BASTION, THROUGH_HOSTS],
+    ids=["slurm", "ssh", "batch", "priced", "bastion", "jump"],
 )
 def test_a_record_survives_the_way_through_json(record: dict[str, Any]) -> None:
     target = Target.model_validate_json(json.dumps(record))
@@ -79,6 +81,11 @@ def test_local_always_exists_and_needs_no_section() -> None:
         ({"engine": "kubernetes"}, "'local', 'ssh', 'slurm' or 'batch'"),
         ({"version": 2}, "Input should be 1"),
         ({"partition": "nd"}, "Extra inputs are not permitted"),
+        ({"region": "South Central US"}, "not an Azure region's name"),
+        ({"region": "eastus\x1b[2J"}, "not an Azure region's name"),
+        ({"price": 0}, "greater than 0"),
+        ({"price": -1.5}, "greater than 0"),
+        ({"price": "nan"}, "finite number|valid number"),
         ({"reach": {}}, "either `bastion:` or `jump:`"),
         ({"reach": {"bastion": BASTION, "jump": ["gate"]}}, "either `bastion:` or `jump:`"),
         ({"reach": {"bastion": "lab-bas"}}, "not the id of a Bastion"),

@@ -129,6 +129,30 @@ def test_the_region_is_that_of_the_environment(fairway: RunFairway, folder: Path
     assert _costs(fairway, folder)["total"]["unpriced"] == 0
 
 
+def test_the_region_is_that_of_the_target(fairway: RunFairway, folder: Path) -> None:
+    _rewrite_target(folder, "one-a", region="southcentralus")
+    facts = _costs(fairway, folder)
+    assert [each["cost"] for each in facts["groups"]] == [90.0, None, 0.0]
+    assert _costs(fairway, folder, "--region", "westeurope")["total"]["unpriced"] == 2
+
+
+def test_a_target_may_say_its_own_price(fairway: RunFairway, folder: Path) -> None:
+    """1 node hour at 12.50, and 4 node hours at 2.00 of a target without a size."""
+    _rewrite_target(folder, "one-a", region="southcentralus", price=12.5)
+    _rewrite_target(folder, "sweep-b", vm_size="", price=2)
+    facts = _costs(fairway, folder)
+    assert [each["cost"] for each in facts["groups"]] == [12.5, 8.0, 0.0]
+    _, out, _ = fairway(folder, "cost", "--runs", "--offline")
+    assert [line.split()[-1] for line in out.splitlines()[1:]] == ["12.50", "8.00", "1.00", "20.50"]
+    _, out, _ = fairway(folder, "show", "sweep-b")
+    assert "cost    8.00 USD: 4 node hours (Spot) at 2.00 an hour\n" in out
+
+
+def _rewrite_target(folder: Path, run: str, **facts: Any) -> None:
+    [path] = folder.rglob(f"{run}/target.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
+
+
 def test_table_and_csv(fairway: RunFairway, folder: Path) -> None:
     words = ("cost", "--runs", "--prices", "prices.toml", "--region", "southcentralus")
     code, out, _ = fairway(folder, *words, "--by", "name")

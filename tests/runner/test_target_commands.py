@@ -20,6 +20,8 @@ POOL = {
     "name": "spot",
     "engine": "batch",
     "vm_size": "Standard_ND96asr_v4",
+    "region": "southcentralus",
+    "price": 12.5,
     "nodes": {"min": 0, "max": 8},
     "mounts": {"data": "/data"},
     "batch": {"pool": "spot"},
@@ -44,6 +46,7 @@ def test_targets_are_listed_with_what_they_have(tmp_path: Path, fairway: RunFair
     assert local["name"] == "local"
     assert spot["gpus"] == 8
     assert spot["infiniband_gbps"] == 1600
+    assert (spot["region"], spot["price"]) == ("southcentralus", 12.5)
     assert (spot["nodes_now"], spot["nodes_max"]) == (None, 8)
     assert spot["source"] == str(tmp_path / "fairway.yaml")
     code, out, _ = fairway(tmp_path, "targets", "--offline")

@@ -111,6 +111,7 @@ def test_one_node_is_a_vm_and_more_are_a_scale_set(
     assert box.ssh.host == "${azurerm_network_interface.interface-box.private_ip_address}"
     assert (box.nodes.min, box.nodes.max, box.spot) == (1, 1, False)
     assert _target(all_clusters, "spot").spot
+    assert {_target(all_clusters, name).region for name in CLUSTERS} == {"westeurope"}
     watched = compute["azurerm_monitor_data_collection_rule_association"]["box-is-watched"]
     assert watched["target_resource_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
 

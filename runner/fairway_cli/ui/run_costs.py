@@ -47,7 +47,7 @@ def print_run_costs(facts: dict[str, Any]) -> None:
     if total["unpriced"]:
         print(
             f"\nthe price of {total['unpriced']:,} of {total['runs']:,} runs is not known: give "
-            "the region with --region, or prices with --prices FILE"
+            "the region with --region, or prices with --prices FILE or as `price` of the target"
         )
     if facts["by"] == "tag":
         print("\na run with several tags is in each of them, and in the sum once")
@@ -67,7 +67,8 @@ def cost_line(use: Use, currency: str) -> str:
     from fairway_runner.quantities import number
 
     count = number(round(use.node_hours, 3))
-    hours = f"{count} node hour{'' if count == '1' else 's'} of {use.size}"
+    hours = f"{count} node hour{'' if count == '1' else 's'}"
+    hours += f" of {use.size}" if use.size else ""
     hours += " (Spot)" if use.spot else ""
     if use.cost is None:
         return f"unknown: {hours}; see: fairway cost --runs"
@@ -91,6 +92,6 @@ def use_facts(use: Use, currency: str) -> dict[str, Any]:
 def _money(facts: dict[str, Any]) -> str:
     if facts["cost"] is None:
         return money(None)
-    if not facts["sizes"]:
+    if not facts["sizes"] and not facts["cost"]:
         return ""
     return f"{'at least ' if facts['unpriced'] else ''}{money(facts['cost'])}"

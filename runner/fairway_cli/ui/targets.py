@@ -79,11 +79,13 @@ def _facts(target: Target) -> dict[str, Any]:
         "environment": target.environment or None,
         "engine": target.engine,
         "vm_size": target.vm_size or None,
+        "region": target.region or None,
         "gpus": size.gpu.count if size and size.gpu else 0,
         "infiniband_gbps": fabric.gbps * fabric.adapters if fabric else None,
         "nodes_min": target.nodes.min,
         "nodes_max": target.nodes.max,
         "spot": target.spot,
+        "price": target.price,
         "mounts": target.mounts,
         "ready": unready(target) is None,
     }

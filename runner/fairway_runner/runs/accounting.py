@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.cost.node_price import node_price
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
@@ -52,7 +53,7 @@ class Use:
     @property
     def is_priced(self) -> bool:
         """Whether it should have a cost."""
-        return bool(self.size)
+        return bool(self.size) or self.hourly is not None
 
 
 def uses(
@@ -60,20 +61,30 @@ def uses(
 ) -> list[Use]:
     """What each of the runs has held until `now`, at these prices.
 
-    The `region` is that of the environment of the run's target, unless it is given. UserError
+    The `region` is that of the run's target or of its environment, unless it is given. UserError
     for a run that cannot be read.
     """
-    where = (lambda _: region) if region else cache(_region)
-    return [_use(run, prices, where, time.time() if now is None else now) for run in runs]
+    known = cache(_region)
+    return [_use(run, prices, region, known, time.time() if now is None else now) for run in runs]
 
 
-def _use(run: Run, prices: Prices, where: Callable[[str], str], now: float) -> Use:
+def _use(
+    run: Run, prices: Prices, region: str | None, known: Callable[[str], str], now: float
+) -> Use:
     target = _target(run)
-    size, spot = str(target.get("vm_size") or ""), bool(target.get("spot"))
-    place = where(environment_of(run)) if size else ""
-    price = prices.price(f"{'spot' if spot else 'vm'}/{size}", place) if size else None
+    size, spot, own = str(target.get("vm_size") or ""), bool(target.get("spot")), _own_price(target)
+    place = ""
+    if size:
+        place = region or str(target.get("region") or "") or known(environment_of(run))
     seconds = sum(held(task, now) * task.nodes for task in task_results(run))
-    return Use(run, seconds / _HOUR, size, spot, place, price.hourly if price else None)
+    hourly = node_price(prices, size=size, region=place, spot=spot, own=own)
+    return Use(run, seconds / _HOUR, size, spot, place, hourly)
+
+
+def _own_price(target: dict[str, Any]) -> float | None:
+    """What the target says that one of its nodes costs an hour."""
+    price = target.get("price")
+    return float(price) if isinstance(price, int | float) and price > 0 else None
 
 
 def environment_of(run: Run) -> str:
