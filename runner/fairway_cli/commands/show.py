@@ -11,6 +11,7 @@ from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgume
 
 if TYPE_CHECKING:
     from fairway_runner.runs.accounting import Use
+    from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
 
@@ -37,10 +38,9 @@ def command(
     away = is_away(found, lambda: _look(found))
     facts = run_facts(found)
     setup = setup_facts(found, facts["state"])
-    tasks = [
-        task for task in found.tasks if not failed or task.state in ("failed", "cancelled", "lost")
-    ]
-    use, currency = _use(found)
+    every = found.tasks
+    tasks = [task for task in every if not failed or task.state in ("failed", "cancelled", "lost")]
+    use, currency = _use(found, every)
     if json_:
         from fairway_cli.ui.run_costs import use_facts
 
@@ -69,13 +69,13 @@ def _figures(run: Run) -> str:
     return in_words([sample for samples in figures(run).values() for sample in samples])
 
 
-def _use(run: Run) -> tuple[Use, str]:
+def _use(run: Run, tasks: list[TaskResult]) -> tuple[Use, str]:
     """What the run has held, at the prices that are at hand, and their currency."""
     from fairway_core.cost.cache import prices_at_hand
-    from fairway_runner.runs.accounting import uses
+    from fairway_runner.runs.accounting import use_of
 
     prices = prices_at_hand()
-    return uses([run], prices)[0], prices.currency
+    return use_of(run, tasks, prices), prices.currency
 
 
 def _cost(use: Use, currency: str) -> str:

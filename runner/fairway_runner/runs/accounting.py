@@ -64,19 +64,29 @@ def uses(
     The `region` is that of the run's target or of its environment, unless it is given. UserError
     for a run that cannot be read.
     """
-    known = cache(_region)
-    return [_use(run, prices, region, known, time.time() if now is None else now) for run in runs]
+    known, until = cache(_region), time.time() if now is None else now
+    return [_use(run, task_results(run), prices, region, known, until) for run in runs]
+
+
+def use_of(run: Run, tasks: Sequence[TaskResult], prices: Prices) -> Use:
+    """What one run, whose tasks have been read, has held so far."""
+    return _use(run, tasks, prices, None, _region, time.time())
 
 
 def _use(
-    run: Run, prices: Prices, region: str | None, known: Callable[[str], str], now: float
+    run: Run,
+    tasks: Iterable[TaskResult],
+    prices: Prices,
+    region: str | None,
+    known: Callable[[str], str],
+    now: float,
 ) -> Use:
     target = _target(run)
     size, spot, own = str(target.get("vm_size") or ""), bool(target.get("spot")), _own_price(target)
     place = ""
     if size:
         place = region or str(target.get("region") or "") or known(environment_of(run))
-    seconds = sum(held(task, now) * task.nodes for task in task_results(run))
+    seconds = sum(held(task, now) * task.nodes for task in tasks)
     hourly = node_price(prices, size=size, region=place, spot=spot, own=own)
     return Use(run, seconds / _HOUR, size, spot, place, hourly)
 
