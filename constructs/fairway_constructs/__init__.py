@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import App, Aspects, Component, Output, Stack
     from fairway_constructs.egress import FirewallEgress, NatEgress
     from fairway_constructs.encryption import customer_key
+    from fairway_constructs.existing_group import ExistingGroup
     from fairway_constructs.existing_network import ExistingNetwork
+    from fairway_constructs.existing_storage import ExistingStorage
     from fairway_constructs.gateway import Gateway
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.identity import Grant, Identity
@@ -57,7 +59,9 @@ __all__ = [
     "BatchPool",
     "Budget",
     "Component",
+    "ExistingGroup",
     "ExistingNetwork",
+    "ExistingStorage",
     "FirewallEgress",
     "Foundation",
     "Gateway",
@@ -100,7 +104,9 @@ _NAMES = {
     "cdk": "App Aspects Component Output Stack",
     "egress": "FirewallEgress NatEgress",
     "encryption": "customer_key",
+    "existing_group": "ExistingGroup",
     "existing_network": "ExistingNetwork",
+    "existing_storage": "ExistingStorage",
     "gateway": "Gateway",
     "gpu_cluster": "GpuCluster",
     "identity": "Grant Identity",

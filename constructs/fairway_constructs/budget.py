@@ -8,6 +8,7 @@ from fairway_constructs.azurerm.consumption_budget_subscription import (
     ConsumptionBudgetSubscription,
     Filter,
     FilterDimension,
+    FilterTag,
     Notification,
     TimePeriod,
 )
@@ -29,7 +30,8 @@ class Budget(Component):
     """A budget of the subscription that counts what the named resource groups cost together.
 
     One budget a group could not tell when all of them together pass the amount. `amount` is
-    in the currency of the subscription's bill; `alerts` are percentages of it.
+    in the currency of the subscription's bill; `alerts` are percentages of it. With `only_own` it
+    counts of these groups what has the environment's tag.
 
     >>> Budget(stack, place=place, amount=50000, alerts=[50, 80, 100],
     ...        emails=["team@example.com"], resource_groups=["h100-rg-compute"])
@@ -46,6 +48,7 @@ class Budget(Component):
         alerts: Sequence[int],
         emails: Sequence[str],
         resource_groups: Sequence[str],
+        only_own: bool = False,
     ) -> None:
         super().__init__(scope, id)
         subscription_id = client_config(self).subscription_id
@@ -58,7 +61,10 @@ class Budget(Component):
             time_grain="Monthly",
             time_period=TimePeriod(start_date=_THIS_MONTH),
             filter=Filter(
-                dimension=[FilterDimension(name="ResourceGroupName", values=list(resource_groups))]
+                dimension=[FilterDimension(name="ResourceGroupName", values=list(resource_groups))],
+                tag=[FilterTag(name="environment", values=[place.environment])]
+                if only_own
+                else None,
             ),
             notification=[
                 Notification(

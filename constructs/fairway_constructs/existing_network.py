@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.data_subnet import DataSubnet
-from fairway_constructs.cdk import Component, Output
+from fairway_constructs.cdk import Component
 from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.stop_unless import stop_unless
 from fairway_core.resource_ids import network_of, parts_of
 
 if TYPE_CHECKING:
@@ -85,19 +86,12 @@ def _verify(scope: Component, role: str, subnet_id: str, range_: str) -> None:
         resource_group_name=parts["resource_group"],
     )
     prefixes = subnet.reference("address_prefixes")
-    output = Output(
+    stop_unless(
         scope,
         f"subnet_{role}",
+        f'contains({prefixes}, "{range_}")',
+        f"{parts['name']} does not have the range {range_}: correct `range:` "
+        f"of `{role}` under `network.existing.subnets`",
         value=subnet_id,
         description=f"Where {role} stands",
-        static_id=scope.short_addresses,
-    )
-    # An override: cdktf takes a precondition of an output, and does not write it.
-    output.add_override(
-        "precondition",
-        {
-            "condition": f'${{contains({prefixes}, "{range_}")}}',
-            "error_message": f"{parts['name']} does not have the range {range_}: correct `range:` "
-            f"of `{role}` under `network.existing.subnets`",
-        },
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.cdk import surroundings
+from fairway_constructs.existing_group import ExistingGroup
 from fairway_core.naming import resource_name
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ class Placement:
     """A resource group, a region with one of its zones, and the tags of all that is in it.
 
     `resource_group` is the group's name, which may be a reference; `zone` is None where a
-    region has no zones; `group` is the group itself, where `place_in_group` made it.
+    region has no zones; `group_id` is the group's id, where `place_in_group` made or found it;
+    `shared` says that others use the group too.
 
     >>> place = Placement(environment="h100", resource_group="h100-rg-data",
     ...                   location="southcentralus", zone=1)
@@ -36,11 +38,16 @@ class Placement:
     location: str
     zone: int | None = None
     tags: Mapping[str, str] | None = None
-    group: ResourceGroup | None = None
+    group_id: str | None = None
+    shared: bool = False
 
     def name(self, kind: str, *parts: str, suffix: str = "") -> str:
         """The name of a resource of that kind, by the one rule; see `fairway_core.naming`."""
         return resource_name(kind, self.environment, *parts, suffix=suffix)
+
+    def deployment_name(self, name: str) -> str:
+        """The name of a deployed template, which only has to be free in the resource group."""
+        return f"{self.environment}-{name}" if self.shared else name
 
     @property
     def zones(self) -> list[str] | None:
@@ -76,19 +83,27 @@ def place_in_group(
     location: str,
     zone: int | None = None,
     tags: Mapping[str, str] | None = None,
+    existing: str | None = None,
 ) -> Placement:
     """Makes a resource group for that role, and answers with the placement in it.
+
+    With `existing`, the id of a group that is there already, none is made.
 
     >>> place_in_group(stack, environment="h100", role="network",
     ...                location="southcentralus")  # doctest: +SKIP
     """
-    name = resource_name("resource_group", environment, role)
-    group = ResourceGroup(scope, "group", name=name, location=location, tags=tags)
+    group: ExistingGroup | ResourceGroup
+    if existing:
+        group = ExistingGroup(scope, group_id=existing)
+    else:
+        name = resource_name("resource_group", environment, role)
+        group = ResourceGroup(scope, "group", name=name, location=location, tags=tags)
     return Placement(
         environment=environment,
         resource_group=group.name,
         location=location,
         zone=zone,
         tags=tags,
-        group=group,
+        group_id=group.id,
+        shared=existing is not None,
     )

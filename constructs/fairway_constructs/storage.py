@@ -99,7 +99,7 @@ class Storage(Component):
             lifecycle=kept(protect),
             depends_on=customer_key.ready if customer_key else (),
         )
-        account_id = self.account.id
+        self.id = account_id = self.account.id
         self.account_url = self.account.primary_blob_endpoint
         self.containers: Mapping[str, StorageContainer] = {
             name: self._container(name, account_id, protect) for name in containers

@@ -122,7 +122,7 @@ class Vault(Component):
         deployment = ResourceGroupTemplateDeployment(
             self,
             f"{name}-key-deployment",
-            name=f"key-{name}",
+            name=self._place.deployment_name(f"key-{name}"),
             resource_group_name=self._place.resource_group,
             deployment_mode="Incremental",
             template_content=json.dumps(_key_template(self._key_type), sort_keys=True),

@@ -115,7 +115,7 @@ class WorkingHours(Component):
         ResourceGroupTemplateDeployment(
             self,
             f"schedule-{cluster}-{what}",
-            name=f"schedule-{cluster}-{what}",
+            name=place.deployment_name(f"schedule-{cluster}-{what}"),
             resource_group_name=place.resource_group,
             deployment_mode="Incremental",
             template_content=json.dumps(_template(what, time, schedule), sort_keys=True),

@@ -10,9 +10,15 @@ from pydantic import AfterValidator
 from fairway_core.documents import FieldError
 
 _GROUP = "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers"
+_RESOURCE_GROUP = "/subscriptions/{subscription}/resourceGroups/{name}"
 
 # What follows the resource group, and the command that shows the id of one's own.
 _KINDS = {
+    "resource group": ("", "az group show -o tsv --query id -n NAME"),
+    "storage account": (
+        "Microsoft.Storage/storageAccounts/{name}",
+        "az storage account show -o tsv --query id -n NAME",
+    ),
     "virtual network": (
         "Microsoft.Network/virtualNetworks/{name}",
         "az network vnet show -o tsv --query id -g GROUP -n NAME",
@@ -85,7 +91,11 @@ def _pattern(form: str) -> str:
     def group(match: re.Match[str]) -> str:
         return f"(?P<{match[1]}>{_GUID if match[1] == 'subscription' else _WORD})"
 
-    text = re.escape(f"{_GROUP}/{form}").replace(r"\{", "{").replace(r"\}", "}")
+    text = (
+        re.escape(f"{_GROUP}/{form}" if form else _RESOURCE_GROUP)
+        .replace(r"\{", "{")
+        .replace(r"\}", "}")
+    )
     return re.sub(r"\{(\w+)\}", group, text)
 
 
@@ -113,4 +123,6 @@ PlacementGroupId = Annotated[str, _id_of("proximity placement group")]
 CapacityReservationId = Annotated[str, _id_of("capacity reservation group")]
 WorkspaceId = Annotated[str, _id_of("Log Analytics workspace")]
 RegistryId = Annotated[str, _id_of("container registry")]
+ResourceGroupId = Annotated[str, _id_of("resource group")]
+StorageAccountId = Annotated[str, _id_of("storage account")]
 ObjectId = Annotated[str, AfterValidator(_object_id)]

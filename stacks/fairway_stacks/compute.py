@@ -231,8 +231,8 @@ class ComputeStack(EnvironmentStack):
         """Azure shows them the nodes; the bastion itself is in the stack of the network."""
         from fairway_constructs.bastion import let_in
 
-        assert self.place.group is not None
-        group_id = self.place.group.id
+        group_id = self.place.group_id
+        assert group_id is not None
         for admin in self._environment.access.admins:
             let_in(self, "nodes", admin, resource_id=group_id, what="the nodes")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.encryption import CustomerKey
     from fairway_constructs.existing_network import ExistingNetwork
+    from fairway_constructs.existing_storage import ExistingStorage
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import Network
     from fairway_constructs.registry import ExistingRegistry, Registry
@@ -85,10 +86,24 @@ class DataStack(EnvironmentStack):
             return None
         return Identity(self, "nodes", place=self.place, grants=self._grants())
 
-    def _storage(self) -> Storage:
+    def _storage(self) -> Storage | ExistingStorage:
+        spec = self._environment.storage
+        storage = self._existing_storage(spec.existing) if spec.existing else self._made_storage()
+        self._storage_endpoint = (
+            self._connect("storage", "blob", storage.id) if spec.has_endpoint else None
+        )
+        return storage
+
+    def _existing_storage(self, account_id: str) -> ExistingStorage:
+        from fairway_constructs.existing_storage import ExistingStorage
+
+        containers = list(self._environment.storage.containers)
+        return ExistingStorage(self, account_id=account_id, containers=containers)
+
+    def _made_storage(self) -> Storage:
         environment, network = self._environment, self._network
         spec = environment.storage
-        storage = Storage(
+        return Storage(
             self,
             place=self.place,
             containers=list(spec.containers),
@@ -106,8 +121,6 @@ class DataStack(EnvironmentStack):
             account_keys=spec.account_keys,
             protect=environment.protect,
         )
-        self._storage_endpoint = self._connect("storage", "blob", storage.account.id)
-        return storage
 
     def _readers_of_blobs(self) -> list[str]:
         """The subnets that read and write Blob storage: of the nodes, and of what imports it."""
@@ -205,7 +218,7 @@ class DataStack(EnvironmentStack):
             let_submit(
                 self,
                 researchers,
-                storage_account_id=self.storage.account.id,
+                storage_account_id=self.storage.id,
                 batch_account_id=self.batch.id if self.batch else None,
             )
 
@@ -232,7 +245,7 @@ class DataStack(EnvironmentStack):
         return watch_data(
             self,
             spec,
-            storage=self.storage,
+            storage=self.storage if isinstance(self.storage, Storage) else None,
             vault=self.vault,
             registry=self._watched_registry(),
             batch=self.batch,
@@ -257,7 +270,11 @@ class DataStack(EnvironmentStack):
             emails=budget_contacts(spec, self._environment.monitoring),
             resource_groups=[
                 resource_name("resource_group", self._environment.name, role) for role in ROLES
-            ],
+            ]
+            if self._environment.resource_group is None
+            else [self.place.resource_group],
+            # In a group that others use too.
+            only_own=self._environment.resource_group is not None,
         )
 
     def _connect(self, name: str, service: str, resource_id: str) -> PrivateEndpoint | None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.existing_network import ExistingNetwork
+    from fairway_constructs.existing_storage import ExistingStorage
     from fairway_constructs.lustre import BlobImport, Lustre
     from fairway_constructs.netapp import NetApp
     from fairway_constructs.network import Network
@@ -37,7 +38,7 @@ def make_filesystem(
     *,
     environment: Environment,
     network: Network | ExistingNetwork,
-    storage: Storage,
+    storage: Storage | ExistingStorage,
     storage_endpoint: PrivateEndpoint | None = None,
 ) -> SharedFileSystem:
     """The file system in a stack; only what its kind needs is imported.
@@ -151,14 +152,14 @@ def _lustre(
 
 
 def _blob_import(
-    spec: LustreSpec, storage: Storage, endpoint: PrivateEndpoint | None
+    spec: LustreSpec, storage: Storage | ExistingStorage, endpoint: PrivateEndpoint | None
 ) -> BlobImport | None:
     from fairway_constructs.lustre import BlobImport
 
     if spec.import_ is None or spec.service_principal is None:
         return None
     return BlobImport(
-        account_id=storage.account.id,
+        account_id=storage.id,
         container_id=storage.containers[spec.import_].id,
         service_principal=spec.service_principal,
         ready=[endpoint] if endpoint else [],

@@ -30,7 +30,7 @@ def watch_data(
     stack: EnvironmentStack,
     spec: MonitoringSpec,
     *,
-    storage: Storage,
+    storage: Storage | None,
     vault: Vault | None,
     registry: Registry | None,
     batch: BatchAccount | None,
@@ -46,13 +46,14 @@ def watch_data(
         workspace_id=spec.workspace,
     )
     alerts = Alerts(stack, place=place, monitoring=monitoring)
-    monitoring.record(
-        stack,
-        "storage",
-        place=place,
-        resource_id=f"{storage.account.id}/blobServices/default",
-        categories=_RECORDED_OF_BLOBS,
-    )
+    if storage is not None:
+        monitoring.record(
+            stack,
+            "storage",
+            place=place,
+            resource_id=f"{storage.id}/blobServices/default",
+            categories=_RECORDED_OF_BLOBS,
+        )
     for name, service in (("vault", vault), ("registry", registry)):
         if service is not None:
             monitoring.record(stack, name, place=place, resource_id=service.id)

@@ -66,6 +66,7 @@ class EnvironmentStack(Stack):
             location=environment.location,
             zone=environment.zone_number,
             tags=tags(environment),
+            existing=environment.resource_group.existing if environment.resource_group else None,
         )
 
 

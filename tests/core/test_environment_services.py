@@ -98,7 +98,79 @@ def test_a_remote_state_has_a_usual_container(tmp_path: Path) -> None:
     assert (state.container, state.public_access) == ("tfstate", False)
 
 
+_IN_GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/lake"
+ACCOUNT = f"{_IN_GROUP}/providers/Microsoft.Storage/storageAccounts/contosolake"
+LAKE = f"storage: {{existing: {ACCOUNT}"
+HUB_ZONES = (
+    f"{{blob: {_IN_GROUP}/providers/Microsoft.Network/privateDnsZones/"
+    "privatelink.blob.core.windows.net}"
+)
+IMPORTS = "filesystems: {fast: {kind: lustre, tib: 48, mbps_per_tib: 250, path: /fast, %s}}"
+IMPORT = f"import: datasets, service_principal: {_IN_GROUP.split('/')[2]}"
+
+
+def test_an_account_that_is_there_already_has_no_endpoint_unless_asked(tmp_path: Path) -> None:
+    storage = _load(tmp_path, LAKE + "}").storage
+    assert storage.existing == ACCOUNT
+    assert list(storage.containers) == ["datasets", "outputs", "code"]
+    assert not storage.has_endpoint
+    assert _load(tmp_path, LAKE + ", private_endpoint: true}").storage.has_endpoint
+    assert _load(tmp_path, "").storage.has_endpoint
+
+
+def test_a_network_with_zones_of_a_hub_needs_none_for_that_account(tmp_path: Path) -> None:
+    network = "network: {dns: {zones: {}}}\n"
+    assert _load(tmp_path, network + LAKE + "}").network.dns.zones == {}
+    with pytest.raises(UserError, match="no zone for blob"):
+        _load(tmp_path, network)
+
+
 BAD = [
+    ("storage: {existing: contosolake}", "storage.existing", "not the id of a storage account"),
+    (f"storage: {{existing: {_IN_GROUP}}}", "storage.existing", "not the id of a storage account"),
+    (
+        f"storage: {{existing: '{ACCOUNT}/blobServices/default'}}",
+        "storage.existing",
+        "not the id of a storage account",
+    ),
+    (LAKE + ", account: mine}", "storage.account", "no effect on an account that is there already"),
+    (LAKE + ", replication: LRS}", "storage.replication", "no effect on an account that is there"),
+    (LAKE + ", customer_managed_key: true}", "storage.customer_managed_key", "no effect on"),
+    (LAKE + ", account_keys: true}", "storage.account_keys", "no effect on an account that is"),
+    (
+        LAKE + ", containers: {code: {expire: 9d}}}",
+        "storage.containers.code.expire",
+        "one set of rules by which blobs expire",
+    ),
+    ("storage: {private_endpoint: true}", "storage.private_endpoint", "an account that is made"),
+    (
+        "network: {private_endpoints: false}\n" + LAKE + ", private_endpoint: true}",
+        "storage.private_endpoint",
+        "this network has no private endpoints",
+    ),
+    (
+        f"network: {{dns: {{zones: {HUB_ZONES}}}}}\n" + LAKE + ", private_endpoint: true}",
+        "storage.private_endpoint",
+        "would take the name of `contosolake` from those who use it now",
+    ),
+    (
+        LAKE + "}\n" + IMPORTS % IMPORT,
+        "filesystems.fast.import",
+        "none is made in an account that is there already",
+    ),
+    ("resource_group: team", "resource_group", "expected a mapping"),
+    ("resource_group: {}", "resource_group.existing", "missing"),
+    ("resource_group: {existing: team}", "resource_group.existing", "not the id of a resource gr"),
+    (
+        f"resource_group: {{existing: {_IN_GROUP}/}}",
+        "resource_group.existing",
+        "not the id of a resource group",
+    ),
+    (
+        f"resource_group: {{existing: '{_IN_GROUP}%{{x}}'}}",
+        "resource_group.existing",
+        "not the id of a resource group",
+    ),
     ("storage: {containers: {code: {expire: 36h}}}", "storage.containers.code.expire", "whole"),
     ("storage: {containers: {code: {expire: 0d}}}", "storage.containers.code.expire", "span"),
     ("storage: {containers: {code: {expires: 9d}}}", "storage.containers.code.expires", "unknown"),
@@ -143,7 +215,7 @@ def test_a_fault_is_shown_at_its_field(tmp_path: Path, more: str, path: str, mes
     assert finding.path == path
     assert message in finding.message
     assert finding.location is not None
-    assert finding.location.text == more
+    assert finding.location.text == more.splitlines()[-1]
 
 
 @pytest.mark.parametrize("value", [True, 0, -1, 1.5, "1.5d", "d", None, []])

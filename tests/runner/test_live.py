@@ -355,6 +355,47 @@ def test_what_may_not_be_seen_is_a_warning_and_the_rest_goes_on(
         azure.get("providers/Microsoft.Compute/locations/westeurope/usages", "2024-07-01")
 
 
+_OTHERS = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
+_LAKE = f"{_OTHERS}/providers/Microsoft.Storage/storageAccounts/lake"
+_LOGS = f"{_OTHERS}/providers/Microsoft.OperationalInsights/workspaces/logs"
+_IMAGES = f"{_OTHERS}/providers/Microsoft.ContainerRegistry/registries/images"
+COMPANY = f"""\
+resource_group: {{existing: {_OTHERS}}}
+storage: {{existing: {_LAKE}}}
+registry: {{existing: {_IMAGES}}}
+monitoring: {{emails: [me@example.com], workspace: {_LOGS}}}
+"""
+
+
+def test_what_is_to_be_there_already_is_looked_for(
+    lab: Environment, plane: ControlPlane, azure: Management, tmp_path: Path
+) -> None:
+    """Where it is: a workspace and an account in another region are of no use, a group is."""
+    file = tmp_path / "company.yaml"
+    file.write_text(LAB.replace("name: lab", f"name: {lab.name}") + COMPANY)
+    company = load_environment(file)
+    named = ("resource_group.existing", "storage.existing", "registry.existing")
+    found = [each for each in check_live(company, azure) if each.id == "not-there"]
+    assert [each.path for each in found] == [*named, "monitoring.workspace"]
+    assert "`lake` is not there" in found[1].message
+    assert f"az resource show --ids {_LAKE}" in found[1].hint
+    for id_ in (_OTHERS, _LAKE, _IMAGES, _LOGS):
+        plane.give(id_, {"id": id_, "location": "North Europe"})
+    found = check_live(company, azure)
+    assert _ids(found) == [
+        ("in-another-region", "storage.existing"),
+        ("in-another-region", "monitoring.workspace"),
+    ]
+    assert "is in northeurope, and the environment in westeurope" in found[0].message
+    for id_ in (_LAKE, _LOGS):
+        plane.give(id_, {"id": id_, "location": "westeurope"})
+    assert check_live(company, azure) == []
+    plane.give(_LAKE, {"error": {"code": "AuthorizationFailed"}}, status=403)
+    (hidden,) = check_live(company, azure)
+    assert (hidden.id, hidden.severity) == ("not-allowed", Severity.WARNING)
+    assert "whether `storage.existing` is there was not looked at" in hidden.message
+
+
 def test_a_service_that_fails_ends_it(
     lab: Environment, plane: ControlPlane, azure: Management
 ) -> None:

@@ -1,4 +1,4 @@
-"""What is there already in a company: its DNS servers and zones, and its registry."""
+"""What is there already in a company: DNS servers and zones, registry, storage, resource group."""
 
 from __future__ import annotations
 
@@ -84,3 +84,104 @@ def test_pools_know_that_registry(written: Written) -> None:
 
 def _unnamed(text: str) -> str:
     return text.replace(", login_server: contoso-abc.azurecr.io", "")
+
+
+_INSIDE = {
+    "azurerm_management_lock",
+    "azurerm_private_dns_zone_virtual_network_link",
+    "azurerm_subnet",
+    "azurerm_virtual_machine_extension",
+}
+LAKE = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/lake/providers"
+LAKE += "/Microsoft.Storage/storageAccounts/contosolake"
+
+
+def test_data_lies_in_an_account_that_is_there(written: Written) -> None:
+    """Nothing of it is made, and its keys are not read: roles are given, and names are used."""
+    stacks = written(_SECTIONS / "company.yaml")
+    data = stacks["data"]
+    for made in ("account", "container", "management_policy"):
+        assert f"azurerm_storage_{made}" not in data["resource"], made
+    found = data["data"]
+    assert "azurerm_storage_account" not in found
+    names = {each["name"] for each in found["azurerm_storage_container"].values()}
+    assert names == {"datasets", "outputs", "code"}
+    assert {each["storage_account_id"] for each in found["azurerm_storage_container"].values()} == {
+        LAKE
+    }
+    for kind in ("nodes", "slurm-nodes"):
+        for name in names:
+            grant = data["resource"]["azurerm_role_assignment"][f"{kind}-{name}"]
+            assert grant["scope"] == f"{LAKE}/blobServices/default/containers/{name}"
+            assert grant["role_definition_name"] == "Storage Blob Data Contributor"
+    recorded = data["resource"]["azurerm_monitor_diagnostic_setting"]
+    assert set(recorded) == {"batch-is-recorded", "vault-is-recorded"}
+    for target in stacks["compute"]["output"]["targets"]["value"]:
+        assert target["storage"] == {
+            "account_url": "https://contosolake.blob.core.windows.net/",
+            "containers": ["datasets", "outputs", "code"],
+        }
+
+
+def test_such_an_account_gets_an_address_in_the_network_only_where_asked(written: Written) -> None:
+    text = (_SECTIONS / "company.yaml").read_text()
+    asked = written(text)
+    (connection,) = [_endpoints(asked["data"])["storage-endpoint"]["private_service_connection"]]
+    assert connection["private_connection_resource_id"] == LAKE
+    assert connection["subresource_names"] == ["blob"]
+    stacks = written(text.replace("  private_endpoint: true\n", ""))
+    assert "storage-endpoint" not in _endpoints(stacks["data"])
+    zones = stacks["network"]["resource"]["azurerm_private_dns_zone"]
+    assert "privatelink-blob-core-windows-net" not in zones, "it would hide the company's own"
+
+
+def test_everything_stands_in_a_resource_group_that_is_there(written: Written) -> None:
+    """None is made, and no two things of all stacks want one name."""
+    stacks = written(_SECTIONS / "company.yaml")
+    seen: set[tuple[str, str]] = set()
+    for stack in stacks.values():
+        assert "azurerm_resource_group" not in stack["resource"]
+        verified = stack["output"]["resource_group"]
+        assert verified["precondition"]["condition"] == (
+            "${lower(data.azurerm_resource_group.group.id) == "
+            '"/subscriptions/00000000-0000-0000-0000-000000000000/resourcegroups/team"}'
+        )
+        for type_, instances in stack["resource"].items():
+            for key, each in instances.items():
+                if "resource_group_name" in each:
+                    assert each["resource_group_name"] == "Team"
+                name = each.get("name")
+                # These stand in something of their own.
+                if name is None or type_ in _INSIDE:
+                    continue
+                assert (type_, name) not in seen, key
+                seen.add((type_, name))
+                assert "role" in type_ or "zone" in type_ or name.startswith("team"), key
+    scope = stacks["compute"]["resource"]["azurerm_role_assignment"]
+    (seen_by,) = [each["scope"] for key, each in scope.items() if key.startswith("nodes-seen-by")]
+    assert seen_by.endswith("/resourceGroups/Team")
+
+
+def test_a_budget_in_a_group_that_others_use_counts_what_is_ones_own(written: Written) -> None:
+    text = (_SECTIONS / "company.yaml").read_text()
+    for given, groups, tags in (
+        (text, ["Team"], [{"name": "environment", "values": ["team"]}]),
+        (_without_group(text), ["team-rg-network", "team-rg-data", "team-rg-compute"], None),
+    ):
+        budget = written(given)["data"]["resource"]["azurerm_consumption_budget_subscription"]
+        (counted,) = [each["filter"] for each in budget.values()]
+        assert counted["dimension"][0]["values"] == groups
+        assert counted.get("tag") == tags
+
+
+def test_templates_of_two_environments_in_one_group_have_names_apart(written: Written) -> None:
+    text = (_SECTIONS / "company.yaml").read_text()
+    for given, name in ((text, "team-schedule-box-stop"), (_without_group(text), None)):
+        found = written(given)["compute"]["resource"]["azurerm_resource_group_template_deployment"]
+        assert found["schedule-box-stop"]["name"] == (name or "schedule-box-stop")
+
+
+def _without_group(text: str) -> str:
+    return "".join(
+        line for line in text.splitlines(keepends=True) if not line.startswith("resource_group:")
+    )

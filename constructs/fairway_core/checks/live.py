@@ -35,6 +35,16 @@ LIVE: Mapping[str, LiveCheck] = {
         "Role assignments, locks or roles that a deployment makes, and you may not.",
         "`providers/Microsoft.Authorization/permissions`",
     ),
+    "not-there": LiveCheck(
+        Severity.ERROR,
+        "A resource group, storage account, registry or workspace that was to be there already.",
+        "`/subscriptions/…`, the id in the file",
+    ),
+    "in-another-region": LiveCheck(
+        Severity.ERROR,
+        "A storage account or a workspace that is there already, and not in this region.",
+        "the same",
+    ),
     "size-not-offered": LiveCheck(
         Severity.ERROR,
         "A VM size that the region does not have.",

@@ -162,8 +162,9 @@ def _network(environment: Environment, region: str) -> Iterator[Part]:
 
 def _services(environment: Environment, region: str) -> Iterator[Part]:
     endpoints = environment.network.private_endpoints
-    yield _by_use("storage account", region, "azurerm_storage_account")
-    if endpoints:
+    if not environment.storage.existing:
+        yield _by_use("storage account", region, "azurerm_storage_account")
+    if endpoints and environment.storage.has_endpoint:
         yield _endpoint("storage account", region)
     if environment.registry is not None and not environment.registry.existing:
         meter, what = f"registry/{environment.registry.sku}", environment.registry.sku

@@ -74,6 +74,13 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
                 "choose another name",
                 ("storage", "containers", lustre_log_container(name)),
             )
+        if storage.existing:
+            raise FieldError(
+                "Managed Lustre logs what it imports in a container of its own, and none is made "
+                "in an account that is there already",
+                "leave it out, and copy the data to the file system by a job",
+                place,
+            )
         if not storage.account_keys:
             raise FieldError(
                 "Managed Lustre reads Blob storage with the keys of the account, which are off",

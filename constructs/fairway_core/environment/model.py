@@ -18,6 +18,7 @@ from fairway_core.environment.filesystems import AnyFileSystem, check_filesystem
 from fairway_core.environment.homes import check_people
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
 from fairway_core.environment.network import Network, check_network
+from fairway_core.environment.resource_group import ResourceGroup
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
@@ -47,6 +48,8 @@ class Environment(Model):
     """What clusters or file systems have in common."""
     state: State = LocalState()
     """Where Terraform keeps its state."""
+    resource_group: ResourceGroup | None = None
+    """Where everything is made; without it in a resource group for each stack."""
     access: Access = Field(default_factory=Access)
     """Who may log in."""
     network: Network = Field(default_factory=Network)
@@ -153,6 +156,11 @@ class Environment(Model):
         return self
 
     @model_validator(mode="after")
+    def _storage_can_be_reached(self) -> Self:
+        self.storage.check_network(self.network)
+        return self
+
+    @model_validator(mode="after")
     def _registry_can_be_reached(self) -> Self:
         if self.registry is not None:
             self.registry.check_network(private_endpoints=self.network.private_endpoints)
@@ -220,6 +228,7 @@ class Environment(Model):
             monitoring=self.monitoring is not None,
             slurm=self.scheduler is not None,
             files=any(each.kind == "azure_files" for each in self.filesystems.values()),
+            blobs=self.storage.has_endpoint,
             services={
                 "vault": self.has_vault or self.scheduler is not None,
                 "registry": self.registry is not None and not self.registry.existing,

@@ -221,12 +221,13 @@ def check_network(
     monitoring: bool,
     slurm: bool,
     files: bool,
+    blobs: bool,
     services: Mapping[str, bool],
 ) -> None:
     """Raises FieldError where the network cannot do what the rest of the environment needs.
 
     `services` says by name which ones are there, beside the storage account; `files` that there
-    is a share of Azure Files.
+    is a share of Azure Files, `blobs` that the storage account has a private endpoint.
     """
     if access.gateway and not network.private_endpoints:
         raise FieldError(
@@ -242,7 +243,7 @@ def check_network(
             "take another `egress:` or another kind of file system",
             ("filesystems", name),
         )
-    network.dns.check_zones(_with_endpoints(services, slurm=slurm, files=files))
+    network.dns.check_zones(_with_endpoints(services, slurm=slurm, files=files, blobs=blobs))
     if network.egress == "none" and slurm:
         raise FieldError(
             "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
@@ -265,10 +266,12 @@ def check_network(
         )
 
 
-def _with_endpoints(services: Mapping[str, bool], *, slurm: bool, files: bool) -> list[str]:
+def _with_endpoints(
+    services: Mapping[str, bool], *, slurm: bool, files: bool, blobs: bool
+) -> list[str]:
     """The services with private endpoints, as private_links.toml has them."""
     there = {
-        "blob": True,
+        "blob": blobs,
         "file": files,
         "vault": services["vault"] or slurm,
         "registry": services["registry"],

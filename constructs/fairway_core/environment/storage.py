@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,13 @@ from fairway_core.durations import Days
 from fairway_core.environment.values import as_field_error, named
 from fairway_core.findings import UserError
 from fairway_core.naming import check_name
+from fairway_core.resource_ids import StorageAccountId
+
+if TYPE_CHECKING:
+    from fairway_core.environment.network import Network
+
+# What is said by the owner of an account that is there already.
+_OWNERS = ("account", "replication", "customer_managed_key", "account_keys")
 
 
 class Container(Model, defer_build=True):
@@ -23,6 +30,12 @@ class Container(Model, defer_build=True):
 class Storage(Model, defer_build=True):
     """The Blob storage account: its name, its copies, its encryption and its containers."""
 
+    existing: StorageAccountId | None = None
+    """The id of an account that is there already, in the region of the environment, in place of one
+    that is made: nodes may use its `containers:`, which have to be there too. Whether its network
+    lets nodes in is its owner's to see to."""
+    private_endpoint: bool = False
+    """Whether `existing` gets a private endpoint in this network."""
     account: str | None = None
     """The account's name, which must be free in all of Azure; without it one is made up."""
     replication: Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"] | None = None
@@ -37,6 +50,52 @@ class Storage(Model, defer_build=True):
         default_factory=lambda: {name: Container() for name in ("datasets", "outputs", "code")}
     )
     """The blob containers, by name."""
+
+    @model_validator(mode="after")
+    def _existing_is_left_as_it_is(self) -> Self:
+        for field in _OWNERS if self.existing else ("private_endpoint",):
+            if field in self.model_fields_set:
+                raise FieldError(
+                    f"`{field}:` has no effect on an account that is "
+                    + ("there already" if self.existing else "made"),
+                    "leave it out"
+                    if self.existing
+                    else "leave it out: `private_endpoints:` under `network:` says so",
+                    (field,),
+                )
+        for name, container in self.containers.items() if self.existing else ():
+            if container.expire:
+                raise FieldError(
+                    "an account has one set of rules by which blobs expire, and that of one that "
+                    "is there already is its owner's",
+                    "leave it out, and ask the owner for a rule",
+                    ("containers", name, "expire"),
+                )
+        return self
+
+    @property
+    def has_endpoint(self) -> bool:
+        """Whether it has a private endpoint in a network that has any."""
+        return self.private_endpoint or not self.existing
+
+    def check_network(self, network: Network) -> None:
+        """Raises FieldError where the network cannot have the endpoint that is asked for."""
+        if not self.private_endpoint:
+            return
+        place = ("storage", "private_endpoint")
+        if not network.private_endpoints:
+            raise FieldError(
+                "this network has no private endpoints",
+                "leave it out, or leave `private_endpoints: false` out under `network:`",
+                place,
+            )
+        if isinstance(network.dns.zones, dict):
+            raise FieldError(
+                "a zone has one address for an account: this endpoint would take the name of "
+                f"`{(self.existing or '').rpartition('/')[2]}` from those who use it now",
+                "leave it out: the network's owner leads nodes to the account",
+                place,
+            )
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:

@@ -13,6 +13,7 @@ from fairway_runner.live.management import NotAllowed
 from fairway_runner.live.offers import Offer, Subscription
 from fairway_runner.live.requirements import (
     actions_of,
+    existing_of,
     images_of,
     machines_of,
     pool_images_of,
@@ -62,6 +63,12 @@ class _Asking:
         with self._allowed("what you may do was"):
             found = self.azure.list("providers/Microsoft.Authorization/permissions", _PERMISSIONS)
             self.findings += rules.may_deploy(actions_of(self.environment), found)
+
+    def existing(self) -> None:
+        for each in existing_of(self.environment):
+            with self._allowed(f"whether `{each.path}` is there was"):
+                found = self.azure.get(each.id, each.api)
+                self.findings += rules.existing_is_there(each, self.environment.location, found)
 
     def sizes(self) -> None:
         location, zone = self.environment.location, self.environment.zone_number
@@ -153,6 +160,7 @@ def ask_azure(environment: Environment, azure: Reader) -> Asked:
     asking = _Asking(environment, azure)
     asking.providers()
     asking.rights()
+    asking.existing()
     asking.sizes()
     asking.quotas()
     asking.images()

@@ -52,7 +52,7 @@ class Reader(Protocol):
     """Who answers questions about one subscription."""
 
     def get(self, path: str, version: str, **query: str) -> Any:
-        """The JSON at a path below the subscription; None where nothing is.
+        """The JSON at a path below the subscription, or at a whole id; None where nothing is.
 
         Raises NotAllowed where the caller may not see it, and UserError where nobody is
         signed in, or where the service failed.
@@ -80,9 +80,11 @@ class Management:
     _silence: Silence = field(default_factory=Silence, repr=False)
 
     def get(self, path: str, version: str, **query: str) -> Any:
-        """What is at a path below the subscription; see `Reader`."""
+        """What is at a path below the subscription, or at a whole id; see `Reader`."""
         base = f"{self.cloud.manager}/subscriptions/{self.subscription}"
         url = f"{base}/{path}" if path else base
+        if path.startswith("/subscriptions/"):
+            url = f"{self.cloud.manager}{path}"
         return self._ask(url, path, {"api-version": version, **query})
 
     def put(self, path: str, version: str, body: Mapping[str, Any]) -> Any:

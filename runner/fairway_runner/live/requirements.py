@@ -27,6 +27,27 @@ _ALWAYS = (
 _VMS = {"vm": False, "spot": True}
 
 
+# Versions of the interfaces by which Azure says what is there.
+_GROUPS = "2021-04-01"
+_STORAGE = "2023-01-01"
+_REGISTRIES = "2023-07-01"
+_WORKSPACES = "2022-10-01"
+
+
+@dataclass(frozen=True)
+class Existing:
+    """A resource that is there already, by the field of the file that names it.
+
+    `api` is the version with which Azure is asked for it; `same_region` says that it has to be in
+    the region of the environment.
+    """
+
+    path: str
+    id: str
+    api: str
+    same_region: bool
+
+
 @dataclass(frozen=True)
 class Machines:
     """At most so many VMs of one size, for one part of the environment.
@@ -100,6 +121,19 @@ def actions_of(environment: Environment) -> list[str]:
     if environment.scheduler is not None or _has_schedule(environment):
         types.append("azurerm_role_definition")
     return sorted(filter(None, map(action_that_makes, types)))
+
+
+def existing_of(environment: Environment) -> list[Existing]:
+    """What the environment uses and does not make, but for its network, which Terraform reads."""
+    group, registry = environment.resource_group, environment.registry
+    monitoring = environment.monitoring
+    found = (
+        ("resource_group.existing", group and group.existing, _GROUPS, False),
+        ("storage.existing", environment.storage.existing, _STORAGE, True),
+        ("registry.existing", registry and registry.existing, _REGISTRIES, False),
+        ("monitoring.workspace", monitoring and monitoring.workspace, _WORKSPACES, True),
+    )
+    return [Existing(path, id_, api, here) for path, id_, api, here in found if id_]
 
 
 def _optional_providers(environment: Environment) -> Iterator[str]:

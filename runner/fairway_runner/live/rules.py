@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_core.catalog import Image
-    from fairway_runner.live.requirements import Machines
+    from fairway_runner.live.requirements import Existing, Machines
 
 
 def size_offered(
@@ -163,6 +163,21 @@ def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> I
         message = f"resource provider {namespace} is {state} in the subscription"
         hint = f"az provider register --namespace {namespace} --wait"
         yield Finding("provider-not-registered", message, hint)
+
+
+def existing_is_there(
+    existing: Existing, location: str, found: Mapping[str, Any] | None
+) -> Iterator[Finding]:
+    """What was to be there already, and is not, or is in another region."""
+    name = existing.id.rpartition("/")[2]
+    if found is None:
+        message = f"`{name}` is not there"
+        yield Finding("not-there", message, f"az resource show --ids {existing.id}", existing.path)
+        return
+    region = str(found.get("location", "")).replace(" ", "").lower()
+    if existing.same_region and region and region != location:
+        message = f"`{name}` is in {region}, and the environment in {location}"
+        yield Finding("in-another-region", message, "name one that is there too", existing.path)
 
 
 def may_deploy(

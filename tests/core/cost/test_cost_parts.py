@@ -99,7 +99,7 @@ def test_slurm_has_a_scheduler_with_login_nodes_and_keeps_its_least_nodes_at_res
 def test_every_section_of_an_environment_is_priced_or_known_to_cost_nothing() -> None:
     """A section that is added must be counted, or named here."""
     free = {"name", "location", "zone", "tags", "protect", "checks", "defaults", "state"}
-    free |= {"budget"}
+    free |= {"budget", "resource_group"}
     counted = {"access", "network", "storage", "registry", "vault", "monitoring"}
     counted |= {"filesystems", "batch", "slurm", "clusters"}
     assert set(Environment.model_fields) == free | counted
@@ -160,6 +160,16 @@ def test_a_disk_costs_what_its_tier_costs(kind: str, gib: int | None, named: str
     part = tiered_disks("d", "eastus", kind=kind, gib=gib)
     assert part.meter == named
     assert bool(part.reason) is (named is None)
+
+
+def test_an_account_that_is_there_already_costs_nothing_here() -> None:
+    account = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/g/providers"
+    account += "/Microsoft.Storage/storageAccounts/lake"
+    of = "storage account"
+    assert [each.what for each in _parts() if each.resource == of] == [of, "private endpoint"]
+    assert not [each for each in _parts(storage={"existing": account}) if each.resource == of]
+    asked = _parts(storage={"existing": account, "private_endpoint": True})
+    assert [each.what for each in asked if each.resource == of] == ["private endpoint"]
 
 
 def test_the_network_and_services_have_their_parts() -> None:
