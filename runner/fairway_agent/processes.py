@@ -135,7 +135,7 @@ def end(sessions: Collection[int], grace: float) -> None:
     """
     if not members(sessions):
         return
-    tell(sessions, signal.SIGTERM)
+    signal_sessions(sessions, signal.SIGTERM)
     deadline = time.monotonic() + grace
     while members(sessions) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -184,12 +184,12 @@ def _children() -> set[int]:
     return set(map(int, text.split()))
 
 
-def tell(sessions: Collection[int], number: signal.Signals) -> None:
+def signal_sessions(sessions: Collection[int], number: signal.Signals) -> None:
     """Sends the signal to the program's own processes, or to all where there are none."""
-    tell_each(members(sessions), number)
+    signal_processes(members(sessions), number)
 
 
-def tell_each(pids: Collection[int], number: signal.Signals) -> None:
+def signal_processes(pids: Collection[int], number: signal.Signals) -> None:
     """Sends the signal to those processes that do the job's work, or to all where none does."""
     _send([pid for pid in pids if _is_told_first(pid, number)] or pids, number)
 

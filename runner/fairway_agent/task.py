@@ -173,7 +173,7 @@ class Task:
 
     def _tell(self, number: signal.Signals) -> None:
         """Sends its programs the signal, wherever they run."""
-        processes.tell(self.sessions(), number)
+        processes.signal_sessions(self.sessions(), number)
 
     def deadline(self) -> float | None:
         """When something is to be done about it next, on the monotonic clock."""

@@ -153,7 +153,7 @@ def test_a_task_that_is_told_to_end_has_its_own_grace(task: Task) -> None:
     with os.fdopen(said, "rb", buffering=0) as pipe:
         lines = iter(lambda: pipe.readline().decode(), "")
         assert {next(lines), next(lines)} == {"up 0\n", "up 1\n"}
-        processes.tell({process.pid}, signal.SIGTERM)
+        processes.signal_sessions({process.pid}, signal.SIGTERM)
         assert {next(lines), next(lines)} == {"told 0\n", "told 1\n"}
         for rank in "01":
             (task.folder / f"gate{rank}").write_bytes(b"")

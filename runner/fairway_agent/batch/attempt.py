@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import outputs, record
 from fairway_agent.batch import attempts
-from fairway_agent.batch.notices import Notices
-from fairway_agent.batch.places import Places, fail, say
+from fairway_agent.batch.folders import Folders, fail, say
+from fairway_agent.batch.scheduled_events import ScheduledEvents
 from fairway_agent.batch.task import BatchTask, make_directories
 from fairway_agent.fanout.sshd import server
 from fairway_agent.faults import Fault
@@ -29,31 +29,31 @@ _NO_START = 69  # EX_UNAVAILABLE of sysexits.h
 def run_task() -> int:
     """The whole attempt; returns the exit code that Batch sees."""
     os.dup2(1, 2)
-    places = Places()
-    code = places.setup_code()
+    folders = Folders()
+    code = folders.setup_code()
     if code:
         return fail(f"the setup failed on this node with exit code {code}", code)
-    spec = places.spec()
-    make_directories(places, spec)
+    spec = folders.spec()
+    make_directories(folders, spec)
     while True:
         number = attempts.count(
-            places.shared / "attempts", places.task, int(os.environ.get("FAIRWAY_FIRST", "0"))
+            folders.shared / "attempts", folders.task, int(os.environ.get("FAIRWAY_FIRST", "0"))
         )
-        _bring_earlier_logs(places, number)
+        _bring_earlier_logs(folders, number)
         try:
-            task = BatchTask.here(places, spec, number)
+            task = BatchTask.here(folders, spec, number)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
             return fail(f"the task was not started: {error}", _NO_START)
-        notices = Notices(places.base / "notice", task.give_notice)
-        code = _watched(task, notices)
+        events = ScheduledEvents(folders.base / "event", task.give_notice)
+        code = _watched(task, events)
         if code or "FAIRWAY_LAST" in os.environ:  # which runs again in each retry
-            _keep_log(places, number)
+            _keep_log(folders, number)
         if task.notice:
-            notices.approve()
+            events.approve()
         if not task.notice or code == 0:
             _finish(task)
             if "FAIRWAY_SCHEDULE" in os.environ:
-                _keep_scheduled(places, spec, succeeded=code == 0)
+                _keep_scheduled(folders, spec, succeeded=code == 0)
             return code
         # Ending now would be a failure; a node that is taken away is none, and Batch starts
         # the task elsewhere. Where it is not taken after all, the task goes on here.
@@ -61,23 +61,23 @@ def run_task() -> int:
         time.sleep(_HELD)
 
 
-def _watched(task: BatchTask, notices: Notices) -> int:
-    notices.start()
+def _watched(task: BatchTask, events: ScheduledEvents) -> int:
+    events.start()
     signal.signal(signal.SIGTERM, lambda *_: task.stop())
     code = task.run()
-    notices.stopped.set()
+    events.stopped.set()
     return code
 
 
 def _finish(task: BatchTask) -> None:
     """Puts outputs and the other nodes' files where Batch takes them from."""
-    work, places = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"]), task.places
-    if work != places.base:
+    work, folders = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"]), task.folders
+    if work != folders.base:
         shutil.rmtree(work / "outputs", ignore_errors=True)
-        (places.base / "outputs").mkdir(exist_ok=True)
-        shutil.move(places.base / "outputs", work / "outputs")
-    if places.scratch.parent.parent.name == "fairway":
-        shutil.rmtree(places.scratch, ignore_errors=True)
+        (folders.base / "outputs").mkdir(exist_ok=True)
+        shutil.move(folders.base / "outputs", work / "outputs")
+    if folders.scratch.parent.parent.name == "fairway":
+        shutil.rmtree(folders.scratch, ignore_errors=True)
     if task.config is None:
         return
     for name in ("stdout", "stderr"):
@@ -87,11 +87,11 @@ def _finish(task: BatchTask) -> None:
                 (work / "logs" / f"{name}.node{rank}.txt").write_bytes(text)
 
 
-def _keep_scheduled(places: Places, spec: TaskSpec, *, succeeded: bool) -> None:
+def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> None:
     """Lays all that is kept of a schedule's run below a folder of its own: Batch takes it to
     the same place each time."""
     work = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
-    kept = work / "kept" / places.run / places.task
+    kept = work / "kept" / folders.run / folders.task
     kept.mkdir(parents=True, exist_ok=True)
     outputs.collect(work / "outputs", kept / "outputs", spec.outputs, succeeded=succeeded)
     for log in (work / "logs").glob("*.txt"):
@@ -100,20 +100,20 @@ def _keep_scheduled(places: Places, spec: TaskSpec, *, succeeded: bool) -> None:
     shutil.copyfile(work.parent / "stdout.txt", kept / "stdout.txt")
 
 
-def _keep_log(places: Places, number: int) -> None:
+def _keep_log(folders: Folders, number: int) -> None:
     """Keeps what this attempt printed for the next, which begins with an empty file."""
-    logs = places.shared / "logs" / places.task
+    logs = folders.shared / "logs" / folders.task
     logs.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     shutil.copyfile(Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt"), logs / f"{number}.txt")
 
 
-def _bring_earlier_logs(places: Places, number: int) -> None:
+def _bring_earlier_logs(folders: Folders, number: int) -> None:
     """Lays what earlier attempts printed beside this one's, to be kept as well; then says which
     attempt this is, by which a reader knows that nothing more of the earlier ones is coming."""
     folder = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
     (folder / "logs").mkdir(exist_ok=True)
-    for log in sorted((places.shared / "logs" / places.task).glob("*.txt")):
+    for log in sorted((folders.shared / "logs" / folders.task).glob("*.txt")):
         shutil.copyfile(log, folder / "logs" / f"stdout.{log.name}")
     mark = f"{number} {os.urandom(8).hex()}\n"
     record.write_bytes(folder / "logs" / "attempt.txt", mark.encode("ascii"))

@@ -7,7 +7,7 @@ import os
 import subprocess
 
 from fairway_agent.allocators import batch
-from fairway_agent.batch.places import Places, fail
+from fairway_agent.batch.folders import Folders, fail
 from fairway_agent.batch.task import make_directories
 from fairway_agent.fanout.sshd import server
 
@@ -16,29 +16,29 @@ _UNREACHABLE = 69
 
 
 def coordinate() -> int:
-    """Makes the directories, starts the server and what watches for notices; returns at once."""
+    """Makes the directories, starts the server and what watches for events; returns at once."""
     os.dup2(1, 2)
-    places = Places()
-    code = places.setup_code()
+    folders = Folders()
+    code = folders.setup_code()
     if code:
         return fail(f"the setup failed here with exit code {code}", code)
-    make_directories(places, places.spec())
-    sessions = places.base / "sessions"
+    make_directories(folders, folders.spec())
+    sessions = folders.base / "sessions"
     sessions.mkdir(exist_ok=True)
-    (places.base / "notice").unlink(missing_ok=True)
-    context = places.base / "context.json"
-    facts = {"environment": dict(os.environ), "code": str(places.code), "base": str(places.base)}
+    (folders.base / "event").unlink(missing_ok=True)
+    context = folders.base / "context.json"
+    facts = {"environment": dict(os.environ), "code": str(folders.code), "base": str(folders.base)}
     context.write_text(json.dumps(facts), encoding="utf-8")
     try:
-        server.install_keys(places)
+        server.install_keys(folders)
         address = batch.own_address(batch.given())
-        server.start_server(places, address, context)
+        server.start_server(folders, address, context)
     except (OSError, subprocess.CalledProcessError) as error:
         return fail(f"this node cannot be reached by the others: {error}", _UNREACHABLE)
     if os.environ.get("AZ_BATCH_IS_CURRENT_NODE_MASTER") != "true":
-        with (places.base / "notices.log").open("ab") as log:
+        with (folders.base / "events.log").open("ab") as log:
             subprocess.Popen(
-                [str(places.programs / "fairway-node"), "watch"],
+                [str(folders.programs / "fairway-node"), "watch"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -31,11 +31,11 @@ def _run(name: str, rest: list[str]) -> int:
 
         return run_task()
     if name == "serve":
-        from fairway_agent.fanout.sshd.serving import serve
+        from fairway_agent.fanout.sshd.forced_command import serve
 
         return serve(rest[0])
     if name == "watch":
-        from fairway_agent.batch.notices import watch_for_main
+        from fairway_agent.batch.scheduled_events import watch_for_main
 
         return watch_for_main()
     print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201

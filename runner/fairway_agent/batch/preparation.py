@@ -17,28 +17,28 @@ import sys
 from pathlib import Path
 
 from fairway_agent import record
-from fairway_agent.batch.places import Places, say
+from fairway_agent.batch.folders import Folders, say
 from fairway_agent.batch.task import make_directories
 from fairway_agent.faults import Fault
 
 
 def prepare() -> int:
     """Runs the job's setup, if it has one; returns 0."""
-    places = Places()
-    if places.setup_is_admin:  # the tasks are another user, and use what is made here
+    folders = Folders()
+    if folders.setup_is_admin:  # the tasks are another user, and use what is made here
         os.umask(0)
-    places.write_index()
-    share_inputs(places)
+    folders.write_index()
+    share_inputs(folders)
     code = 0
-    if (places.record / "setup.jsonl").exists():
+    if (folders.record / "setup.jsonl").exists():
         try:
-            code = _set_up(places)
+            code = _set_up(folders)
         except (OSError, Fault) as error:
             say(f"the setup could not be started: {error}")
             code = 126
-    if places.setup_is_admin:
-        _open_to_all(places.job)
-    record.write_json(places.setup_file, {"exit_code": code})
+    if folders.setup_is_admin:
+        _open_to_all(folders.job)
+    record.write_json(folders.setup_file, {"exit_code": code})
     return 0
 
 
@@ -51,14 +51,14 @@ def _open_to_all(folder: Path) -> None:
                 path.chmod(mode | (0o777 if mode & 0o111 else 0o666))
 
 
-def share_inputs(places: Places) -> None:
+def share_inputs(folders: Folders) -> None:
     """Moves the inputs that all nodes are to see into the folder that they share; what lies
     there already and is the same stays. One node at a time does so."""
-    root = places.shared_root
-    for each in places.plan.staged:
+    root = folders.shared_root
+    for each in folders.plan.staged:
         if each.stage != "shared" or root is None:
             continue
-        source = places.job / "inputs" / each.name
+        source = folders.job / "inputs" / each.name
         target = Path(each.to) if each.to else root / "inputs" / each.container
         # With a folder of its own the path in the container is left out.
         base = source / each.path if each.to else source
@@ -80,29 +80,29 @@ def _share(file: Path, target: Path) -> None:
     draft.replace(target)
 
 
-def _set_up(places: Places) -> int:
-    spec = places.spec()
-    secrets = places.secret_values()
-    make_directories(places, spec)
-    if places.setup_is_admin:  # what root installs on the node is not for all to change
+def _set_up(folders: Folders) -> int:
+    spec = folders.spec()
+    secrets = folders.secret_values()
+    make_directories(folders, spec)
+    if folders.setup_is_admin:  # what root installs on the node is not for all to change
         os.umask(0o022)
     environment = {
         **os.environ,
-        **places.plan.environment,
-        **places.inputs(),
-        "FAIRWAY_RUN": places.run,
+        **folders.plan.environment,
+        **folders.inputs(),
+        "FAIRWAY_RUN": folders.run,
         "FAIRWAY_TASK": "setup",
         "FAIRWAY_NODES": "1",
-        "FAIRWAY_SHARED_DIR": str(places.shared),
-        "FAIRWAY_SCRATCH_DIR": str(places.scratch),
+        "FAIRWAY_SHARED_DIR": str(folders.shared),
+        "FAIRWAY_SCRATCH_DIR": str(folders.scratch),
         **secrets,
     }
-    script = places.job / "setup.sh"
+    script = folders.job / "setup.sh"
     script.write_text(spec.script, encoding="utf-8")
     sys.stdout.flush()
     process = subprocess.Popen(
         ["bash", str(script)],
-        cwd=places.code,
+        cwd=folders.code,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if secrets else None,

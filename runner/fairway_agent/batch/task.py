@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.allocators import batch
-from fairway_agent.batch.places import Places, say
-from fairway_agent.fanout.sshd import server, serving
+from fairway_agent.batch.folders import Folders, say
+from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.task import Task
 
@@ -28,21 +28,21 @@ RUNNING = "fairway.running"
 _PAUSE = 0.5
 
 
-def directories(places: Places, spec: TaskSpec) -> dict[str, Path]:
+def directories(folders: Folders, spec: TaskSpec) -> dict[str, Path]:
     """The directories of the contract, by variable."""
     found = {
-        "FAIRWAY_SHARED_DIR": places.shared,
-        "FAIRWAY_SCRATCH_DIR": places.scratch,
-        "FAIRWAY_CHECKPOINT_DIR": places.checkpoint(spec),
+        "FAIRWAY_SHARED_DIR": folders.shared,
+        "FAIRWAY_SCRATCH_DIR": folders.scratch,
+        "FAIRWAY_CHECKPOINT_DIR": folders.checkpoint(spec),
     }
     for name in spec.outputs:
-        found[f"FAIRWAY_OUTPUT_{name.upper()}"] = places.base / "outputs" / name
+        found[f"FAIRWAY_OUTPUT_{name.upper()}"] = folders.base / "outputs" / name
     return found
 
 
-def make_directories(places: Places, spec: TaskSpec) -> None:
+def make_directories(folders: Folders, spec: TaskSpec) -> None:
     """Makes them on this node."""
-    for directory in (places.base, *directories(places, spec).values()):
+    for directory in (folders.base, *directories(folders, spec).values()):
         directory.mkdir(parents=True, exist_ok=True)
 
 
@@ -56,30 +56,30 @@ class BatchTask(Task):
 
     WAY: ClassVar = "sshd"
 
-    places: Places = field(default_factory=Places)
+    folders: Folders = field(default_factory=Folders)
     config: Path | None = None
     notice: str = ""
     sampling: Sampling | None = None
 
     @classmethod
-    def here(cls, places: Places, spec: TaskSpec, number: int) -> BatchTask:
+    def here(cls, folders: Folders, spec: TaskSpec, number: int) -> BatchTask:
         """The task that runs here, before its attempt of that number; it has the job's secrets.
         OSError or Fault where its nodes or secrets are not to be had."""
-        values = places.secret_values()
+        values = folders.secret_values()
         os.environ.update(values)  # into this process's memory alone
         plan = replace(
-            places.plan, run=places.run, directory=str(places.code), secrets=tuple(values)
+            folders.plan, run=folders.run, directory=str(folders.code), secrets=tuple(values)
         )
-        task = cls(plan, spec, places.shared, places.base, number - 1, nodes=batch.given())
-        task.places = places
+        task = cls(plan, spec, folders.shared, folders.base, number - 1, nodes=batch.given())
+        task.folders = folders
         if len(task.nodes) > 1:
-            task.config = server.connect(places, [host.address for host in task.nodes])
+            task.config = server.connect(folders, [host.address for host in task.nodes])
         return task
 
     @property
     def name(self) -> str:
         """The task's number, as Batch has it."""
-        return self.places.task
+        return self.folders.task
 
     @property
     def others(self) -> list[str]:
@@ -126,7 +126,7 @@ class BatchTask(Task):
 
     def _tell(self, number: signal.Signals) -> None:
         if self.config is not None:
-            server.order(self.config, self.others, f"fairway-tell {self.plan.signal}")
+            server.order(self.config, self.others, f"fairway-signal {self.plan.signal}")
         super()._tell(number)
 
     def give_notice(self, kind: str) -> None:
@@ -137,7 +137,7 @@ class BatchTask(Task):
 
     def sessions(self) -> set[int]:
         """Also those of what other nodes have started here."""
-        return super().sessions() | serving.sessions(self.folder)
+        return super().sessions() | forced_command.sessions(self.folder)
 
     def record(self, status: TaskState) -> None:
         """Nothing: Batch says where its tasks stand."""
@@ -152,7 +152,7 @@ class BatchTask(Task):
         # It is none of the task's programs, and needs no secret.
         hidden = {*self.plan.secrets, self.MARK}
         kept = {name: value for name, value in environment.items() if name not in hidden}
-        each_node = str(self.places.programs / "fairway-each-node")
+        each_node = str(self.folders.programs / "fairway-each-node")
         return Sampling(
             self.plan.sample_every,
             lambda seconds: [each_node, *sampler(None, seconds)],
@@ -169,10 +169,10 @@ class BatchTask(Task):
         return []
 
     def _directories(self) -> dict[str, Path]:
-        return directories(self.places, self.spec)
+        return directories(self.folders, self.spec)
 
     def _contract(self) -> dict[str, str]:
-        found = {**super()._contract(), **self.places.inputs(), "FAIRWAY_MPI_ARGS": ""}
+        found = {**super()._contract(), **self.folders.inputs(), "FAIRWAY_MPI_ARGS": ""}
         if self.config is not None:
             found["FAIRWAY_SSH_CONFIG"] = str(self.config)
         if os.geteuid() == 0:

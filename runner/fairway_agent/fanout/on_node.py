@@ -60,7 +60,7 @@ class Served:
         word, _, name = line.decode().strip().partition(" ")
         if word == "signal":
             self.told = time.monotonic() if self.told is None else self.told
-            processes.tell(self.sessions(), signal.Signals[name])
+            processes.signal_sessions(self.sessions(), signal.Signals[name])
 
 
 def serve(served: Served) -> int:

@@ -64,7 +64,7 @@ class Shell:
         self.process = subprocess.Popen(_connection(host), stdin=subprocess.PIPE)
         self._say(command.line())
 
-    def tell(self, number: int) -> None:
+    def pass_on(self, number: int) -> None:
         """Passes a signal on."""
         self._say(f"signal {signal.Signals(number).name}\n".encode())
 
@@ -103,7 +103,7 @@ def wait(shell: Shell) -> int:
                 continue
             for number in os.read(reading, 1024):
                 if number in _signals():
-                    shell.tell(number)
+                    shell.pass_on(number)
     return 128 - code if code < 0 else code
 
 

@@ -9,7 +9,7 @@ import contextlib
 from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import record
-from fairway_agent.slurm import commands, orders
+from fairway_agent.slurm import commands, submissions
 from fairway_agent.slurm.jobs import jobs_named
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def answer(
     if not folder.is_dir():
         return {}
     with record.alone(folder / "submit.lock"):
-        orders.cancel(folder, int(request["submission"]))
-        known = orders.read(folder)
+        submissions.cancel(folder, int(request["submission"]))
+        known = submissions.read(folder)
         jobs = [part.job for part in known.parts if part.job] if known else []
         mark = f"fairway {folder.name} "
         listed = jobs_named([folder.name])

@@ -22,7 +22,7 @@ from fairway_agent.allocators.slurm import given
 from fairway_agent.faults import Fault
 from fairway_agent.setup import has_failed
 from fairway_agent.shared import plans
-from fairway_agent.slurm import commands, orders
+from fairway_agent.slurm import commands, submissions
 from fairway_agent.slurm.task import SlurmTask, job_id
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Job:
 
     def _run(self) -> int:
         run = self.task.run_folder
-        if orders.cancelled(run) >= self.task.submission or has_failed(run):
+        if submissions.cancelled(run) >= self.task.submission or has_failed(run):
             self.task.record(replace(self.task.status("cancelled"), ended=time.time()))
             return _CANCELLED
         while True:
@@ -117,7 +117,7 @@ class Job:
     def _stopped(self, code: int) -> int:
         """Slurm ends the job: because somebody cancelled it, or to start it again elsewhere. Which
         of the two it says when this has ended; see `settle`."""
-        if orders.cancelled(self.task.run_folder) >= self.task.submission:
+        if submissions.cancelled(self.task.run_folder) >= self.task.submission:
             return self._finish("cancelled", _CANCELLED)
         status = replace(self.task.status("running"), stopped=True, ended=time.time())
         self.task.record(replace(status, exit_code=code, reason="ended by Slurm"))
@@ -181,7 +181,7 @@ def main() -> None:
     signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     try:
-        plan, spec = plans.read(run), orders.spec_of(run, stage, index)
+        plan, spec = plans.read(run), submissions.spec_of(run, stage, index)
     except Fault as fault:
         sys.exit(str(fault))
     folder = run / "tasks" / str(index)

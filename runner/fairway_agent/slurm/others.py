@@ -1,6 +1,6 @@
 """What a task's main node has done on its other nodes: programs told, and nothing left there.
 
-Started as `others tell RUN TASK SIGNAL` or `others leave RUN TASK GRACE FOLDER` on each of them;
+Started as `others signal RUN TASK SIGNAL` or `others leave RUN TASK GRACE FOLDER` on each of them;
 FOLDER is the task's own on the local disk. Slurm ends what is in its steps; a daemon that has left
 its session is in none where Slurm tracks processes by their parents. Standard library only.
 """
@@ -19,9 +19,9 @@ from fairway_agent import processes
 _PATIENCE = 30.0  # seconds for what does not die at once, as a program in the driver of a GPU
 
 
-def tell(run: str, task: str, number: signal.Signals) -> None:
+def signal_task(run: str, task: str, number: signal.Signals) -> None:
     """Tells those that do the job's work; launchers end by themselves when these have."""
-    processes.tell_each(processes_of(run, task), number)
+    processes.signal_processes(processes_of(run, task), number)
 
 
 def processes_of(run: str, task: str) -> set[int]:
@@ -34,7 +34,7 @@ def processes_of(run: str, task: str) -> set[int]:
 def end_all(run: str, task: str, grace: float) -> None:
     """Ends what carries the task's names, wherever it is on this node."""
     if processes_of(run, task):
-        tell(run, task, signal.SIGTERM)
+        signal_task(run, task, signal.SIGTERM)
     told = time.monotonic()
     while (alive := processes_of(run, task)) and time.monotonic() < told + grace + _PATIENCE:
         if time.monotonic() >= told + grace:
@@ -47,8 +47,8 @@ def end_all(run: str, task: str, grace: float) -> None:
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     what, run, task, *words = sys.argv[1:]
-    if what == "tell":
-        tell(run, task, signal.Signals[f"SIG{words[0]}"])
+    if what == "signal":
+        signal_task(run, task, signal.Signals[f"SIG{words[0]}"])
         return
     end_all(run, task, float(words[0]))
     shutil.rmtree(words[1], ignore_errors=True)

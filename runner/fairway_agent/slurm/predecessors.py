@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
 from fairway_agent.faults import Fault
-from fairway_agent.slurm import orders, reconcile
+from fairway_agent.slurm import reconcile, submissions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ def dependency(runs: Path, after: Sequence[str]) -> str:
         state = "was removed" if found is None else found.state
         if state == "succeeded":
             continue
-        known = orders.read(folder)
+        known = submissions.read(folder)
         if state not in record.GOING_STATES or known is None:
             message = f"`after`: {folder.name} {state}"
             hint = f"run it again first: fairway retry {folder.name}"

@@ -17,7 +17,7 @@ from fairway_agent import predecessors, record, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans
-from fairway_agent.slurm import orders
+from fairway_agent.slurm import submissions
 from fairway_agent.slurm.jobs import jobs_named, look_up
 from fairway_agent.slurm.task_state import Verdict, judge
 from fairway_agent.task_state import TaskState
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.plan import RunPlan
     from fairway_agent.slurm.jobs import Element
-    from fairway_agent.slurm.orders import Orders, Part
+    from fairway_agent.slurm.submissions import Part, Submission
 
 _FILE = "settled.json"  # the tasks whose last state is known
 
@@ -42,7 +42,7 @@ def settle_all(folders: Sequence[Path]) -> None:
     jobs = {(element.job, element.index): element for element in listed}
     for folder in going:
         with suppress(Damaged), record.alone(folder / "settle.lock"):
-            known = orders.read(folder)
+            known = submissions.read(folder)
             if known is not None and known.complete and _goes_on(folder):
                 _Settling(folder, known, jobs).run()
 
@@ -59,13 +59,13 @@ class _Settling:
     """One run, and what Slurm says of its jobs."""
 
     def __init__(
-        self, folder: Path, known: Orders, jobs: Mapping[tuple[str, int], Element]
+        self, folder: Path, known: Submission, jobs: Mapping[tuple[str, int], Element]
     ) -> None:
         self.folder = folder
-        self.orders = known
+        self.known = known
         self.jobs = jobs
         self.now = time.time()
-        self.cancelled = orders.cancelled(folder) >= known.submission
+        self.cancelled = submissions.cancelled(folder) >= known.submission
         settled = record.read_json(folder / _FILE)
         mine = settled.get("submission") == known.submission
         self.settled: dict[str, str] = dict(settled["tasks"]) if mine else {}
@@ -87,12 +87,12 @@ class _Settling:
             if verdict.is_final:
                 self.settled[str(index)] = verdict.state
         if len(self.settled) > before:
-            facts = {"submission": self.orders.submission, "tasks": self.settled}
+            facts = {"submission": self.known.submission, "tasks": self.settled}
             record.write_json(self.folder / _FILE, facts)
         self._record(counts)
 
     def _open(self) -> Iterator[tuple[Part, int]]:
-        for part in self.orders.parts:
+        for part in self.known.parts:
             for index in part.indices:
                 if str(index) not in self.settled:
                     yield part, index
@@ -120,7 +120,7 @@ class _Settling:
 
     def _record(self, counts: Counter[str]) -> None:
         state = state_files.read_run(self.folder) or RunState()
-        plan = plans.read(self.folder, retry=self.orders.submission > 0)
+        plan = plans.read(self.folder, retry=self.known.submission > 0)
         counts.update(plan.done)
         setup = state_files.read_task(self.folder / "setup") or TaskState()
         name = _name(counts, setup_failed=setup.state == "failed")
@@ -134,7 +134,7 @@ class _Settling:
             started=started,
             ended=max(ended, started or ended) if name in record.FINAL_STATES else None,
             tasks={each: count for each, count in counts.items() if count},
-            submission=self.orders.submission,
+            submission=self.known.submission,
         )
         if new != state:
             state_files.write(self.folder, new)

@@ -17,14 +17,14 @@ from fairway_agent.run_state import RunState
 from fairway_agent.setup import has_failed, has_setup
 from fairway_agent.shared import plans
 from fairway_agent.shared.receive import copy_code
-from fairway_agent.slurm import commands, orders, partition, predecessors, sbatch
+from fairway_agent.slurm import commands, partition, predecessors, sbatch, submissions
 from fairway_agent.slurm.jobs import jobs_named
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
-    from fairway_agent.slurm.orders import Orders, Part
+    from fairway_agent.slurm.submissions import Part, Submission
 
 _REFUSED = {
     "Requested node configuration is not available": "does the partition have such nodes?",
@@ -51,7 +51,7 @@ def answer(
     folder = shared / "runs" / str(request["run"])
     number = int(request["submission"])
     with record.alone(folder / "submit.lock"):
-        known = orders.read(folder)
+        known = submissions.read(folder)
         if known is None or known.submission < number:
             known = _prepare(shared, folder, request)
         if known.submission == number and not known.complete:
@@ -59,26 +59,26 @@ def answer(
     return {"jobs": [part.job for part in known.parts]}
 
 
-def _prepare(shared: Path, folder: Path, request: dict[str, Any]) -> Orders:
+def _prepare(shared: Path, folder: Path, request: dict[str, Any]) -> Submission:
     """Makes the run's folder ready for this submission, and notes what is to be submitted."""
     number = int(request["submission"])
     if not (folder / "code").is_dir():
         copy_code(shared, str(request["code"]), folder)
     plan = plans.read(folder, retry=number > 0)
-    lines = orders.write_index(folder)
+    lines = submissions.write_index(folder)
     wanted = plan.retry.only if plan.retry else range(len(lines))
     shapes: dict[tuple[int, int], list[int]] = {}
     for index in wanted:
         shape = lines[index]
         shapes.setdefault(shape, []).append(index)
     parts = [
-        orders.Part("tasks", place, indices, *shape)
+        submissions.Part("tasks", place, indices, *shape)
         for place, (shape, indices) in enumerate(shapes.items())
     ]
     if (folder / "finally.jsonl").exists():
-        parts.append(orders.Part("finally", len(parts), [len(lines)], 1, 1))
+        parts.append(submissions.Part("finally", len(parts), [len(lines)], 1, 1))
     _queue(folder, parts, plan, number)
-    new = orders.Orders(number, parts, complete=False)
+    new = submissions.Submission(number, parts, complete=False)
     new.write(folder)
     return new
 
@@ -98,7 +98,7 @@ def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
     state_files.write(folder, RunState(tasks=counts, submission=number))
 
 
-def _submit(folder: Path, wanted: Orders, request: dict[str, Any]) -> Orders:
+def _submit(folder: Path, wanted: Submission, request: dict[str, Any]) -> Submission:
     plan = plans.read(folder, retry=wanted.submission > 0)
     resources = partition.resources(request)
     before = predecessors.dependency(folder.parent, plan.after)
@@ -125,7 +125,7 @@ def _submit(folder: Path, wanted: Orders, request: dict[str, Any]) -> Orders:
     return done
 
 
-def _dependency(wanted: Orders, part: Part, plan: RunPlan, before: str) -> str:
+def _dependency(wanted: Submission, part: Part, plan: RunPlan, before: str) -> str:
     """What a part waits for: the runs that this one comes after, other tasks of it, or nothing."""
     own = [each.job for each in wanted.parts if each.stage == "tasks" and each.job]
     if part.stage == "finally" and own:
@@ -146,7 +146,7 @@ def _found(folder: Path, part: Part, submission: int) -> str:
     return trace.read_text(encoding="ascii").strip() if trace.exists() else ""
 
 
-def _withdraw(folder: Path, wanted: Orders) -> None:
+def _withdraw(folder: Path, wanted: Submission) -> None:
     """Takes back what Slurm has accepted of a run of which it has refused another part."""
     jobs = [part.job for part in wanted.parts if part.job]
     if jobs:

@@ -16,7 +16,7 @@ from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
 from fairway_agent.slurm import commands, container
-from fairway_agent.slurm.others import tell
+from fairway_agent.slurm.others import signal_task
 
 if TYPE_CHECKING:
     import signal
@@ -81,9 +81,9 @@ class SlurmTask(ClusterTask):
 
     def _tell(self, number: signal.Signals) -> None:
         """On every node: whatever launcher has started them, and in whichever session."""
-        tell(self.plan.run, self.name, number)
+        signal_task(self.plan.run, self.name, number)
         if words := self._on_others():
-            words += [*bundle.program(f"{_SLURM}.others"), "tell"]
+            words += [*bundle.program(f"{_SLURM}.others"), "signal"]
             step = [*words, self.plan.run, self.name, self.plan.signal]
             self.told.append(subprocess.Popen(step, env=_for_step(), stderr=subprocess.DEVNULL))
 

@@ -17,7 +17,7 @@ from fairway_agent.allocators import batch
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.azure.imds import Metadata
 from fairway_agent.batch import attempts, preparation
-from fairway_agent.batch.places import Places
+from fairway_agent.batch.folders import Folders
 from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan
 from fairway_agent.task_spec import TaskSpec
@@ -78,8 +78,8 @@ def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Azure]:
 def secret_values(azure: Azure, **secrets: str) -> dict[str, str]:
     """What a node has of these secrets."""
     target = {"vault_url": azure.url, "batch": {"identity": "/identities/pool"}}
-    places: Any = SimpleNamespace(secrets=secrets, target=target)
-    return Places.secret_values(places)
+    folders: Any = SimpleNamespace(secrets=secrets, target=target)
+    return Folders.secret_values(folders)
 
 
 class TestSecrets:

@@ -11,8 +11,8 @@ import pytest
 
 from fairway_agent.plan import RunPlan, Staged
 from fairway_agent.slurm import sbatch
-from fairway_agent.slurm.orders import Part
 from fairway_agent.slurm.sbatch import Resources
+from fairway_agent.slurm.submissions import Part
 
 FOLDER = Path("/data/fairway/runs/job-abc")
 PLAN = RunPlan("job-abc", str(FOLDER / "code"), grace=25.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.azure.imds import Event, Metadata
 from fairway_agent.slurm.autoscale import eviction, slurmctld
 from fairway_agent.slurm.autoscale.settings import Settings
-from fairway_agent.slurm.orders import Part
+from fairway_agent.slurm.submissions import Part
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.slurm import orders, others
+from fairway_agent.slurm import others, submissions
 from fairway_agent.slurm.others import processes_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run_job(folder: Path, script: str, nodes: str) -> subprocess.CompletedProces
     (run / "job.json").write_text("{}")
     spec = {**SPEC, "script": script, "nodes": nodes.count(",") + 1}
     (run / "tasks.jsonl").write_text(json.dumps(spec) + "\n")
-    orders.write_index(run)
+    submissions.write_index(run)
     words = [sys.executable, "-P", "-c", JOB, str(run), "tasks", "0", "0", "0"]
     environment = {**os.environ, "SLURM_JOB_NODELIST": nodes}
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=_PATIENCE)

@@ -13,7 +13,7 @@ from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan
 from fairway_agent.slurm import commands, reconcile, states
 from fairway_agent.slurm.jobs import Element
-from fairway_agent.slurm.orders import Orders, Part
+from fairway_agent.slurm.submissions import Part, Submission
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.absence import clock
@@ -68,7 +68,7 @@ def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
     (folder / "plan.json").write_text(RunPlan(folder.name, "/code", after=after).text())
     (folder / "target.json").write_text("{}")
     part = Part("tasks", 0, [0], nodes=1, width=1, job="7")
-    Orders(0, [part], complete=True).write(folder)
+    Submission(0, [part], complete=True).write(folder)
 
 
 @pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json"])

@@ -17,12 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.batch.places import say
+from fairway_agent.batch.folders import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_agent.batch.places import Places
+    from fairway_agent.batch.folders import Folders
 
 # Below what Linux takes for outgoing connections, and without Batch's own port.
 _FIRST_PORT, _PORTS, _STEP, _CANDIDATES = 20_000, 10_000, 97, 16
@@ -67,20 +67,20 @@ Host *
 """
 
 
-def ports(places: Places) -> list[int]:
+def ports(folders: Folders) -> list[int]:
     """Where the task's servers listen: each on the first of these that is free."""
-    start = zlib.crc32(f"{places.run}/{places.task}".encode())
+    start = zlib.crc32(f"{folders.run}/{folders.task}".encode())
     return [_FIRST_PORT + (start + i * _STEP) % _PORTS for i in range(_CANDIDATES)]
 
 
-def folder_of(places: Places) -> Path:
+def folder_of(folders: Folders) -> Path:
     """Where the keys and configurations lie on a node."""
-    return places.base / "ssh"
+    return folders.base / "ssh"
 
 
-def install_keys(places: Places) -> None:
+def install_keys(folders: Folders) -> None:
     """Puts the run's keys where server and client look for them, readable to this user only."""
-    folder = folder_of(places)
+    folder = folder_of(folders)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     source = Path(os.environ["AZ_BATCH_TASK_SHARED_DIR"], "fairway_key")
     key = folder / "key"
@@ -100,16 +100,16 @@ def install_keys(places: Places) -> None:
     (folder / "config").write_text(text, encoding="utf-8")
 
 
-def start_server(places: Places, address: str, context: Path) -> int:
+def start_server(folders: Folders, address: str, context: Path) -> int:
     """Starts this node's server in the background; returns its port. OSError where it fails."""
     program = shutil.which("sshd", path=f"/usr/sbin:{os.environ.get('PATH', '')}")
     if program is None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # root's sshd wants it
-    folder, errors = folder_of(places), ""
-    serve = f"{places.programs}/fairway-node serve {context}"
-    for port in ports(places):
+    folder, errors = folder_of(folders), ""
+    serve = f"{folders.programs}/fairway-node serve {context}"
+    for port in ports(folders):
         file = folder / "sshd_config"
         text = _SERVER.format(port=port, address=address, folder=folder, serve=serve)
         file.write_text(text, encoding="utf-8")
@@ -122,14 +122,14 @@ def start_server(places: Places, address: str, context: Path) -> int:
     raise OSError(f"sshd does not start: {errors.strip()[-500:]}")
 
 
-def connect(places: Places, hosts: Sequence[str]) -> Path:
+def connect(folders: Folders, hosts: Sequence[str]) -> Path:
     """Finds the port of each host's server; returns the configuration for ssh that has them.
 
     OSError where one cannot be reached.
     """
-    folder = folder_of(places)
+    folder = folder_of(folders)
     with ThreadPoolExecutor(min(32, len(hosts))) as pool:
-        found = list(pool.map(lambda host: _port_of(places, host), hosts))
+        found = list(pool.map(lambda host: _port_of(folders, host), hosts))
     text = "".join(
         f"Host {host}\n    Port {port}\n" for host, port in zip(hosts, found, strict=True)
     )
@@ -138,12 +138,12 @@ def connect(places: Places, hosts: Sequence[str]) -> Path:
     return config
 
 
-def _port_of(places: Places, host: str) -> int:
+def _port_of(folders: Folders, host: str) -> int:
     end = time.monotonic() + _PATIENCE
     errors = ""
     while True:
-        for port in ports(places):
-            words = ["ssh", "-F", str(folder_of(places) / "config"), "-p", str(port), host, "true"]
+        for port in ports(folders):
+            words = ["ssh", "-F", str(folder_of(folders) / "config"), "-p", str(port), host, "true"]
             done = subprocess.run(
                 words, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
             )

@@ -171,7 +171,7 @@ class SlurmEngine(RemoteEngine):
         connection = self.remote_host.connection
         if node is None:
             return connection.interactive(command, forward=forward)
-        enter = self._program("enter", self.access.partition, self._require_node(node))
+        enter = self._program("node_access", self.access.partition, self._require_node(node))
         if not forward:
             return connection.interactive([*enter, "shell", *command])
         # What listens on the node may listen there on its loopback alone: a socket on the login

@@ -52,7 +52,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Orders:
+class Submission:
     """The last submission: its number, its parts, and whether Slurm has them all."""
 
     submission: int
@@ -64,13 +64,13 @@ class Orders:
         record.write_json(folder / _FILE, asdict(self))
 
 
-def read(folder: Path) -> Orders | None:
+def read(folder: Path) -> Submission | None:
     """The last submission of a run; None before the first."""
     value = record.read_json(folder / _FILE)
     if not value:
         return None
     parts = [Part(**each) for each in value["parts"]]
-    return Orders(int(value["submission"]), parts, bool(value["complete"]))
+    return Submission(int(value["submission"]), parts, bool(value["complete"]))
 
 
 def cancelled(folder: Path) -> int:

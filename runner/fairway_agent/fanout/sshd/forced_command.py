@@ -1,8 +1,8 @@
 """What a node does for another of its task: the command that its sshd starts in place of any.
 
 Besides plain commands (an MPI's daemon) it knows `fairway-run`, which serves a command of
-FAIRWAY_EACH_NODE as `channel` describes; `fairway-tell SIGNAL`; `fairway-output NAME`; and
-`fairway-notice TYPE`.
+FAIRWAY_EACH_NODE as `channel` describes; `fairway-signal SIGNAL`; `fairway-output NAME`; and
+`fairway-event TYPE`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def serve(context_file: str) -> int:
     words = ORIGINAL.split()
     if words[:1] == ["fairway-run"]:
         return on_node.run(_as_here)
-    if words[:1] == ["fairway-tell"]:
-        processes.tell(sessions(base), signal.Signals[f"SIG{words[1]}"])
+    if words[:1] == ["fairway-signal"]:
+        processes.signal_sessions(sessions(base), signal.Signals[f"SIG{words[1]}"])
         return 0
     if words[:1] == ["fairway-output"]:
         _print_output(words[1])
         return 0
-    if words[:1] == ["fairway-notice"]:
-        (base / "notice").write_text(words[1], encoding="ascii")
+    if words[:1] == ["fairway-event"]:
+        (base / "event").write_text(words[1], encoding="ascii")
         return 0
     (base / "sessions" / str(os.getsid(0))).touch()
     os.execv("/bin/bash", ["bash", "-c", ORIGINAL])  # noqa: S606

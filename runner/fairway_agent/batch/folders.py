@@ -22,7 +22,7 @@ def say(text: str) -> None:
     print(f"fairway: {text}", flush=True)  # noqa: T201
 
 
-class Places:
+class Folders:
     """The directories of this job on this node, from the environment that Batch gave."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.allocators import batch
 from fairway_agent.azure.http import Failure
 from fairway_agent.azure.imds import Event, Metadata
-from fairway_agent.batch.places import Places, say
+from fairway_agent.batch.folders import Folders, say
 from fairway_agent.fanout.sshd import server
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _PAUSE = 1.0
 _TRIES = 5  # without any answer at all: this machine has no such service
 
 
-class Notices(threading.Thread):
-    """Looks for notices about this node, and in `file` for those that another node left."""
+class ScheduledEvents(threading.Thread):
+    """Looks for events about this node, and in `file` for those that another node left."""
 
     def __init__(self, file: Path, act: Callable[[str], None]) -> None:
         super().__init__(daemon=True)
@@ -36,7 +36,7 @@ class Notices(threading.Thread):
         self.stopped = threading.Event()
 
     def run(self) -> None:
-        """Asks until a notice is there, which it acts on once."""
+        """Asks until there is one, which it acts on once."""
         asks, failures, name = True, 0, None
         while not self.stopped.wait(_PAUSE):
             if self._file.exists():
@@ -62,22 +62,22 @@ class Notices(threading.Thread):
             try:
                 self._metadata.acknowledge(self._event)
             except Failure as error:
-                say(f"the notice could not be approved: {error}")
+                say(f"the event could not be approved: {error}")
 
 
 def watch_for_main() -> int:
-    """On a node that is not the main one: tells that one of a notice."""
-    places = Places()
+    """On a node that is not the main one: tells that one of an event."""
+    folders = Folders()
     main = batch.given()[0].address
     told = threading.Event()
 
-    def tell(kind: str) -> None:
-        config = server.connect(places, [main])
-        server.order(config, [main], f"fairway-notice {kind}")
+    def pass_on(kind: str) -> None:
+        config = server.connect(folders, [main])
+        server.order(config, [main], f"fairway-event {kind}")
         told.set()
 
-    notices = Notices(places.base / f"notice.{os.getpid()}", tell)
-    notices.start()
-    while notices.is_alive():
+    events = ScheduledEvents(folders.base / f"event.{os.getpid()}", pass_on)
+    events.start()
+    while events.is_alive():
         time.sleep(_PAUSE)
     return 0

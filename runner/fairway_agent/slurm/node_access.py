@@ -1,8 +1,8 @@
 """Gets to a node as Slurm allows it: through a job of one's own there. Standard library only.
 
-enter PARTITION NODE shell [WORD…]     a shell, or a command, on the node
-enter PARTITION NODE relay SOCKET PORT  what connects to SOCKET here is connected to PORT there
-enter PARTITION NODE end PORT           the other end of one connection, on the node
+node_access PARTITION NODE shell [WORD…]      a shell, or a command, on the node
+node_access PARTITION NODE relay SOCKET PORT  what connects to SOCKET here reaches PORT there
+node_access PARTITION NODE end PORT           the other end of one connection, on the node
 
 The first two run on the login host. Nodes need not let anybody in by ssh. Where no job of this
 user runs on the node, a shell there is a job of its own, which waits for its turn.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import BinaryIO
 
-_MODULE = "fairway_agent.slurm.enter"
+_MODULE = "fairway_agent.slurm.node_access"
 _CHUNK = 1 << 16
 
 
