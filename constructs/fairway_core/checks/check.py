@@ -1,7 +1,7 @@
 """A check: one rule about what was asked for or what would be deployed, and where it applies.
 
 A rule is a pure function over plain arguments that yields faults. The decorator beside it
-gives it an id, a severity, and the places at which it is asked: a function that takes what
+gives it an id, a severity, and where it applies: a function that takes what
 is checked apart into those arguments. A rule's docstring says in its first line what it
 looks at, and ends in two fragments of YAML, one that trips it and one that does not.
 """
@@ -18,8 +18,8 @@ from fairway_core.findings import Finding, Severity
 if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath
 
-Place = tuple["DataPath", Mapping[str, Any]]
-"""Where a rule is asked, from the root of what is checked, and with which arguments."""
+Occurrence = tuple["DataPath", Mapping[str, Any]]
+"""Where a rule applies, from the root of what is checked, and with which arguments."""
 
 
 class Subject(StrEnum):
@@ -33,7 +33,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """What a rule has found: `path` leads from the rule's place to the part that is at fault."""
+    """What a rule has found: `path` leads from where the rule applies to what is wrong."""
 
     message: str
     hint: str
@@ -45,13 +45,13 @@ Rule = TypeVar("Rule", bound=Callable[..., Iterator[Fault]])
 
 @dataclass(frozen=True)
 class Check:
-    """A rule with its id, its severity, and the places at which it is asked."""
+    """A rule with its id, its severity, and where it applies."""
 
     id: str
     severity: Severity
     subject: Subject
     rule: Callable[..., Iterator[Fault]]
-    places: Callable[[Any], Iterator[Place]]
+    occurrences: Callable[[Any], Iterator[Occurrence]]
 
     @property
     def summary(self) -> str:
@@ -59,10 +59,10 @@ class Check:
         return (self.rule.__doc__ or "").partition("\n")[0]
 
     def findings(self, subject: Any) -> Iterator[tuple[DataPath, Finding]]:
-        """What the rule finds at its places, each with its path in the subject."""
-        for place, arguments in self.places(subject):
+        """What the rule finds wherever it applies, each with its path in the subject."""
+        for start, arguments in self.occurrences(subject):
             for fault in self.rule(**arguments):
-                path = (*place, *fault.path)
+                path = (*start, *fault.path)
                 dotted = ".".join(str(step) for step in path)
                 yield path, Finding(self.id, fault.message, fault.hint, dotted, self.severity)
 
@@ -76,7 +76,7 @@ def check(
     severity: Severity,
     subject: Subject,
     *,
-    at: Callable[[Any], Iterator[Place]],
+    at: Callable[[Any], Iterator[Occurrence]],
 ) -> Callable[[Rule], Rule]:
     """Makes a rule a check; ValueError where another has its id.
 

@@ -35,10 +35,10 @@ def all_checks(subject: Subject | None = None) -> tuple[Check, ...]:
         for module in RULES[each]:
             import_module(f"fairway_core.checks.{each.value}.{module}")
     found = (one for one in REGISTERED.values() if subject in (None, one.subject))
-    return tuple(sorted(found, key=_place))
+    return tuple(sorted(found, key=_position))
 
 
-def _place(check: Check) -> tuple[int, int]:
+def _position(check: Check) -> tuple[int, int]:
     """Subject and module; not the order in which modules happened to be imported."""
     module = check.rule.__module__.rpartition(".")[2]
     modules = RULES[check.subject]

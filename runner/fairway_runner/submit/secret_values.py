@@ -20,11 +20,11 @@ _SHORTEST = 4
 def secret_values(
     sources: Mapping[str, str],
     environment: Mapping[str, str],
-    place: Callable[[str], Location | None] = lambda _: None,
+    locate: Callable[[str], Location | None] = lambda _: None,
 ) -> dict[str, str]:
     """The value of each secret, from the variable of the `environment` that its source names.
 
-    `place` says where a secret stands in the job file. UserError with a finding for each
+    `locate` says where a secret stands in the job file. UserError with a finding for each
     that has no value, or one too short to be kept out of logs.
     """
     values, findings = {}, []
@@ -37,11 +37,11 @@ def secret_values(
         if not value:
             message = f"`{path}`: the environment variable {variable} is not set"
             hint = f"read it in with: read -rs {variable} && export {variable}"
-            findings.append(Finding("no-secret", message, hint, path, location=place(name)))
+            findings.append(Finding("no-secret", message, hint, path, location=locate(name)))
         elif len(value.strip()) < _SHORTEST:
             message = f"`{path}`: what {variable} holds is too short to be masked in logs"
             hint = f"a secret has at least {_SHORTEST} characters; put anything else under `env:`"
-            findings.append(Finding("short-secret", message, hint, path, location=place(name)))
+            findings.append(Finding("short-secret", message, hint, path, location=locate(name)))
         values[name] = value
     if findings:
         raise UserError(findings)
@@ -51,7 +51,7 @@ def secret_values(
 def require_readable(
     sources: Mapping[str, str],
     target: Target,
-    place: Callable[[str], Location | None] = lambda _: None,
+    locate: Callable[[str], Location | None] = lambda _: None,
 ) -> None:
     """Refuses what the target cannot read: on `local` a vault, elsewhere this environment.
 
@@ -71,6 +71,6 @@ def require_readable(
             message = f"`{path}`: the target `{target.name}` has no vault"
             hint = "give the environment a `vault:` section, and deploy it"
         if hint:
-            findings.append(Finding("no-secret", message, hint, path, location=place(name)))
+            findings.append(Finding("no-secret", message, hint, path, location=locate(name)))
     if findings:
         raise UserError(findings)

@@ -130,7 +130,7 @@ def test_every_rule_is_a_check_and_every_module_is_listed(repository: Path) -> N
     folder = repository / "constructs/fairway_core/checks"
     for subject, modules in RULES.items():
         files = {file.stem for file in (folder / subject.value).glob("*.py")}
-        assert set(modules) == files - {"__init__", "places", "stack"}
+        assert set(modules) == files - {"__init__", "occurrences", "resource_changes", "stack"}
 
 
 def test_ids_say_what_is_wrong() -> None:
@@ -181,4 +181,4 @@ def test_two_checks_of_one_name_are_refused() -> None:
 
     first = all_checks()[0]
     with pytest.raises(ValueError, match=first.id):
-        check(first.id, first.severity, first.subject, at=first.places)(first.rule)
+        check(first.id, first.severity, first.subject, at=first.occurrences)(first.rule)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.environment import places
+from fairway_core.checks.environment import occurrences
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NOTICE_DAYS = 365
 
 
-@check("retiring-size", Severity.WARNING, Subject.ENVIRONMENT, at=places.dated_sizes)
+@check("retiring-size", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.dated_sizes)
 def retiring_size(size: VmSize, today: datetime.date) -> Iterator[Fault]:
     """A VM size that Azure switches off within twelve months.
 
@@ -37,7 +37,7 @@ def retiring_size(size: VmSize, today: datetime.date) -> Iterator[Fault]:
         yield Fault(f"`{size.name}` retires on {end}", _take(size.successor))
 
 
-@check("no-new-capacity", Severity.WARNING, Subject.ENVIRONMENT, at=places.sizes)
+@check("no-new-capacity", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.sizes)
 def no_new_capacity(size: VmSize) -> Iterator[Fault]:
     """A VM size that Azure still runs and no longer extends: a new quota may be refused.
 
@@ -57,7 +57,7 @@ def _take(successor: str) -> str:
     return f"its successor is `{successor}`" if successor else "choose another: fairway sizes"
 
 
-@check("no-infiniband", Severity.ERROR, Subject.ENVIRONMENT, at=places.clusters)
+@check("no-infiniband", Severity.ERROR, Subject.ENVIRONMENT, at=occurrences.clusters)
 def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     """Several nodes that run jobs together, of a size without InfiniBand.
 
@@ -80,7 +80,7 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
         yield Fault(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", hint)
 
 
-@check("no-imex", Severity.ERROR, Subject.ENVIRONMENT, at=places.clusters)
+@check("no-imex", Severity.ERROR, Subject.ENVIRONMENT, at=occurrences.clusters)
 def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
     """Several nodes of a size whose GPUs reach other nodes' over NVLink.
 
@@ -104,7 +104,7 @@ def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
         )
 
 
-@check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=places.clusters)
+@check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.clusters)
 def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     """A size with InfiniBand for jobs of one node: you pay for a fabric that is not used.
 
@@ -123,7 +123,7 @@ def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
         )
 
 
-@check("floating-image", Severity.WARNING, Subject.ENVIRONMENT, at=places.images)
+@check("floating-image", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.images)
 def floating_image(image: Image) -> Iterator[Fault]:
     """An image without an exact version: nodes that come later may get another one.
 
@@ -149,7 +149,7 @@ def floating_image(image: Image) -> Iterator[Fault]:
         )
 
 
-@check("rdma-only-image", Severity.WARNING, Subject.ENVIRONMENT, at=places.pool_images)
+@check("rdma-only-image", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.pool_images)
 def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
     """A Batch pool of a size without InfiniBand with an HPC image.
 

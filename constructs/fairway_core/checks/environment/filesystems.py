@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from fairway_core.catalog import limit, vm_size
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.environment.places import most_nodes
+from fairway_core.checks.environment.occurrences import most_nodes
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import EnvironmentSubject
 
 
-def _filesystems(subject: EnvironmentSubject) -> Iterator[Place]:
+def _filesystems(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Each file system with the GPUs that read from it: from the fastest that they mount."""
     environment = subject.environment
     readers = dict.fromkeys(environment.filesystems, 0)

@@ -12,11 +12,11 @@ from fairway_core.suggestions import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import EnvironmentSubject
 
 
-def _ignored(subject: EnvironmentSubject) -> Iterator[Place]:
+def _ignored(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     if not subject.environment.checks.ignore:
         return
     from fairway_core.checks.registry import all_checks

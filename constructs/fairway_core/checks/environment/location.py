@@ -1,4 +1,4 @@
-"""Rules on the place of an environment."""
+"""Rules on the region and the zones of an environment."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import EnvironmentSubject
 
 
-def _location(subject: EnvironmentSubject) -> Iterator[Place]:
+def _location(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     yield ("location",), {"location": subject.environment.location}
 
 
@@ -37,7 +37,7 @@ def unknown_region(location: str) -> Iterator[Fault]:
         yield Fault(f"no region `{location}` is known", f"{hint}\n{listed}" if hint else listed)
 
 
-def _zoned(subject: EnvironmentSubject) -> Iterator[Place]:
+def _zoned(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """What is put into a zone, or spread over several."""
     environment, location = subject.environment, subject.environment.location
     yield ("zone",), {"location": location, "zoned": environment.zone != "none"}
@@ -65,7 +65,7 @@ def no_zones(location: str, zoned: bool) -> Iterator[Fault]:
         yield Fault(f"{location} has no availability zones", "set `zone: none`, and take LRS")
 
 
-def _disks(subject: EnvironmentSubject) -> Iterator[Place]:
+def _disks(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     environment = subject.environment
     for name, each in environment.filesystems.items():
         if each.kind == "nfs_server":

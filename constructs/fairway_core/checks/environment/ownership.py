@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from fairway_core.catalog import vm_size
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.environment.places import most_nodes
+from fairway_core.checks.environment.occurrences import most_nodes
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import EnvironmentSubject
 
 
-def _tags(subject: EnvironmentSubject) -> Iterator[Place]:
+def _tags(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     yield ("tags",), {"tags": subject.environment.tags}
 
 
@@ -34,7 +34,7 @@ def no_owner(tags: Mapping[str, str]) -> Iterator[Fault]:
         yield Fault("no tag says whose this is", "add `tags: {owner: you@example.com}`")
 
 
-def _spending(subject: EnvironmentSubject) -> Iterator[Place]:
+def _spending(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     gpus = sum(
         gpu.count * most_nodes(cluster)
         for cluster in subject.environment.clusters.values()
@@ -58,7 +58,7 @@ def no_budget(gpus: int, has_budget: bool) -> Iterator[Fault]:
         yield Fault(f"{gpus} GPUs, and no budget alerts", hint)
 
 
-def _name_servers(subject: EnvironmentSubject) -> Iterator[Place]:
+def _name_servers(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     network = subject.environment.network
     if network.dns.servers and network.private_endpoints:
         yield ("network", "dns"), {"makes_zones": network.dns.zones == "make"}
@@ -84,7 +84,7 @@ def unseen_zones(makes_zones: bool) -> Iterator[Fault]:
         )
 
 
-def _ways_in(subject: EnvironmentSubject) -> Iterator[Place]:
+def _ways_in(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     environment = subject.environment
     access, network = environment.access, environment.network
     yield (
@@ -96,7 +96,7 @@ def _ways_in(subject: EnvironmentSubject) -> Iterator[Place]:
     )
 
 
-def _ways_to_batch(subject: EnvironmentSubject) -> Iterator[Place]:
+def _ways_to_batch(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     environment = subject.environment
     access, network = environment.access, environment.network
     if environment.has_pools and network.private_endpoints:

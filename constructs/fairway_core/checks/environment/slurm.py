@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.catalog import images
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.environment import places
+from fairway_core.checks.environment import occurrences
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BOOT_SECONDS = 300
 
 
-@check("slurm-image", Severity.ERROR, Subject.ENVIRONMENT, at=places.slurm_images)
+@check("slurm-image", Severity.ERROR, Subject.ENVIRONMENT, at=occurrences.slurm_images)
 def slurm_image(size: VmSize, image: Image) -> Iterator[Fault]:
     """An image whose distribution has no Slurm that fits the scheduler's.
 
@@ -46,7 +46,7 @@ def slurm_image(size: VmSize, image: Image) -> Iterator[Fault]:
     yield Fault(f"image `{image.alias}` has no Slurm 23.11 in its distribution", hint)
 
 
-@check("short-idle", Severity.WARNING, Subject.ENVIRONMENT, at=places.idle_times)
+@check("short-idle", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.idle_times)
 def short_idle(idle: float) -> Iterator[Fault]:
     """Nodes that are deleted sooner than Azure could bring new ones.
 

@@ -11,18 +11,18 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import EnvironmentSubject
     from fairway_core.yaml_text import DataPath
 
 _EXPRESSION = re.compile(r"[$%]\{")
 
 
-def _texts(subject: EnvironmentSubject) -> Iterator[Place]:
+def _texts(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     yield from _texts_in(subject.environment.model_dump(mode="json", exclude_defaults=True), ())
 
 
-def _texts_in(value: Any, path: DataPath) -> Iterator[Place]:
+def _texts_in(value: Any, path: DataPath) -> Iterator[Occurrence]:
     match value:
         case str():
             yield path, {"text": value}

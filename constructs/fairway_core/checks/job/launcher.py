@@ -11,7 +11,7 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import JobSubject
 
 # Templates that run the command once for each rank.
@@ -36,7 +36,7 @@ _LAUNCHER = re.compile(
 )
 
 
-def _jobs(subject: JobSubject) -> Iterator[Place]:
+def _jobs(subject: JobSubject) -> Iterator[Occurrence]:
     job = subject.job
     ranks = job.get("nodes", 1), job.get("processes_per_node", 1)
     yield (

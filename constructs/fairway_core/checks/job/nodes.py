@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.catalog import VmSize
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import JobSubject
 
 # As in `pytorch:2.4.0-cuda12.4-cudnn9` and `nvidia/cuda:12.4.1-base`.
 _CUDA = re.compile(r"cuda[-:_]?(\d+)\.(\d+)", re.IGNORECASE)
 
 
-def _jobs(subject: JobSubject) -> Iterator[Place]:
+def _jobs(subject: JobSubject) -> Iterator[Occurrence]:
     job = subject.job
     yield (
         (),
@@ -55,7 +55,7 @@ def spot_without_checkpoint(spot: bool, nodes: int, goes_on: bool) -> Iterator[F
         )
 
 
-def _images(subject: JobSubject) -> Iterator[Place]:
+def _images(subject: JobSubject) -> Iterator[Occurrence]:
     container, name = subject.job.get("container"), subject.target.vm_size
     if container and name in vm_sizes():
         yield ("container", "image"), {"image": container["image"], "size": vm_size(name)}
@@ -80,7 +80,7 @@ def old_cuda(image: str, size: VmSize) -> Iterator[Fault]:
         )
 
 
-def _sharp(subject: JobSubject) -> Iterator[Place]:
+def _sharp(subject: JobSubject) -> Iterator[Occurrence]:
     options, name = subject.job.get("options") or {}, subject.target.vm_size
     if options.get("sharp") is True and name in vm_sizes():
         yield ("options", "sharp"), {"size": vm_size(name)}

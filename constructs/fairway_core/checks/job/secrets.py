@@ -12,7 +12,7 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import JobSubject
 
 
@@ -23,16 +23,16 @@ _KEY = re.compile(
 )
 
 
-def _texts(subject: JobSubject) -> Iterator[Place]:
+def _texts(subject: JobSubject) -> Iterator[Occurrence]:
     for field in ("command", "setup"):
         value = subject.job.get(field)
-        place, text = (
+        path, text = (
             ((field, "command"), value.get("command"))
             if isinstance(value, dict)
             else ((field,), value)
         )
         if text:
-            yield place, {"text": str(text)}
+            yield path, {"text": str(text)}
     for section in ("env", "params"):
         for name, value in subject.job.get(section, {}).items():
             # With its name, by which a password is known.

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.catalog.dangers import open_when
 from fairway_core.checks.blocks import blocks, first, listed
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.places import shown
+from fairway_core.checks.plan.resource_changes import shown
 from fairway_core.findings import Severity
 from fairway_core.review.attributes import HIDDEN, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import PlanSubject
 
 _GROUP, _RULE = "azurerm_network_security_group", "azurerm_network_security_rule"
@@ -34,7 +34,7 @@ _INSIDE = frozenset({"virtualnetwork", "azureloadbalancer", "gatewaymanager", "a
 _BASTION = "gatewaymanager"
 
 
-def _changes(subject: PlanSubject) -> Iterator[Place]:
+def _changes(subject: PlanSubject) -> Iterator[Occurrence]:
     for change in subject.changes:
         actions = change["change"]["actions"]
         if "no-op" in actions or "read" in actions or not _may_open(change):

@@ -11,14 +11,14 @@ from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.expiry import LIFE_CYCLE
 from fairway_core.checks.losses import Sides, by_change, by_deletion
-from fairway_core.checks.plan.places import deleted
-from fairway_core.checks.plan.places import reason as reason_of
+from fairway_core.checks.plan.resource_changes import deleted
+from fairway_core.checks.plan.resource_changes import reason as reason_of
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import PlanSubject
 
 _CONTAINER = "azurerm_storage_container"
@@ -27,7 +27,7 @@ _MACHINE = "azurerm_linux_virtual_machine"
 _RESIZED = (_DISK, _MACHINE, _SUBNET)
 
 
-def _changes(subject: PlanSubject) -> Iterator[Place]:
+def _changes(subject: PlanSubject) -> Iterator[Occurrence]:
     changes = [one for one in subject.changes if _does_something(one["change"]["actions"])]
     gone = frozenset(str(each.get("id")) for each in deleted(changes))
     created = frozenset(_created_containers(changes))
@@ -121,7 +121,7 @@ def data_loss(
         )
 
 
-def _sizes(subject: PlanSubject) -> Iterator[Place]:
+def _sizes(subject: PlanSubject) -> Iterator[Occurrence]:
     for change in subject.changes:
         type_, actions = change["type"], change["change"]["actions"]
         goes = "delete" in actions

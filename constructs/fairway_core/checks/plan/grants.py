@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.catalog.dangers import is_broad_role
 from fairway_core.checks.blocks import blocks, listed
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.places import shown
+from fairway_core.checks.plan.resource_changes import shown
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import PlanSubject
 
 _GRANTS = frozenset(
@@ -27,7 +27,7 @@ _GRANTS = frozenset(
 _TRUSTED = ("issuer", "subject", "audience")
 
 
-def _grants(subject: PlanSubject) -> Iterator[Place]:
+def _grants(subject: PlanSubject) -> Iterator[Occurrence]:
     for change in subject.changes:
         if change["type"] not in _GRANTS or "no-op" in change["change"]["actions"]:
             continue

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.sizes import known_size
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.places import POOL, SCALE_SETS
+from fairway_core.checks.plan.resource_changes import POOL, SCALE_SETS
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import PlanSubject
 
 
-def _updates(*types: str) -> Callable[[PlanSubject], Iterator[Place]]:
-    """The places of resources of these types that change and stay: `before` and `after`."""
+def _updates(*types: str) -> Callable[[PlanSubject], Iterator[Occurrence]]:
+    """The resources of these types that change and stay: `before` and `after`."""
 
-    def places(subject: PlanSubject) -> Iterator[Place]:
+    def occurrences(subject: PlanSubject) -> Iterator[Occurrence]:
         for change in subject.changes:
             if change["type"] in types and "no-op" not in change["change"]["actions"]:
                 before, after = change["change"].get("before"), change["change"].get("after")
@@ -27,7 +27,7 @@ def _updates(*types: str) -> Callable[[PlanSubject], Iterator[Place]]:
                     arguments = {"address": change["address"], "before": before, "after": after}
                     yield (change["address"],), arguments
 
-    return places
+    return occurrences
 
 
 @check("lost-infiniband", Severity.WARNING, Subject.PLAN, at=_updates(*SCALE_SETS, POOL))

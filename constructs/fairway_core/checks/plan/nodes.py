@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.catalog.dangers import made_with, server_at
 from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.places import POOL, SCALE_SETS, changed, deleted, stopped_for
+from fairway_core.checks.plan.resource_changes import (
+    POOL,
+    SCALE_SETS,
+    changed,
+    deleted,
+    stopped_for,
+)
 from fairway_core.findings import Severity
 from fairway_core.review.attributes import as_read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import PlanSubject
 
 _MACHINES = ("azurerm_linux_virtual_machine", "azurerm_windows_virtual_machine")
@@ -25,18 +31,18 @@ _SAVE = "apply it when nothing runs on them, and save what is on their own disks
 _SCALES = "azurerm_role_assignment.slurm-scales-"
 
 
-def _updated_sets(subject: PlanSubject) -> Iterator[Place]:
+def _updated_sets(subject: PlanSubject) -> Iterator[Occurrence]:
     slurm = {
         each["address"].removeprefix(_SCALES)
         for each in subject.changes
         if each["address"].startswith(_SCALES)
     }
-    for place, arguments in changed(*SCALE_SETS, POOL)(subject):
+    for path, arguments in changed(*SCALE_SETS, POOL)(subject):
         if arguments["actions"] == ["update"]:
             name = arguments["address"].rpartition(".cluster-")[2]
             keys = ("address", "type", "before", "after")
             mine = {key: arguments[key] for key in keys}
-            yield place, {**mine, "partition": name if name in slurm else ""}
+            yield path, {**mine, "partition": name if name in slurm else ""}
 
 
 @check("mixed-nodes", Severity.WARNING, Subject.PLAN, at=_updated_sets)
@@ -108,12 +114,12 @@ def _how_to_reimage(
     return f"when nothing runs on them: az vmss update-instances {which} && az vmss reimage {which}"
 
 
-def _changed_nodes(subject: PlanSubject) -> Iterator[Place]:
+def _changed_nodes(subject: PlanSubject) -> Iterator[Occurrence]:
     everything = (*subject.changes, *subject.others)
     accounts = {each.get("name") for each in deleted(everything, _ACCOUNT)}
-    for place, arguments in changed(*SCALE_SETS, POOL, *_MACHINES)(subject):
+    for path, arguments in changed(*SCALE_SETS, POOL, *_MACHINES)(subject):
         account = arguments["before"].get("account_name")
-        yield place, {**arguments, "account_stays": account not in accounts}
+        yield path, {**arguments, "account_stays": account not in accounts}
 
 
 @check("lost-nodes", Severity.WARNING, Subject.PLAN, at=_changed_nodes)

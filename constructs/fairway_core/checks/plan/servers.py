@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import server_at
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.places import changed, deleted, stopped_for
+from fairway_core.checks.plan.resource_changes import changed, deleted, stopped_for
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import PlanSubject
 
 _MACHINE = "azurerm_linux_virtual_machine"
 _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 
-def _changed_servers(subject: PlanSubject) -> Iterator[Place]:
+def _changed_servers(subject: PlanSubject) -> Iterator[Occurrence]:
     everything = (*subject.changes, *subject.others)
     gone = frozenset(str(each.get("id")) for each in deleted(everything))
-    for place, arguments in changed(_MACHINE)(subject):
+    for path, arguments in changed(_MACHINE)(subject):
         if server_at(arguments["address"]) is None:
             continue
         machine = arguments["before"]
         interfaces = machine.get("network_interface_ids")
         yield (
-            place,
+            path,
             {
                 **arguments,
                 "emptied": not gone.isdisjoint(_disks(subject, machine.get("id"))),

@@ -12,13 +12,13 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import StackSubject
 
 _SCALE_SET = "azurerm_linux_virtual_machine_scale_set"
 
 
-def _scale_sets_with_infiniband(subject: StackSubject) -> Iterator[Place]:
+def _scale_sets_with_infiniband(subject: StackSubject) -> Iterator[Occurrence]:
     for name, arguments in subject.resources.get(_SCALE_SET, {}).items():
         size = vm_sizes().get(arguments.get("sku", ""))
         if size is not None and size.rdma:
@@ -111,7 +111,7 @@ def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault(f"such a pool holds {most} nodes", "make several", ("fixed_scale",))
 
 
-def _attachments(subject: StackSubject) -> Iterator[Place]:
+def _attachments(subject: StackSubject) -> Iterator[Occurrence]:
     resources = subject.resources
     disks, machines = (
         {f"{type_}.{name}": arguments for name, arguments in resources.get(type_, {}).items()}

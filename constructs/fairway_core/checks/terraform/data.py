@@ -17,11 +17,11 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import StackSubject
 
 
-def _holders(subject: StackSubject) -> Iterator[Place]:
+def _holders(subject: StackSubject) -> Iterator[Occurrence]:
     resources = subject.resources
     locks = resources.get("azurerm_management_lock", {}).values()
     locked = {referred(lock.get("scope")) for lock in locks}
@@ -75,7 +75,7 @@ _RULES = ("network_rules", "network_acls", "network_rule_set", "network_profile"
 _LETS_IN = ("ip_rules", "ip_rule", "virtual_network_subnet_ids")
 
 
-def _services(subject: StackSubject) -> Iterator[Place]:
+def _services(subject: StackSubject) -> Iterator[Occurrence]:
     endpoints = subject.resources.get("azurerm_private_endpoint", {}).values()
     served = {
         referred(connection.get("private_connection_resource_id"))
@@ -162,7 +162,7 @@ _SECRET_ATTRIBUTE = re.compile(
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 
 
-def _texts(subject: StackSubject) -> Iterator[Place]:
+def _texts(subject: StackSubject) -> Iterator[Occurrence]:
     for type_, named in subject.resources.items():
         for name, arguments in named.items():
             for argument in ("custom_data", "user_data"):

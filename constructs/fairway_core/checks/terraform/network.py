@@ -12,7 +12,7 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import StackSubject
 
 _INTERNET = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0", "0.0.0.0"})  # noqa: S104
@@ -20,7 +20,7 @@ _BASTION_SUBNET = "AzureBastionSubnet"
 _HTTPS = "443"
 
 
-def _rules(subject: StackSubject) -> Iterator[Place]:
+def _rules(subject: StackSubject) -> Iterator[Occurrence]:
     resources = subject.resources
     for_bastion = _bastion_groups(resources) if subject.asked.bastion else set()
     for name, group in resources.get("azurerm_network_security_group", {}).items():
@@ -104,7 +104,7 @@ def _is_open(source: str, allowed: Sequence[IPv4Network]) -> bool:
     return network.is_global and not any(network.subnet_of(each) for each in allowed)
 
 
-def _addresses(subject: StackSubject) -> Iterator[Place]:
+def _addresses(subject: StackSubject) -> Iterator[Occurrence]:
     resources = subject.resources
     users = _users_of_addresses(resources)
     for name in resources.get("azurerm_public_ip", {}):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.checks.subjects import StackSubject
 
 if TYPE_CHECKING:
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import Asked
 
 Resources = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -40,18 +40,18 @@ def _is_null(value: Any) -> bool:
     return value is None or value == "${null}"
 
 
-def each(*types: str) -> Callable[[StackSubject], Iterator[Place]]:
+def each(*types: str) -> Callable[[StackSubject], Iterator[Occurrence]]:
     """Places of a rule that looks at one resource of these types: `arguments`."""
 
-    def places(subject: StackSubject) -> Iterator[Place]:
+    def occurrences(subject: StackSubject) -> Iterator[Occurrence]:
         for type_ in types:
             for name, arguments in subject.resources.get(type_, {}).items():
                 yield (type_, name), {"arguments": arguments}
 
-    return places
+    return occurrences
 
 
-def every(subject: StackSubject) -> Iterator[Place]:
+def every(subject: StackSubject) -> Iterator[Occurrence]:
     """Places of a rule that looks at any one resource: `type`, `arguments`."""
     for type_, named in subject.resources.items():
         for name, arguments in named.items():

@@ -9,7 +9,7 @@ from fairway_core.catalog import vm_size
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import EnvironmentSubject
     from fairway_core.environment import AnyCluster
 
@@ -19,7 +19,7 @@ def most_nodes(cluster: AnyCluster) -> int:
     return cluster.node_range.max
 
 
-def sizes(subject: EnvironmentSubject) -> Iterator[Place]:
+def sizes(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every VM size that is named: `size`."""
     for section in ("clusters", "filesystems"):
         for name, item in getattr(subject.environment, section).items():
@@ -27,13 +27,13 @@ def sizes(subject: EnvironmentSubject) -> Iterator[Place]:
                 yield (section, name, "size"), {"size": vm_size(size)}
 
 
-def dated_sizes(subject: EnvironmentSubject) -> Iterator[Place]:
+def dated_sizes(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every VM size that is named: `size`, and the date of `today`."""
     for path, arguments in sizes(subject):
         yield path, {**arguments, "today": subject.today}
 
 
-def clusters(subject: EnvironmentSubject) -> Iterator[Place]:
+def clusters(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every cluster: `size`, and `nodes`, the most that one job may take."""
     for name, cluster in subject.environment.clusters.items():
         together = getattr(cluster, "mpi", True)
@@ -41,7 +41,7 @@ def clusters(subject: EnvironmentSubject) -> Iterator[Place]:
         yield ("clusters", name), {"size": size, "nodes": most_nodes(cluster) if together else 1}
 
 
-def images(subject: EnvironmentSubject) -> Iterator[Place]:
+def images(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every image that a cluster gets: `image`."""
     for name, cluster in subject.environment.clusters.items():
         # An image of one's own has its version in its id.
@@ -49,7 +49,7 @@ def images(subject: EnvironmentSubject) -> Iterator[Place]:
             yield ("clusters", name, "image"), {"image": cluster.chosen_image}
 
 
-def pool_images(subject: EnvironmentSubject) -> Iterator[Place]:
+def pool_images(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every image of Azure's that a Batch pool gets: `size`, `image`."""
     for name, cluster in subject.environment.clusters.items():
         if cluster.engine == "batch" and not cluster.image_id:
@@ -57,7 +57,7 @@ def pool_images(subject: EnvironmentSubject) -> Iterator[Place]:
             yield ("clusters", name, "image"), {"size": size, "image": image}
 
 
-def slurm_images(subject: EnvironmentSubject) -> Iterator[Place]:
+def slurm_images(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every image of a cluster with Slurm: `size`, `image`."""
     for name, cluster in subject.environment.clusters.items():
         if cluster.engine == "slurm":
@@ -65,7 +65,7 @@ def slurm_images(subject: EnvironmentSubject) -> Iterator[Place]:
             yield ("clusters", name, "image"), {"size": size, "image": image}
 
 
-def idle_times(subject: EnvironmentSubject) -> Iterator[Place]:
+def idle_times(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """How long nodes of Slurm stay that nobody needs: `idle`, in seconds."""
     if subject.environment.scheduler is not None:
         yield ("slurm", "idle"), {"idle": subject.environment.scheduler.idle}

@@ -1,4 +1,4 @@
-"""The places at which rules on plans are asked: resources that change or go."""
+"""Where rules on plans apply: resources that change or go."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairway_core.review.attributes import masked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from fairway_core.checks.check import Place
+    from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import PlanSubject
 
 SCALE_SETS = (
@@ -22,10 +22,10 @@ SCALE_SETS = (
 POOL = "azurerm_batch_pool"
 
 
-def changed(*types: str) -> Callable[[PlanSubject], Iterator[Place]]:
+def changed(*types: str) -> Callable[[PlanSubject], Iterator[Occurrence]]:
     """The resources of these types that change or go."""
 
-    def places(subject: PlanSubject) -> Iterator[Place]:
+    def occurrences(subject: PlanSubject) -> Iterator[Occurrence]:
         for each in subject.changes:
             actions = each["change"]["actions"]
             if each["type"] in types and ("update" in actions or "delete" in actions):
@@ -39,7 +39,7 @@ def changed(*types: str) -> Callable[[PlanSubject], Iterator[Place]]:
                 }
                 yield (each["address"],), arguments
 
-    return places
+    return occurrences
 
 
 def deleted(changes: Iterable[Mapping[str, Any]], *types: str) -> Iterator[Mapping[str, Any]]:
