@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import container, outputs, processes, state_files
+from fairway_agent import attempt_line, container, outputs, processes, state_files
 from fairway_agent.fanout import ways
 from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
@@ -44,6 +44,7 @@ class Task:
     supervisor, after which there may be as many more as the plan has retries.
     `held` is for how many seconds its attempts that have ended had its nodes.
     `cancelled` says that it was told to end: whatever code it ends with, it is not done.
+    `before` is why the attempt before the next one ended.
     `states` are its supervisor's, where it has one that writes late what finds no room.
     `nodes` are its own, its main host first; it has none where its ranks share this machine.
     """
@@ -66,6 +67,7 @@ class Task:
     kill_at: float | None = None
     timed_out: bool = False
     cancelled: bool = False
+    before: str = attempt_line.RETRIED
     states: state_files.States | None = None
     nodes: list[Host] = field(default_factory=list)
 
@@ -101,6 +103,9 @@ class Task:
         environment = self._contract()
         script = self.folder / "launch.sh"
         script.write_text(self.spec.script, encoding="utf-8")
+        if self.attempt > 0:
+            checkpoint = environment["FAIRWAY_CHECKPOINT_DIR"]
+            self._say_again(attempt_line.attempt_line(self.attempt, self.before, checkpoint))
         self.kill_at, self.timed_out = None, False
         self.process = self._launch(script, environment)
         self.started = time.time()
@@ -131,6 +136,10 @@ class Task:
     def _log(self) -> BinaryIO:
         """Where what it prints is kept."""
         return (self.folder / "log.txt").open("ab")
+
+    def _say_again(self, line: str) -> None:
+        """Tells the log's reader that another attempt begins."""
+        attempt_line.append(self.folder / "log.txt", line)
 
     def _command(self, script: Path) -> list[str]:
         """The command line that runs the script."""
@@ -204,9 +213,15 @@ class Task:
         if self.pump is not None:
             self.pump.join()
         self.held += max(0.0, time.time() - self.started)
-        if self.timed_out:
-            return TIMED_OUT
-        return 128 - code if code < 0 else code
+        code = TIMED_OUT if self.timed_out else 128 - code if code < 0 else code
+        self.before = self.why() or self._ending(code)
+        return code
+
+    def _ending(self, code: int) -> str:
+        """What an attempt ended with, where nothing more is known."""
+        if self.timed_out and self.plan.timeout is not None:
+            return f"the one before was over its timeout of {self.plan.timeout:g} s"
+        return f"the one before ended with exit code {code}"
 
     def finish(self, state: str, code: int) -> str:
         """Records the end and keeps the outputs that are to be kept; the state that it has then:

@@ -241,12 +241,14 @@ class TestAgain:
         assert shown["state"] == "succeeded"
         assert shown["task_states"] == {"succeeded": 4}
         assert [task["attempts"] for task in shown["task_list"]] == [1, 2, 2, 2]
+        again = "fairway: attempt 2: the run was retried"
+        saved = fairway.folder / ".fairway" / "runs" / run / "checkpoints"
         assert fairway("logs", run).stdout.splitlines() == [
             "[setup] set up",
             "[0] attempt 0",
-            *("[1] attempt 0", "[1] attempt 1"),
-            *("[2] attempt 0", "[2] attempt 1"),
-            *("[finally] over", "[finally] over"),
+            *("[1] attempt 0", f"[1] {again}; the checkpoint is in {saved}/1", "[1] attempt 1"),
+            *("[2] attempt 0", f"[2] {again}; the checkpoint is in {saved}/2", "[2] attempt 1"),
+            *("[finally] over", f"[finally] {again}", "[finally] over"),
         ]
         nothing = fairway("retry", run)
         assert nothing.returncode == 2
@@ -258,7 +260,14 @@ class TestAgain:
         run = ended(fairway, job)
         assert fairway("retry", run).returncode == 0
         assert fairway("wait", run).returncode == 3
-        assert fairway("logs", run).stdout.split() == ["0", "1", "2", "3"]
+        log = fairway("logs", run).stdout.splitlines()
+        assert log[::2] == ["0", "1", "2", "3"]
+        why = "the one before ended with exit code 3"
+        assert [line.partition(": ")[2] for line in log[1::2]] == [
+            f"attempt 2: {why}",
+            "attempt 3: the run was retried",
+            f"attempt 4: {why}",
+        ]
         assert fairway.show(run)["task_list"][0]["attempts"] == 4
 
     def test_retry_of_cancelled_and_lost_tasks(

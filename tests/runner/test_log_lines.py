@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_cli.ui.attempts import require_attempt
 from fairway_cli.ui.follow import Selection, copy_logs
 from fairway_cli.ui.log_lines import LineFilter, tail_offset
 from fairway_core.findings import UserError
@@ -91,3 +92,41 @@ def test_a_pattern_that_is_none_is_refused(
     code, _, err = fairway(store.base.parent, "logs", "job-a", "--grep", "loss[")
     assert code == 2
     assert "--grep: `loss[` is not a regular expression" in err
+
+
+AGAIN = "one\nfairway: attempt 2: the one before ended with exit code 3\ntwo\n"
+LOST = "one\nfairway: attempt 1 lost its node, and with it what it printed last\ntwo\n"
+
+
+@pytest.mark.parametrize("log", [AGAIN, LOST])
+def test_the_lines_of_an_attempt(make_run: MakeRun, log: str) -> None:
+    run = make_run("job-a", [{"log": log, "attempt": 1}, {"log": "other\n"}])
+
+    def shown(attempt: int) -> list[str]:
+        out = io.BytesIO()
+        copy_logs(run, Selection.of(run, attempt=attempt), out, follow=False)
+        require_attempt(run, [0, 1], attempt)
+        return out.getvalue().decode().splitlines()
+
+    first, line, second = (f"[0] {each}" for each in log.splitlines())
+    assert shown(1) == [first, "[1] other"]
+    assert shown(2) == [line, second]
+    with pytest.raises(UserError, match="job-a has no attempt 3") as caught:
+        shown(3)
+    assert caught.value.findings[0].hint == "its attempts are 1 to 2"
+
+
+def test_attempts_that_a_log_does_not_tell_apart(make_run: MakeRun, fairway: RunFairway) -> None:
+    """An earlier release wrote nothing between them."""
+    run = make_run("job-a", [{"log": "one\ntwo\nfairway: attempt 3: exit code 3\n", "attempt": 2}])
+    base = run.folder.parents[2]
+    for attempt in ("1", "2"):
+        code, out, err = fairway(base, "logs", "job-a", "--attempt", attempt)
+        assert (code, out) == (2, "")
+        assert "the log of task 0 of job-a does not say where its attempts begin" in err
+    code, out, _ = fairway(base, "logs", "job-a", "--attempt", "3")
+    assert (code, out) == (0, "fairway: attempt 3: exit code 3\n")
+    assert fairway(base, "logs", "job-a", "--attempt", "0")[0] == 2
+    make_run("job-b", [{"state": "queued", "attempt": None}], state="queued")
+    code, _, err = fairway(base, "logs", "job-b", "--attempt", "1")
+    assert (code, "none has begun yet" in err) == (2, True)

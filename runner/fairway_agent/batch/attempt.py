@@ -35,17 +35,18 @@ def run_task() -> int:
         return fail(f"the setup failed on this node with exit code {code}", code)
     spec = folders.spec()
     make_directories(folders, spec)
+    first, counted = int(os.environ.get("FAIRWAY_FIRST", "0")), folders.shared / "attempts"
     while True:
-        number = attempts.count(
-            folders.shared / "attempts", folders.task, int(os.environ.get("FAIRWAY_FIRST", "0"))
-        )
+        number = attempts.count(counted, folders.task, first)
         _bring_earlier_logs(folders, number)
         try:
             task = BatchTask.here(folders, spec, number)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
             return fail(f"the task was not started: {error}", _NO_START)
+        task.before = attempts.ending_before(counted, folders.task, number, first)
         events = ScheduledEvents(folders.base / "event", task.give_notice)
         code = _watched(task, events)
+        attempts.keep_ending(counted, folders.task, number, task.before)
         if code or "FAIRWAY_LAST" in os.environ:  # which runs again in each retry
             _keep_log(folders, number)
         if task.notice:

@@ -1,10 +1,14 @@
-"""Which attempt of its task this is, counted in a file that the next attempt finds."""
+"""Which attempt of its task this is, counted in a file that the next attempt finds, and why the one
+before ended, in another."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
+
+from fairway_agent.attempt_line import RETRIED
 
 
 def count(folder: Path, task: str, first: int) -> int:
@@ -24,3 +28,24 @@ def count(folder: Path, task: str, first: int) -> int:
         file.flush()
         os.fsync(file.fileno())
     return attempt
+
+
+def keep_ending(folder: Path, task: str, attempt: int, why: str) -> None:
+    """Says why an attempt ended."""
+    with suppress(OSError):
+        _ending(folder, task).write_text(f"{attempt} {why}", encoding="utf-8")
+
+
+def ending_before(folder: Path, task: str, attempt: int, first: int) -> str:
+    """Why the attempt before this one ended; one that could not say so has lost its node."""
+    if attempt == first:
+        return RETRIED
+    with suppress(OSError, ValueError):
+        number, _, why = _ending(folder, task).read_text(encoding="utf-8").partition(" ")
+        if int(number) == attempt - 1:
+            return why
+    return "its node was lost, or taken away without notice"
+
+
+def _ending(folder: Path, task: str) -> Path:
+    return folder / f"{task}.ending"

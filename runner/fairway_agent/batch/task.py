@@ -129,6 +129,10 @@ class BatchTask(Task):
             server.order(self.config, self.others, f"fairway-signal {self.plan.signal}")
         super()._tell(number)
 
+    def why(self) -> str | None:
+        """That Azure takes the node away, where it said so."""
+        return f"Azure announced {self.notice} of its node" if self.notice else None
+
     def give_notice(self, kind: str) -> None:
         """Acts on what Azure says about one of the nodes."""
         say(f"Azure announces: {kind}; the job has {self.plan.grace:g} s to save what it has")
@@ -159,6 +163,9 @@ class BatchTask(Task):
             lambda: kept,
             Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", "figures.txt"),
         )
+
+    def _say_again(self, line: str) -> None:
+        print(line, flush=True)  # noqa: T201 - what this prints is the task's log
 
     def _log(self) -> BinaryIO:
         """What Batch keeps of this program's own output."""

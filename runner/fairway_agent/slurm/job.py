@@ -119,6 +119,7 @@ class Job:
         of the two it says when this has ended; see `settle`."""
         if submissions.cancelled(self.task.run_folder) >= self.task.submission:
             return self._finish("cancelled", _CANCELLED)
+        self.task.keep_before("Slurm ended the one before, and began it again")
         status = replace(self.task.status("running"), stopped=True, ended=time.time())
         self.task.record(replace(status, exit_code=code, reason="ended by Slurm"))
         return _TERMINATED
@@ -127,6 +128,7 @@ class Job:
         """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
         status = replace(self.task.status("queued"), last_exit_code=code)
         self.task.record(replace(status, reason="its nodes were taken away"))
+        self.task.keep_before("its nodes were taken away")
         try:
             commands.run(["scontrol", "requeue", job_id()])
         except commands.Refused as refused:

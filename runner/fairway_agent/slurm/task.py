@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _SLURM = "fairway_agent.slurm"
 
 _STRAY_GRACE = 2.0  # seconds for what an attempt has left on another node
+_BEFORE = "before.txt"  # why the attempt before ended, where another job of Slurm's goes on
 
 # One process a node, beside whatever else the job runs there.
 STEP = ("srun", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--input=none", "--quiet")
@@ -49,7 +50,8 @@ class SlurmTask(ClusterTask):
     def start(self) -> None:
         """Starts the next attempt on its nodes."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / SETUP_FAILED).unlink(missing_ok=True)
+        for name in (SETUP_FAILED, _BEFORE):
+            (self.folder / name).unlink(missing_ok=True)
         super().start()
         self.sampling = Sampling(self.plan.sample_every, self._sampler, self._for_sampler)
 
@@ -70,6 +72,19 @@ class SlurmTask(ClusterTask):
         last = state_files.read_task(self.folder)
         if last is not None and last.submission == self.submission:
             self.failures = last.failures or 0
+            self.before = self._read_before()
+
+    def keep_before(self, why: str) -> None:
+        """Says on which words the next job of the task begins its log; its own state is written
+        over meanwhile by why it waits."""
+        with suppress(OSError):
+            (self.folder / _BEFORE).write_text(why, encoding="utf-8")
+
+    def _read_before(self) -> str:
+        try:
+            return (self.folder / _BEFORE).read_text(encoding="utf-8")
+        except OSError:
+            return "its node failed, and Slurm began it again"
 
     def has_retry(self) -> bool:
         """Whether it may be begun again after a failure."""

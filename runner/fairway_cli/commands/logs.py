@@ -27,6 +27,10 @@ def command(
     node: Annotated[
         int | None, typer.Option("--node", min=0, help="Only the ranks of this node, from 0.")
     ] = None,
+    attempt: Annotated[
+        int | None,
+        typer.Option("--attempt", min=1, help="Only this attempt of each task, from 1."),
+    ] = None,
     tail: Annotated[
         int | None,
         typer.Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines of each log."),
@@ -43,9 +47,11 @@ def command(
 
     A log names its ranks where the job sets `options: {label_ranks: true}`; a terminal then shows
     each in a colour of its own. --tail takes the last lines of what the other options leave.
+    An attempt that is not the first begins with a line that says why there is another.
     Where its target does not answer, what is known here is printed, and the exit code is 5; with
     --follow it is asked again until the deadline.
     """
+    from fairway_cli.ui.attempts import require_attempt
     from fairway_cli.ui.away import EXIT_CODE, is_away
     from fairway_cli.ui.columns import has_colours
     from fairway_cli.ui.follow import Selection, copy_logs, names_ranks
@@ -60,7 +66,9 @@ def command(
     several = names_ranks(found) or (task is None and found.record.tasks > 1)
     coloured = several and has_colours()
     lines = LineFilter(_ranks(found, task, rank, node), expression, coloured)
-    selection = Selection.of(found, task, lines, tail)
+    selection = Selection.of(found, task, lines, tail, attempt)
+    if attempt is not None and not follow:
+        require_attempt(found, selection.tasks, attempt)
     try:
         copy_logs(found, selection, sys.stdout.buffer, follow=follow)
     except KeyboardInterrupt:

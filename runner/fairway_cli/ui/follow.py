@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
+from fairway_agent.attempt_line import begun
 from fairway_cli.ui.log_lines import LineFilter, label, tail_offset
 from fairway_core.findings import UserError, printable
 from fairway_runner.engines.absence import Absence
@@ -16,7 +17,7 @@ from fairway_runner.runs.records import read_json
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from fairway_agent.task_state import TaskState
@@ -28,12 +29,13 @@ _LONGEST_LINE = 1 << 20  # what is longer is shown as several lines
 
 @dataclass
 class Log:
-    """One log of a run: its label, and what of it was read."""
+    """One log of a run: its label, what of it was read, and of which attempt, from 1, that is."""
 
     label: str
     path: Path
     offset: int = 0
     part: bytes = b""
+    attempt: int = 1
 
     def grown(self) -> bool:
         """Whether there is more than what was read."""
@@ -67,15 +69,23 @@ class Log:
             yield self.part
             self.part = b""
 
+    def of_attempt(self, wanted: int | None, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Those of the next lines that are of that attempt, or all."""
+        for line in lines:
+            self.attempt = begun(line) or self.attempt
+            if wanted is None or self.attempt == wanted:
+                yield line
+
 
 @dataclass
 class Selection:
-    """What is wanted of a run's logs: one task or all, some lines or all, and of each log the
-    last `tail` of them, or all."""
+    """What is wanted of a run's logs: those of some tasks, some lines or all, those of one attempt,
+    from 1, or of all, and of each log the last `tail` of them, or all."""
 
-    task: int | None = None
+    tasks: Sequence[int] = ()
     lines: LineFilter = field(default_factory=LineFilter)
     tail: int | None = None
+    attempt: int | None = None
     logs: list[Log] = field(default_factory=list)
 
     @classmethod
@@ -85,6 +95,7 @@ class Selection:
         task: int | None = None,
         lines: LineFilter | None = None,
         tail: int | None = None,
+        attempt: int | None = None,
     ) -> Selection:
         """UserError where the run has no such task, or its ranks cannot be told apart."""
         count = run.record.tasks
@@ -100,12 +111,12 @@ class Selection:
         lines = lines or LineFilter()
         if lines.ranks is not None:
             _require_labels(run, logs)
-        return cls(task, lines, tail, logs)
+        return cls(indices, lines, tail, attempt, logs)
 
     @property
     def is_raw(self) -> bool:
         """Whether there is one log, to be shown as it stands."""
-        return len(self.logs) == 1 and self.lines.is_open
+        return len(self.logs) == 1 and self.lines.is_open and self.attempt is None
 
 
 @dataclass
@@ -177,7 +188,8 @@ def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool, tail: i
             out.write(chunk)
         return
     before = _label(log, selection)
-    lines = selection.lines.taken(log.lines(ended=ended))
+    lines = log.of_attempt(selection.attempt, log.lines(ended=ended))
+    lines = selection.lines.taken(lines)
     for line in lines if tail is None else deque(lines, tail):
         out.write(before + line.removesuffix(b"\r") + b"\n")
 

@@ -82,6 +82,7 @@ class TestPreemption:
         log = batch.ok("logs", run.id).splitlines()
         assert log[0] == "attempt 0 from step 0"
         assert log[-2:] == ["attempt 1 from step 7", "done"]
+        assert log[-3].startswith("fairway: attempt 2: Azure announced Preempt of its node; the c")
         assert "saved" in log
         assert "fairway: Azure announces: Preempt; the job has 10 s to save what it has" in log
         [task] = json.loads(batch.ok("show", run.id, "--json"))["task_list"]
@@ -116,8 +117,9 @@ class TestPreemption:
         batch.service.preempt(str(run.task_status(0).node))
         run.wait()
         log = batch.ok("logs", run.id).splitlines()
-        lost = "fairway: attempt 0 lost its node, and with it what it printed last"
-        assert log == ["before 0", lost, "before 1", "after"]
+        lost = "fairway: attempt 1 lost its node, and with it what it printed last"
+        why = "fairway: attempt 2: its node was lost, or taken away without notice"
+        assert log == ["before 0", lost, why, "before 1", "after"]
 
 
 class TestRefusals:

@@ -154,7 +154,9 @@ class TestFailures:
         code, printed = batch.watch(batch.fairway.job(command, template="plain", retries=3))
         assert code == 0, printed
         [run] = batch.runs()
-        assert batch.ok("logs", run) == "attempt 0\nattempt 1\nattempt 2\n"
+        log = batch.ok("logs", run).splitlines()
+        assert log[::2] == ["attempt 0", "attempt 1", "attempt 2"]
+        assert [line.split(":")[1] for line in log[1::2]] == [" attempt 2", " attempt 3"]
         assert json.loads(batch.ok("show", run, "--json"))["task_list"][0]["attempts"] == 3
 
     def test_a_task_over_its_time_gets_the_signal_and_the_code_124(self, batch: Batch) -> None:
@@ -186,7 +188,9 @@ class TestFailures:
         assert batch.run(run).status.tasks == {"succeeded": 3}
         tasks = json.loads(batch.ok("show", run, "--json"))["task_list"]
         assert [task["attempts"] for task in tasks] == [1, 2, 1]
-        assert batch.ok("logs", run, "--task", "1") == "run 1\nrun 1\n"
+        assert batch.ok("logs", run, "--task", "1") == (
+            "run 1\nfairway: attempt 2: the run was retried\nrun 1\n"
+        )
 
 
 class TestSweeps:

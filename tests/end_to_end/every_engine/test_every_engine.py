@@ -208,7 +208,12 @@ class TestOneTask:
         command = 'echo attempt $FAIRWAY_ATTEMPT; test "$FAIRWAY_ATTEMPT" = 2'
         code, run, log = watched(fairway, place, template="plain", command=command, retries=2)
         assert code == 0
-        assert log == "attempt 0\nattempt 1\nattempt 2\n"
+        why = "the one before ended with exit code 1"
+        second = f"fairway: attempt 2: {why}\nattempt 1\n"
+        assert log == f"attempt 0\n{second}fairway: attempt 3: {why}\nattempt 2\n"
+        assert fairway("logs", run, "--attempt", "2").stdout == second
+        refused = fairway("logs", run, "--attempt", "4")
+        assert (refused.returncode, "its attempts are 1 to 3" in refused.stderr) == (2, True)
         assert facts_of(fairway, run)["task_list"][0]["attempts"] == 3
 
     def test_it_is_cancelled_with_all_that_it_started(

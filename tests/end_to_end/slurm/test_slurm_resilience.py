@@ -58,9 +58,10 @@ class TestAgain:
         assert signs.lines(2)[1] == "attempt=1 count=1"
         facts = outcome(fairway, run)
         assert facts["task_list"][0]["attempts"] == 2
-        log = fairway("logs", run).stdout
-        assert "attempt=0 count=0" in log
-        assert "attempt=1 count=1" in log
+        first, why, second = fairway("logs", run).stdout.splitlines()
+        assert (first, second) == ("attempt=0 count=0", "attempt=1 count=1")
+        said = "fairway: attempt 2: Slurm ended the one before, and began it again; the checkpoint"
+        assert why.startswith(said)
 
     def test_after_its_node_died(self, fairway: Fairway, slurm: SlurmCluster, signs: Signs) -> None:
         command = f"hostname >>{signs}; " + COUNTS.format(signs=signs)
@@ -72,6 +73,8 @@ class TestAgain:
         facts = outcome(fairway, run)
         [task] = facts["task_list"]
         assert (task["attempts"], task["node"]) == (2, second)
+        said = "fairway: attempt 2: its node failed, and Slurm began it again; the checkpoint is"
+        assert fairway("logs", run, "--attempt", "2").stdout.startswith(said)
 
     def test_when_its_nodes_are_taken_away_it_saves_first(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
@@ -90,6 +93,8 @@ class TestAgain:
         assert sorted(said[2:4]) == ["saved 0", "saved 1"]
         assert said[4:] == ["up 1", "up 1"]
         assert outcome(fairway, run)["task_list"][0]["attempts"] == 2
+        why = "fairway: attempt 2: its nodes were taken away\n"
+        assert fairway("logs", run, "--grep", "^fairway").stdout == why
 
     def test_a_task_that_waits_again_says_why(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs

@@ -177,6 +177,12 @@ class TestEnds:
         facts = fairway.show(run)
         assert [task["attempts"] for task in facts["task_list"]] == [1, 3, 1]
         log = fairway("logs", run, "--task", "1").stdout
-        assert log.splitlines() == ["attempt 0", "attempt 1", "attempt 2"]
+        assert log.splitlines() == [
+            "attempt 0",
+            "fairway: attempt 2: the one before ended with exit code 1",
+            "attempt 1",
+            "fairway: attempt 3: the run was retried",
+            "attempt 2",
+        ]
         [part] = orders(slurm, run)["parts"]
         assert part["indices"] == [1]

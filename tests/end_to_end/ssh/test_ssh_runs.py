@@ -182,7 +182,9 @@ def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, 
     cluster.kill("n2")
     assert fairway("wait", run).returncode == 0
     assert sorted(signs.all()[2:]) == ["n1", "n3"]
-    assert fairway("logs", run).stdout.splitlines()[-1] == "xx"
+    why, last = fairway("logs", run).stdout.splitlines()[-2:]
+    assert why.startswith("fairway: attempt 2: node n2 could not be reached any more; the check")
+    assert last == "xx"
     assert fairway.show(run)["task_list"][0]["attempts"] == 2
 
 

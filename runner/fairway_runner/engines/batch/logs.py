@@ -23,6 +23,7 @@ from fairway_runner.runs.plans import read_specs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from fairway_agent.task_state import TaskState
     from fairway_runner.engines.azure.storage import Storage
@@ -151,8 +152,10 @@ class Logs:
         attempt = facts["attempt"]
         name = f"wd/logs/stdout.{attempt}.txt"
         if not facts["done"] and not self._copy(number, facts, name, ended=ended):
-            text = f"fairway: attempt {attempt} lost its node, and with it what it printed last\n"
-            self._add(number, text.encode())
+            self._end_line(number)
+            said = f"attempt {attempt + 1} lost its node, and with it what it printed last"
+            self._add(number, f"fairway: {said}\n".encode())
+        self._end_line(number)
         facts.update(attempt=attempt + 1, offset=0, done=False)
 
     def _copy(self, number: int, facts: dict[str, Any], name: str, *, ended: bool) -> bool:
@@ -178,6 +181,12 @@ class Logs:
                 file.seek(facts["size"])
                 file.write(data)
             facts["size"] += len(data)
+
+    def _end_line(self, number: int) -> None:
+        """Sees to it that what the next attempt prints begins a line."""
+        size = self._of(number)["size"]
+        if size and _byte(self.run.log(number), size - 1) != b"\n":
+            self._add(number, b"\n")
 
     def _read(self, number: int, name: str, offset: int, *, ended: bool) -> bytes | None:
         """Up to a chunk of a task's file; None where it is nowhere."""
@@ -220,6 +229,12 @@ class Logs:
             label = f"[node {subtask['id']}] ".encode()
             lines = data.splitlines()
             self._add(number, b"".join(label + line + b"\n" for line in lines))
+
+
+def _byte(path: Path, offset: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(1)
 
 
 def _number(marker: str) -> int:

@@ -1,0 +1,65 @@
+"""The line with which another attempt begins in a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent.attempt_line import RETRIED, append, attempt_line, begun
+from fairway_agent.batch import attempts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_checkpoint_is_named_where_there_is_one(tmp_path: Path) -> None:
+    """Words of several lines stay one line of the log."""
+    assert (
+        attempt_line(1, "gone\nfairway: x", str(tmp_path)) == "fairway: attempt 2: gone fairway: x"
+    )
+    (tmp_path / "step-7").touch()
+    line = attempt_line(2, "exit code 3", str(tmp_path))
+    assert line == f"fairway: attempt 3: exit code 3; the checkpoint is in {tmp_path}"
+    assert begun(line.encode()) == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, b"line\n"),
+        (b"", b"line\n"),
+        (b"one\n", b"one\nline\n"),
+        (b"cut of", b"cut of\nline\n"),
+    ],
+)
+def test_it_stands_on_a_line_of_its_own(tmp_path: Path, before: bytes | None, after: bytes) -> None:
+    log = tmp_path / "log.txt"
+    if before is not None:
+        log.write_bytes(before)
+    append(log, "line")
+    assert log.read_bytes() == after
+
+
+def test_a_log_that_cannot_be_written_costs_the_line_alone(tmp_path: Path) -> None:
+    append(tmp_path / "gone" / "log.txt", "line")
+    append(tmp_path, "line")
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"attempt 2: x", b" fairway: attempt 2: x", b"fairway: attempt two: x"]
+)
+def test_what_a_program_prints_begins_none(line: bytes) -> None:
+    assert begun(line) is None
+
+
+def test_why_an_attempt_on_a_pool_ended_is_kept_for_the_next(tmp_path: Path) -> None:
+    assert attempts.ending_before(tmp_path, "0", 2, first=2) == RETRIED
+    lost = "its node was lost, or taken away without notice"
+    assert attempts.ending_before(tmp_path, "0", 1, first=0) == lost
+    attempts.keep_ending(tmp_path, "0", 0, "the one before ended with exit code 3")
+    assert attempts.ending_before(tmp_path, "0", 1, first=0).endswith("exit code 3")
+    assert attempts.ending_before(tmp_path, "0", 2, first=0) == lost
+    (tmp_path / "0.ending").write_text("damaged")
+    assert attempts.ending_before(tmp_path, "0", 1, first=0) == lost
+    attempts.keep_ending(tmp_path / "gone", "0", 0, "nobody can hear this")
