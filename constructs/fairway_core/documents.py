@@ -124,9 +124,12 @@ def _text_of(path: Path) -> str:
         hint = "name the YAML file in it"
         raise UserError.of("not-a-file", f"{path}: is a directory", hint) from None
     except OSError as error:
-        raise UserError.of("unreadable-file", f"{path}: {error.strerror}") from None
+        raise UserError.of(
+            "unreadable-file", f"{path}: {error.strerror}", f"ls -l {path}"
+        ) from None
     if len(content) > _LARGEST_FILE:
-        raise UserError.of("file-too-large", f"{path}: larger than 1 MiB")
+        hint = "name a job or an environment; data does not belong into these files"
+        raise UserError.of("file-too-large", f"{path}: larger than 1 MiB", hint)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -42,5 +42,5 @@ class Reach(Model, defer_build=True):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.bastion is None) == (self.jump is None):
-            raise FieldError("name one way: either `bastion:` or `jump:`")
+            raise FieldError("name one way: either `bastion:` or `jump:`", "keep one of the two")
         return self

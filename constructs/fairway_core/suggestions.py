@@ -25,8 +25,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return str(found[0]) if found and found[1] >= _NEAR_ENOUGH else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest word, or the few that there are, or nothing.
+def did_you_mean(word: str, known: Iterable[str], most: int = 12) -> str:
+    """A sentence that names the nearest word, or all where there are `most` or fewer, or nothing.
 
     >>> did_you_mean("openmp", ["openmpi", "torchrun"])
     'did you mean `openmpi`?'
@@ -35,6 +35,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = nearest(word, words)
     if near is not None:
         return f"did you mean `{near}`?"
-    if 0 < len(words) <= 12:
+    if 0 < len(words) <= most:
         return "known are: " + ", ".join(words)
     return ""

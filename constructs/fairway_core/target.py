@@ -76,7 +76,11 @@ class NodeRange(Model):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.min > self.max:
-            raise FieldError(f"min {self.min} is above max {self.max}", path=("min",))
+            raise FieldError(
+                f"min {self.min} is above max {self.max}",
+                f"for example {{min: 0, max: {self.max}}}",
+                ("min",),
+            )
         return self
 
 
@@ -185,6 +189,7 @@ class Target(Model):
             if section is not None and engine != self.engine:
                 raise FieldError(
                     f"a target with engine `{self.engine}` has no `{engine}:` section",
+                    f"take it out, or write `engine: {engine}`",
                     path=(engine,),
                 )
             if section is None and engine == self.engine:

@@ -137,7 +137,9 @@ def _finding(
             return Finding("missing-key", message, hint, dotted, location=place)
         case "extra_forbidden":
             hint = _foreign(path, model)
-            hint = hint or did_you_mean(str(path[-1]), fields_at(model, path[:-1], document.data))
+            hint = hint or did_you_mean(
+                str(path[-1]), fields_at(model, path[:-1], document.data), most=40
+            )
             place = document.location(path, of_key=True)
             message = f"unknown key `{path[-1]}`"
             return Finding("unknown-key", message, hint, dotted, location=place)

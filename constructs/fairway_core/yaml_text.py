@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairway_core.findings import Finding, Location, UserError
+from fairway_core.yaml_hints import DEEP, FLATTER, USUAL, syntax_hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,7 @@ _DEEPEST = 64
 # The largest power of two that a number with a fraction can be near.
 _LONGEST_INTEGER = 1023
 
+_EMPTY = "fairway init FOLDER writes an environment and a job to begin with"
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -85,10 +87,9 @@ def parse_yaml(text: str, file: str) -> YamlText:
         at = error.problem_mark or error.context_mark
         mark = Mark(at.line + 1, at.column + 1, 1) if at else Mark(1, 1, 1)
         problem = str(error.problem or error.context)
-        hint = "indent with spaces" if r"'\t'" in problem else ""
-        _fail(result, "yaml-syntax", f"this is not YAML: {problem}", mark, hint)
+        _fail(result, "yaml-syntax", f"this is not YAML: {problem}", mark, syntax_hint(problem))
     except RecursionError:
-        _fail(result, "yaml-nesting", "lists or mappings are nested too deeply", Mark(1, 1, 1))
+        _fail(result, "yaml-nesting", DEEP, Mark(1, 1, 1), FLATTER)
     except ReaderError as error:
         mark = _mark_at(text, error.position)
         message = f"this is not YAML: it holds the character U+{ord(text[error.position]):04X}"
@@ -97,22 +98,24 @@ def parse_yaml(text: str, file: str) -> YamlText:
         # The reader has no error of its own for this, and so no place.
         found = re.search(r"\\U(?!000|0010)", text)
         mark = _mark_at(text, found.start() if found else 0)
-        _fail(result, "yaml-syntax", "this is not YAML: an escape beyond Unicode", mark)
+        _fail(
+            result, "yaml-syntax", "this is not YAML: an escape beyond Unicode", mark, "remove it"
+        )
     except YAMLError as error:
         reason = str(error).splitlines()[0]
-        _fail(result, "yaml-syntax", f"this is not YAML: {reason}", Mark(1, 1, 1))
+        _fail(result, "yaml-syntax", f"this is not YAML: {reason}", Mark(1, 1, 1), USUAL)
     if "!" in text:
         _refuse_tags(result)
     if root is None:
-        raise UserError([Finding("empty-file", f"{file}: the file is empty")])
+        raise UserError([Finding("empty-file", f"{file}: the file is empty", _EMPTY)])
     try:
         result.data = _Reader(result).read(root, ())
     except RecursionError:
-        _fail(result, "yaml-nesting", "lists or mappings are nested too deeply", Mark(1, 1, 1))
+        _fail(result, "yaml-nesting", DEEP, Mark(1, 1, 1), FLATTER)
     return result
 
 
-def _fail(text: YamlText, id: str, message: str, mark: Mark, hint: str = "") -> NoReturn:  # noqa: A002
+def _fail(text: YamlText, id: str, message: str, mark: Mark, hint: str) -> NoReturn:  # noqa: A002
     raise UserError([Finding(id, message, hint, location=text.location(mark))])
 
 
@@ -170,9 +173,11 @@ class _Reader:
         if isinstance(node, ScalarNode):
             return self._scalar(node)
         if len(path) >= _DEEPEST:
-            self._fail("yaml-nesting", "lists or mappings are nested too deeply", node)
+            self._fail("yaml-nesting", DEEP, node, FLATTER)
         if id(node) in self._open:
-            self._fail("alias-cycle", "this alias contains itself", node)
+            self._fail(
+                "alias-cycle", "this alias contains itself", node, "write out what it stands for"
+            )
         self._open.add(id(node))
         value: Any = None
         if isinstance(node, MappingNode):
@@ -189,7 +194,8 @@ class _Reader:
         self._distinct.add(id(node))
         self._visits += 1
         if self._visits > _ALIAS_FACTOR * len(self._distinct) + _ALIAS_ALLOWANCE:
-            self._fail("alias-bomb", "aliases expand to far more than the file says", node)
+            message = "aliases expand to far more than the file says"
+            self._fail("alias-bomb", message, node, "write out what you need of it")
 
     def _sequence(self, node: SequenceNode, path: DataPath) -> list[Any]:
         return [self.read(item, (*path, index)) for index, item in enumerate(node.value)]
@@ -223,7 +229,8 @@ class _Reader:
         from ruamel.yaml.nodes import MappingNode
 
         if not isinstance(source, MappingNode):
-            self._fail("bad-merge", "`<<` takes a mapping or a list of mappings", source)
+            message = "`<<` takes a mapping or a list of mappings"
+            self._fail("bad-merge", message, source, "for example `<<: *anchor`")
         for key_node, value_node in source.value:
             if str(key_node.tag) == _TAG + "merge":
                 nested = value_node.value if _is_sequence(value_node) else [value_node]
@@ -240,7 +247,11 @@ class _Reader:
         from ruamel.yaml.nodes import ScalarNode
 
         if not isinstance(node, ScalarNode) or str(node.tag) != _TAG + "str":
-            hint = f'write "{node.value}"' if isinstance(node, ScalarNode) else ""
+            hint = (
+                f'write "{node.value}"'
+                if isinstance(node, ScalarNode)
+                else "write a word before the colon"
+            )
             self._fail("bad-key", "a key must be text", node, hint)
         return self._string(str(node.value), node)
 
@@ -262,7 +273,9 @@ class _Reader:
         # JSON writes a character beyond U+FFFF as two escapes, which belong together.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         if character := unfit_character(text):
-            self._fail("bad-character", f"the text holds the character {character}", node)
+            self._fail(
+                "bad-character", f"the text holds the character {character}", node, "remove it"
+            )
         return text
 
     def _boolean(self, text: str, node: ScalarNode) -> bool:
@@ -279,7 +292,7 @@ class _Reader:
         except ValueError:
             self._fail("bad-number", f"`{text[:40]}` is not a whole number", node, "quote it")
         if value.bit_length() > _LONGEST_INTEGER:
-            self._fail("bad-number", f"`{text[:40]}…` is too large a number", node)
+            self._fail("bad-number", f"`{text[:40]}…` is too large a number", node, "quote it")
         return value
 
     def _float(self, text: str, node: ScalarNode) -> float:
@@ -288,10 +301,15 @@ class _Reader:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            self._fail("bad-number", f"`{text}` is not a finite number", node)
+            self._fail(
+                "bad-number",
+                f"`{text}` is not a finite number",
+                node,
+                "write a number, or quote it",
+            )
         return value
 
-    def _fail(self, id: str, message: str, node: Node, hint: str = "") -> NoReturn:  # noqa: A002
+    def _fail(self, id: str, message: str, node: Node, hint: str) -> NoReturn:  # noqa: A002
         _fail(self._text, id, message, _mark(node), hint)
 
 

@@ -58,7 +58,8 @@ def _update(entry: Staged, folder: Path) -> int:
     blobs = list(_list(entry))
     if not blobs:
         message = f"there is nothing at {entry.container}:{entry.path} to be staged"
-        raise Fault("no-input", message, "", 2)
+        hint = "is its name right? list the container: fairway data ls TARGET:CONTAINER"
+        raise Fault("no-input", message, hint, 2)
     index = record.read_json(folder / _INDEX)
     for path in set(index) - {blob.path for blob in blobs}:
         (folder / path).unlink(missing_ok=True)
@@ -106,8 +107,11 @@ def _below(name: str, path: str) -> str | None:
     if not below or below.endswith("/"):
         return None
     if ".." in below.split("/"):
-        raise Fault("bad-input", f"the blob {name} cannot be a file here", "", 2)
+        raise Fault("bad-input", f"the blob {name} cannot be a file here", _RENAME, 2)
     return below
+
+
+_RENAME = "rename it in storage, or stage another path"
 
 
 def _headers() -> dict[str, str]:

@@ -154,3 +154,28 @@ def test_characters_that_no_program_can_be_given() -> None:
     assert unfit_character("fine \x1b ☃ 🚀\n") is None
     assert unfit_character("a\0") == "U+0000"
     assert unfit_character("\udfff") == "U+DFFF"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a: b: c", "indent it as its neighbours, or quote text that has `: ` in it"),
+        ("a:\n\tb: 1", "indent with spaces"),
+        ("a: *x", "name an `&anchor` above it, or quote the `*`"),
+        ("a: @x", "put the text in quotes"),
+        ('a: "\\q"', "write \\\\ for \\, or put the text in single quotes"),
+        ("a: 'x", "close the quote that is open here"),
+        ("a: [1", "close the bracket that is open here"),
+        ("- a\nb: 1", "look at its indentation, brackets and quotes"),
+        ("a: &a [*a]", "write out what it stands for"),
+        ("<<: 1", "for example `<<: *anchor`"),
+        ("[1]: 2", "write a word before the colon"),
+        ("a: .inf", "write a number, or quote it"),
+        ("a: " + "[" * 80 + "]" * 80, "write it with fewer levels"),
+        ("", "fairway init FOLDER writes an environment and a job to begin with"),
+    ],
+)
+def test_what_to_do_is_said(text: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_yaml(text, "job.yaml")
+    assert caught.value.findings[0].hint == hint

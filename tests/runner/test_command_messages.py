@@ -86,7 +86,7 @@ MISTAKES = [
     Mistake(
         "targets sync --from stacks.d",
         "stacks.d holds no synthesized stack with clusters",
-        "synthesize it first: cdktf synth",
+        "synthesize it first: fairway synth",
         {"stacks.d/stacks/lab-network/cdk.tf.json": "{}"},
     ),
     # A project's own file.
@@ -181,7 +181,7 @@ MISTAKES = [
     Mistake(
         "review lab-network=plan.json",
         "lab-network: `azurerm_subnet.x` has the actions ['move']",
-        "this plan was made by a newer Terraform than Fairway knows",
+        "its Terraform is newer than Fairway knows: plan with an older one",
         {"plan.json": plan(resource_changes=[MOVED])},
     ),
     Mistake(

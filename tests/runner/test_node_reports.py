@@ -138,7 +138,7 @@ def test_nothing_is_sent_of_what_is_not_known(
     assert finding.id == id_
     if id_ == "no-description":
         assert finding.message == "nd-2 is not drained, and nothing says what is wrong with it"
-        assert finding.hint == 'say it: --description "GPU 3 is lost"'
+        assert finding.hint == 'say it, for example: --description "GPU 3 is lost"'
     assert plane.requests == []
 
 

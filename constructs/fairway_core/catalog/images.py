@@ -70,6 +70,9 @@ class Image:
         )
 
 
+_OTHER = "take another size: fairway sizes"
+
+
 def image(name: str) -> Image:
     """The image of that alias, or of a whole URN whose publisher, offer and sku are known.
 
@@ -91,7 +94,7 @@ def default_image(size: VmSize) -> Image:
     for row in images().values():
         if size.image_family in row.default_for and row.fits(size):
             return row
-    raise UserError.of("no-image", f"no image in the catalogue fits {size.name}")
+    raise UserError.of("no-image", f"no image in the catalogue fits {size.name}", _OTHER)
 
 
 @cache

@@ -19,6 +19,6 @@ def service_url() -> str:
     parts = urlsplit(url)
     here = parts.hostname in ("127.0.0.1", "::1", "localhost")
     if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and here)):
-        message = f"{VARIABLE}: `{url}` is no https address"
-        raise UserError.of("wrong-prices-url", message, "leave it unset")
+        message = f"{VARIABLE}: `{url}` is not an https address"
+        raise UserError.of("wrong-prices-url", message, f"unset {VARIABLE}")
     return url

@@ -107,7 +107,7 @@ def read_prices(file: Path) -> PriceTable:
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UserError.of("no-such-file", f"{file}: no such file") from None
+        raise UserError.of("no-such-file", f"{file}: no such file", _FORM) from None
     except UnicodeDecodeError:
         raise UserError.of("unreadable-prices", f"{file}: it is not UTF-8 text", _FORM) from None
     except OSError as error:

@@ -79,11 +79,15 @@ class NetApp(FileSystem, defer_build=True):
         least = limit("netapp_flexible_least_mibps")
         most = min(limit("netapp_volume_mibps"), limit("netapp_flexible_mibps_per_tib") * self.tib)
         if self.mibps is None:
-            raise FieldError("a `Flexible` volume needs `mibps:`", f"{least} to {most} here")
+            raise FieldError(
+                "a `Flexible` volume needs `mibps:`",
+                f"add `mibps: {most}`, or as little as {least}",
+            )
         if not least <= self.mibps <= most:
             raise FieldError(
                 f"a `Flexible` volume of {self.tib} TiB has {least} to {most} MiB/s, "
                 f"not {self.mibps}",
+                f"the nearest is `mibps: {min(max(self.mibps, least), most)}`",
                 path=("mibps",),
             )
         return self

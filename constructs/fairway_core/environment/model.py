@@ -139,7 +139,7 @@ class Environment(Model):
             if filesystem.kind == "lustre":
                 raise FieldError(
                     "Managed Lustre needs a zone, and `zone: none` names none",
-                    "name one, or take another kind of file system",
+                    "name one, for example `zone: 1`, or take another kind of file system",
                     ("filesystems", name, "kind"),
                 )
         return self

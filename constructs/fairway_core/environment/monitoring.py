@@ -38,7 +38,10 @@ def _emails(addresses: tuple[str, ...]) -> tuple[str, ...]:
 def _retention(days: int) -> int:
     least, most = _RETENTION_DAYS
     if not least <= days <= most:
-        raise FieldError(f"logs can be kept for {least}d to {most}d, not {days}d")
+        raise FieldError(
+            f"logs can be kept for {least}d to {most}d, not {days}d",
+            f"the nearest is {min(max(days, least), most)}d",
+        )
     return days
 
 
@@ -48,11 +51,14 @@ def _currency(code: str) -> str:
     return code
 
 
+_ALERTS = "for example [50, 80, 100]"
+
+
 def _alerts(percents: tuple[int, ...]) -> tuple[int, ...]:
     if list(percents) != sorted(set(percents)):
-        raise FieldError("alerts are percentages in rising order, each once", "[50, 80, 100]")
+        raise FieldError("alerts are percentages in rising order, each once", _ALERTS)
     if percents[0] < 1 or percents[-1] > _MOST_PERCENT:
-        raise FieldError(f"an alert is at 1 to {_MOST_PERCENT} percent of `monthly:`")
+        raise FieldError(f"an alert is at 1 to {_MOST_PERCENT} percent of `monthly:`", _ALERTS)
     return percents
 
 

@@ -66,6 +66,7 @@ class Disks(Model, defer_build=True):
             raise FieldError(
                 f"a disk of kind `{self.kind}` has {kind.least_gib} to {kind.most_gib} GiB, "
                 f"not {self.gib}",
+                f"the nearest is `gib: {min(max(self.gib, kind.least_gib), kind.most_gib)}`",
                 path=("gib",),
             )
         if kind.provisioned is None:
@@ -89,18 +90,23 @@ class Disks(Model, defer_build=True):
         if self.kind == "ultra":
             for field, value in (("iops", self.iops), ("mbps", self.mbps)):
                 if value is None:
-                    raise FieldError(f"an `ultra` disk needs `{field}:`", path=(field,))
+                    raise FieldError(
+                        f"an `ultra` disk needs `{field}:`", f"add `{field}:`", (field,)
+                    )
         least, most = limits.iops_range(self.gib)
         if not least <= self.disk_iops <= most:
             raise FieldError(
-                f"a disk of {self.gib} GiB has {least} to {most} IOPS, not {self.iops}",
+                f"a disk of {self.gib} GiB has {least} to {most} IOPS, not {self.disk_iops}",
+                f"the nearest is `iops: {min(max(self.disk_iops, least), most)}`",
                 path=("iops",),
             )
         least, most = limits.mbps_range(self.disk_iops)
         if not least <= self.disk_mbps <= most:
             raise FieldError(
-                f"a disk of {self.disk_iops} IOPS has {least} to {most} MB/s, not {self.mbps}",
-                "raise `iops:`, four for each MB/s" if self.disk_mbps > most else "",
+                f"a disk of {self.disk_iops} IOPS has {least} to {most} MB/s, not {self.disk_mbps}",
+                "raise `iops:`, four for each MB/s"
+                if self.disk_mbps > most
+                else f"take `mbps: {least}` or more",
                 path=("mbps",),
             )
 
@@ -124,7 +130,10 @@ class Disks(Model, defer_build=True):
 def _kept(days: int) -> int:
     least, most = _KEPT_DAYS
     if not least <= days <= most:
-        raise FieldError(f"backups are kept for {least}d to {most}d, not {days}d")
+        raise FieldError(
+            f"backups are kept for {least}d to {most}d, not {days}d",
+            f"the nearest is {min(max(days, least), most)}d",
+        )
     return days
 
 
@@ -176,6 +185,7 @@ class NfsServer(FileSystem, defer_build=True):
         if self.disks.count > size.max_data_disks:
             raise FieldError(
                 f"`{self.size}` takes at most {size.max_data_disks} disks, not {self.disks.count}",
+                f"take `count: {size.max_data_disks}`, or a larger size: fairway sizes",
                 path=("disks", "count"),
             )
         return self

@@ -69,7 +69,11 @@ class Schedule(Model, defer_build=True):
             if day in self.days[:index]:
                 raise FieldError(f"{day} is named twice", "name it once", ("days", index))
         if self.start == self.stop:
-            raise FieldError("nodes cannot stop and start at the same time", path=("start",))
+            raise FieldError(
+                "nodes cannot stop and start at the same time",
+                'for example start: "08:00"',
+                ("start",),
+            )
         return self
 
     @property

@@ -62,6 +62,7 @@ class Registry(Model, defer_build=True):
         if self.retention > _LONGEST_RETENTION:
             raise FieldError(
                 f"a registry keeps manifests without a tag for at most {_LONGEST_RETENTION}d",
+                f"take {_LONGEST_RETENTION}d or less",
                 path=("retention",),
             )
         return self

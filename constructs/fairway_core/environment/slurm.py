@@ -34,7 +34,7 @@ _SIZE = "Standard_D4s_v6"
 
 def _long_enough(seconds: float) -> float:
     if seconds < _SHORTEST_IDLE or seconds % 1:
-        raise FieldError("nodes stay idle for at least a minute", "for example 10m")
+        raise FieldError("nodes stay idle for at least a minute", "for example `idle: 10m`")
     return seconds
 
 

@@ -175,7 +175,9 @@ def _size_text(value: object) -> object:
         raise FieldError(f"`{known.name}` is listed", f"write `size: {known.name}`", ("name",))
     near = offered_size(size.like)
     if size.gpus and near.gpu is None:
-        raise FieldError(f"`{near.name}` has no GPUs", "name one that has", ("like",))
+        raise FieldError(
+            f"`{near.name}` has no GPUs", "name one that has: fairway sizes", ("like",)
+        )
     changes = {"vcpus": size.vcpus, "memory_gib": size.memory_gib, "gpus": size.gpus}
     return described_size(
         size.name, near.name, {key: each for key, each in changes.items() if each is not None}

@@ -72,7 +72,8 @@ def _fault(text: str, environ: Mapping[str, str]) -> Finding | None:
             hint = f"export {name}=…, or give a default: ${{env:{name}:-default}}"
             return Finding("unset-variable", f"the variable {name} is not set", hint)
         if character := unfit_character(value):
-            return Finding("bad-variable", f"{name} holds the character {character}")
+            hint = f"export {name}=… without it"
+            return Finding("bad-variable", f"{name} holds the character {character}", hint)
     return None
 
 

@@ -119,7 +119,7 @@ def changes_of(plan: Plan) -> Iterator[Change]:
             raise UserError.of(
                 "unknown-action",
                 f"{plan.stack}: `{resource['address']}` has the actions {list(actions)}",
-                "this plan was made by a newer Terraform than Fairway knows",
+                "its Terraform is newer than Fairway knows: plan with an older one",
             )
         yield _change(plan.stack, resource, action)
 

@@ -178,7 +178,9 @@ def _content(file: Path) -> bytes:
     except FileNotFoundError:
         raise UserError.of("no-such-file", f"{file}: no such file", _HOW) from None
     except OSError as error:
-        raise UserError.of("unreadable-plan", f"{file}: {error.strerror}") from None
+        raise UserError.of(
+            "unreadable-plan", f"{file}: {error.strerror}", f"ls -l {file}"
+        ) from None
     if len(content) > _LARGEST:
         raise _no_plan(file, f"larger than {_LARGEST >> 30} GiB")
     return content
@@ -273,7 +275,8 @@ def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:
     missing: dict[str, None] = {}
     for summary, stacks in errors:
         if summary != _NO_STATE and not (summary == _NO_OUTPUT and stacks):
-            raise UserError.of("plan-failed", f"{file}: terraform plan failed: {summary}")
+            message = f"{file}: terraform plan failed: {summary}"
+            raise UserError.of("plan-failed", message, "see all that it says: terraform plan")
         missing.update(dict.fromkeys(stacks or ["another stack"]))
     return Plan(stack, {}, tuple(missing))
 

@@ -89,7 +89,8 @@ def _supervise(folder: Path, lock: int, *, retry: bool) -> None:
         if not said.read():
             text = (folder / "supervisor.log").read_text(errors="replace").strip()
             last = text.splitlines()[-1] if text else "it gave no reason"
-            raise Fault("not-started", f"the run's supervisor did not start: {last}")
+            hint = f"see all that it says, on the host: cat {folder}/supervisor.log"
+            raise Fault("not-started", f"the run's supervisor did not start: {last}", hint)
 
 
 def _cancel(folder: Path, number: int) -> None:

@@ -146,7 +146,8 @@ def _empty(runs: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Iterato
     for column in columns:
         if runs and column.is_named and all(run["columns"][column.title] is None for run in runs):
             message = f"none of these runs has `{column.title}`"
-            yield Finding("empty-column", message, severity=Severity.WARNING)
+            hint = "is it spelt as in the jobs? see what one has: fairway show RUN"
+            yield Finding("empty-column", message, hint, severity=Severity.WARNING)
 
 
 def _adopt(target: str, store: RunStore) -> Sequence[Finding]:

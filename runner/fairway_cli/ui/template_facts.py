@@ -59,7 +59,9 @@ def _front_matter(file: Path) -> FrontMatter:
     try:
         source = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError.of("bad-template", f"{file}: cannot be read: {error}") from None
+        raise UserError.of(
+            "bad-template", f"{file}: cannot be read: {error}", f"ls -l {file}"
+        ) from None
     return front_matter(file, source)
 
 

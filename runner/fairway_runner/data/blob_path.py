@@ -34,6 +34,9 @@ class BlobPath:
         return f"{self.path.rstrip('/')}/{file}".lstrip("/")
 
 
+_FORM = "write TARGET:CONTAINER/PATH"
+
+
 def blob_path(text: str) -> BlobPath:
     """Reads `TARGET:CONTAINER/PATH`; UserError where it is none, or the target has no such
     container."""
@@ -41,7 +44,7 @@ def blob_path(text: str) -> BlobPath:
     container, _, path = rest.partition("/")
     if not colon or not container:
         message = f"`{text}` does not say where"
-        raise UserError.of("bad-place", message, "write TARGET:CONTAINER/PATH")
+        raise UserError.of("bad-place", message, _FORM)
     if character := unfit_character(rest):
         hint = f"names in storage are UTF-8; see what there is: fairway data ls {name}:{container}"
         raise UserError.of("bad-place", f"`{rest}` holds the character {character}", hint)
@@ -49,9 +52,9 @@ def blob_path(text: str) -> BlobPath:
     known = storage_of(target)
     if known and container not in known:
         message = f"the target `{name}` has no storage container `{container}`"
-        raise UserError.of("no-container", message, did_you_mean(container, known))
+        raise UserError.of("no-container", message, did_you_mean(container, known, most=40))
     if not _CONTAINER.fullmatch(container) or ".." in path.split("/"):
-        raise UserError.of("bad-place", f"`{rest}` is not a path in a storage account")
+        raise UserError.of("bad-place", f"`{rest}` is not a path in a storage account", _FORM)
     return BlobPath(target, container, path.lstrip("/"))
 
 

@@ -59,7 +59,7 @@ class Download:
                 self._take(file, blob, report)
             except OSError as error:
                 message = f"{file} cannot be written: {error.strerror}"
-                raise UserError.of("unwritable-folder", message) from None
+                raise UserError.of("unwritable-folder", message, "name another folder") from None
 
         at_once(take, self._new.items())
         files = tuple(str(file) for file in self._new)
@@ -145,11 +145,14 @@ class _Journal:
             file.write(f"{first}\n")
 
 
+_RENAME = "rename it in storage, or copy another path"
+
+
 def _inside(path: str, name: str) -> PurePosixPath:
     """A path that stays in its folder, whatever the blob is named."""
     found = PurePosixPath(path)
     if found.is_absolute() or ".." in found.parts or not found.parts:
-        raise UserError.of("bad-blob-name", f"the blob `{name}` cannot be a file here")
+        raise UserError.of("bad-blob-name", f"the blob `{name}` cannot be a file here", _RENAME)
     return found
 
 

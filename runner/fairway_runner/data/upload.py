@@ -34,12 +34,15 @@ if TYPE_CHECKING:
     from fairway_runner.engines.azure.storage import Storage
 
 
+_ONE = "name a file, or a folder with files"
+
+
 def files_below(source: Path) -> dict[str, Path]:
     """The files of a folder by their paths in it, or one file by its name; UserError for none."""
     if source.is_file():
         return {source.name: source}
     if not source.is_dir():
-        raise UserError.of("no-files", f"there is no file or folder {source}")
+        raise UserError.of("no-files", f"there is no file or folder {source}", _ONE)
     found = {}
     for parent, _, names in os.walk(source):
         for name in names:
@@ -47,7 +50,7 @@ def files_below(source: Path) -> dict[str, Path]:
             if path.is_file():
                 found[path.relative_to(source).as_posix()] = path
     if not found:
-        raise UserError.of("no-files", f"{source} holds no files")
+        raise UserError.of("no-files", f"{source} holds no files", _ONE)
     return dict(sorted(found.items()))
 
 
@@ -92,7 +95,7 @@ class Upload:
                     self._send_blocks(name, file, report)
             except OSError as error:
                 message = f"{file} cannot be read: {error.strerror}"
-                raise UserError.of("unreadable-file", message) from None
+                raise UserError.of("unreadable-file", message, f"ls -l {file}") from None
 
         at_once(send, self._new.items())
         return Transferred(tuple(self._new), size, len(self._names) - len(self._new))

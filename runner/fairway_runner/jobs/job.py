@@ -57,11 +57,14 @@ def _output_pattern(value: str) -> str:
     return value
 
 
+_ESCAPE = r"write \[ and \( for [ and ( themselves"
+
+
 def _metric_pattern(value: str) -> str:
     try:
         groups = re.compile(value).groups
     except re.error as error:
-        raise FieldError(f"`{value}` is not a regular expression: {error}") from None
+        raise FieldError(f"`{value}` is not a regular expression: {error}", _ESCAPE) from None
     if groups != 1:
         hint = "put the number in one pair of parentheses, for example loss=([0-9.]+)"
         raise FieldError(f"`{value}` has {groups} groups where it needs one", hint)

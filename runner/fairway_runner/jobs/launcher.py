@@ -71,7 +71,8 @@ class Launchers:
         refuse.raise_if_any()
         if character := unfit_character(script):
             message = f"{launcher.file}: the script that it makes holds the character {character}"
-            raise UserError.of("bad-template", message)
+            hint = "take it out of the template, or of the field or parameter that it prints"
+            raise UserError.of("bad-template", message, hint)
         return script
 
 
@@ -111,6 +112,9 @@ def _context(job: Job, target: Target, options: Mapping[str, Scalar]) -> dict[st
     }
 
 
+_SEE = "correct this line of the template, or the value of the job that it prints"
+
+
 def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserError:
     name = fault.file or str(file)
     if name != str(file):
@@ -123,4 +127,4 @@ def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserEr
     column = len(text) - len(text.lstrip()) + 1
     line = Location(name, fault.line, column, text, max(1, len(text.strip())))
     place = templating.expression_of(fault, line)
-    return UserError([Finding("bad-template", str(fault), location=place)])
+    return UserError([Finding("bad-template", str(fault), _SEE, location=place)])

@@ -48,7 +48,7 @@ def find_template(name: str, job_folder: Path) -> Path:
         path = (root / name).resolve()
         exists = path.is_file()
     except (OSError, RuntimeError):  # too long a name, or a loop of links
-        raise FieldError(f"`{name[:60]}` cannot be the name of a file") from None
+        raise FieldError(f"`{name[:60]}` cannot be the name of a file", _LIST) from None
     if Path(name).is_absolute() or not path.is_relative_to(root):
         raise FieldError(
             f"the template `{name}` leaves the job's folder",
@@ -59,8 +59,13 @@ def find_template(name: str, job_folder: Path) -> Path:
             f"`{name}` does not name a template", f"a template's name ends in {SUFFIX}"
         )
     if not exists:
-        raise FieldError(f"there is no template `{name}` in {job_folder}")
+        known = [str(each.relative_to(root)) for each in path.parent.glob("*" + SUFFIX)]
+        message = f"there is no template `{name}` in {job_folder}"
+        raise FieldError(message, did_you_mean(name, known) or _LIST)
     return path
+
+
+_LIST = "list them with: fairway templates"
 
 
 def _by_name(name: str, job_folder: Path) -> Path:
@@ -69,7 +74,7 @@ def _by_name(name: str, job_folder: Path) -> Path:
         if path.is_file():
             return path
     known = all_templates(job_folder)
-    hint = did_you_mean(name, known) or "list them with: fairway templates"
+    hint = did_you_mean(name, known) or _LIST
     raise FieldError(f"there is no template `{name}`", hint)
 
 
@@ -88,7 +93,9 @@ def template_source(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError.of("bad-template", f"{file}: cannot be read: {error}") from None
+        raise UserError.of(
+            "bad-template", f"{file}: cannot be read: {error}", f"ls -l {file}"
+        ) from None
 
 
 class FrontMatter(Model):

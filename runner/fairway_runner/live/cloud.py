@@ -113,4 +113,5 @@ def _metadata(host: str, authorities: str | None) -> dict[str, Any]:
             return found
     except (OSError, ValueError) as error:
         message = f"{host} of ARM_METADATA_HOSTNAME tells of no cloud: {error}"
-        raise UserError.of("unknown-cloud", message, exit_code=_FAILED) from None
+        hint = "name the host of the cloud's Resource Manager, or: unset ARM_METADATA_HOSTNAME"
+        raise UserError.of("unknown-cloud", message, hint, exit_code=_FAILED) from None

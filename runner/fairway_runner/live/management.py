@@ -202,7 +202,7 @@ class Management:
         if writes and status < _SERVER_FAULT:
             raise Refused(*_error_of(answer.text()))
         message = f"{_SERVICE} answers {status} for {path}"
-        raise UserError.of("service-failed", message, exit_code=_FAILED)
+        raise UserError.of("service-failed", message, _LATER, exit_code=_FAILED)
 
     def _pipeline(self) -> PipelineClient[Any, Any]:
         if self._client is None:
@@ -242,9 +242,12 @@ def _is_over(operation: Mapping[str, Any]) -> bool:
     return status == "Succeeded"
 
 
+_LATER = "try again later; is Azure reached from here? az account show"
+
+
 def _no_answer(error: object) -> UserError:
     message = f"{_SERVICE} does not answer: {_first_line(error)}"
-    return UserError.of("service-failed", message, exit_code=_FAILED)
+    return UserError.of("service-failed", message, _LATER, exit_code=_FAILED)
 
 
 def not_signed_in(error: object) -> UserError:

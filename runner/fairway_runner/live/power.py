@@ -81,7 +81,8 @@ def _ask(target: Target, machines: str, action: str) -> None:
         raise UserError.of("not-allowed", message, hint) from None
     except Refused as error:
         message = f"Azure does not {action} `{target.name}`: {error}"
-        raise UserError.of("service-failed", message, exit_code=5) from None
+        hint = f"look at its machines: fairway nodes list {target.name}"
+        raise UserError.of("service-failed", message, hint, exit_code=5) from None
     finally:
         azure.close()
     if not found:

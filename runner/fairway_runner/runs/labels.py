@@ -78,7 +78,8 @@ def write_labels(
                 write_json(folder / _FILE, asdict(after))
     except OSError as error:
         message = f"{folder / _FILE}: cannot be written: {error.strerror}"
-        raise UserError.of("unwritable-folder", message, exit_code=5) from None
+        hint = f"see whose it is: ls -ld {folder}"
+        raise UserError.of("unwritable-folder", message, hint, exit_code=5) from None
     return after
 
 

@@ -15,6 +15,9 @@ _OPTIONAL = frozenset({"reason", "node", "started", "ended", "exit_code", "timed
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
 
+STRANGE = "nothing of it was taken over; is it still the host that it was?"
+"""What is said where a cluster has sent something of another shape."""
+
 
 def check(facts: Mapping[str, Any], shape: Mapping[str, Callable[[Any], bool]], what: str) -> None:
     """Unfit where a value that is there is not of its shape; some may be null."""

@@ -74,7 +74,9 @@ def snapshot(code: Code, store: Path) -> Path:
         return _take(code, store)
     except OSError as error:
         message = f"the code cannot be copied to {store}: {error.strerror}"
-        raise UserError.of("unwritable-folder", message, "is the disk full?") from None
+        raise UserError.of(
+            "unwritable-folder", message, f"is the disk full? df -h {store}"
+        ) from None
 
 
 def _take(code: Code, store: Path) -> Path:

@@ -202,7 +202,9 @@ def _code_folder(job_file: JobFile, job: Job) -> Path:
     folder = job_file.folder / job.code.path
     if not folder.is_dir():
         place = job_file.document.location(("code", "path"))
-        finding = Finding("bad-value", f"`code.path`: {folder} is not a folder", location=place)
+        message = f"`code.path`: {folder} is not a folder"
+        hint = "write the folder of the code as seen from the job file, for example `path: src`"
+        finding = Finding("bad-value", message, hint, "code.path", location=place)
         raise UserError([finding])
     return folder
 

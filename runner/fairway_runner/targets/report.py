@@ -31,7 +31,9 @@ def report_of(
     said = description or reason
     if not said:
         message = f"{node} is not drained, and nothing says what is wrong with it"
-        raise UserError.of("no-description", message, 'say it: --description "GPU 3 is lost"')
+        raise UserError.of(
+            "no-description", message, 'say it, for example: --description "GPU 3 is lost"'
+        )
     return HealthReport(machine, category, said)
 
 
@@ -56,7 +58,9 @@ def _machine_of(target: Target, name: str) -> tuple[Machine, str]:
 
     engine = engine_for(target)
     if not capabilities(target.engine).machines:
-        raise unsupported(engine, "say which VM a node is")
+        raise unsupported(
+            engine, "say which VM a node is", f"its nodes: fairway nodes list {target.name}"
+        )
     nodes = {node.name: node for node in engine.nodes()}
     if name not in nodes:
         hint = did_you_mean(name, nodes) or f"fairway nodes list {target.name}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DEPLOY = "deploy it first: cdktf deploy '*' --outputs-file outputs.json"
+_WRITE = "write it anew: terraform output -json >FILE"
 
 
 def read_targets(source: Path) -> list[Target]:
@@ -33,7 +34,9 @@ def read_targets(source: Path) -> list[Target]:
     try:
         records = list(_of_folder(source) if source.is_dir() else _of_file(source))
     except RecursionError:
-        raise UserError.of("bad-outputs", f"{source} is nested too deep to be read") from None
+        raise UserError.of(
+            "bad-outputs", f"{source} is nested too deep to be read", _WRITE
+        ) from None
     if not records:
         raise UserError.of("no-targets", f"{source} holds no output `targets`", _DEPLOY)
     targets: dict[str, Target] = {}
@@ -85,7 +88,7 @@ def write_targets(targets: Sequence[Target], file: Path) -> None:
         write_json(file, [target.record() for target in targets])
     except OSError as error:
         message = f"{file} cannot be written: {error.strerror}"
-        raise UserError.of("unwritable-folder", message) from None
+        raise UserError.of("unwritable-folder", message, f"ls -ld {file.parent}") from None
 
 
 def _of_file(file: Path) -> Iterator[Any]:
@@ -94,7 +97,9 @@ def _of_file(file: Path) -> Iterator[Any]:
     except FileNotFoundError:
         raise UserError.of("no-targets", f"there is no {file}", _DEPLOY) from None
     except (OSError, ValueError) as error:
-        raise UserError.of("bad-outputs", f"{file} cannot be read as JSON: {error}") from None
+        raise UserError.of(
+            "bad-outputs", f"{file} cannot be read as JSON: {error}", _WRITE
+        ) from None
     yield from _in_outputs(outputs)
 
 
@@ -116,7 +121,7 @@ def _of_folder(folder: Path) -> Iterator[Any]:
     stacks = sorted((folder / "stacks").glob("*-compute"))
     if not stacks:
         message = f"{folder} holds no synthesized stack with clusters"
-        raise UserError.of("no-targets", message, "synthesize it first: cdktf synth")
+        raise UserError.of("no-targets", message, "synthesize it first: fairway synth")
     if shutil.which("terraform") is None:
         hint = "install Terraform, or name a file of outputs: fairway targets sync --from FILE"
         raise UserError.of("missing-tool", "`terraform` is not on PATH", hint, exit_code=4)

@@ -36,7 +36,8 @@ def loopback_azure() -> Iterator[dict[str, str]]:
         line = program.stdout.readline()
         if not line:
             message = "the stand-in for Azure did not start"
-            raise UserError.of("no-stand-in", message, exit_code=_FAILED)
+            hint = "see why: python -P -m fairway_simulator.azure"
+            raise UserError.of("no-stand-in", message, hint, exit_code=_FAILED)
         try:
             yield json.loads(line)
         finally:

@@ -30,6 +30,7 @@ _NO_PROVIDER = (
 )
 
 _CACHE = "TF_PLUGIN_CACHE_DIR"
+_NO_REGISTRY = "let Terraform reach registry.terraform.io, or name a mirror in TF_CLI_CONFIG_FILE"
 _KEEP = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
 
 # What `terraform plan` says where the stack's inputs are not deployed yet: no state of the other
@@ -151,7 +152,7 @@ class Terraform:
             if str(each.get("summary", "")).startswith(_NO_PROVIDER):
                 reason = _first_sentence(str(each.get("detail", "")))
                 message = f"Terraform cannot download its provider here: {reason}"
-                return UserError.of("no-provider", message, exit_code=_MISSING)
+                return UserError.of("no-provider", message, _NO_REGISTRY, exit_code=_MISSING)
         return self._failed("init", found, said)
 
     def _failed(

@@ -166,7 +166,7 @@ def test_a_service_that_is_not_there(monkeypatch: pytest.MonkeyPatch, waits: lis
 @pytest.mark.parametrize("url", ["http://prices.example.com", "file:///etc/passwd", "x"])
 def test_only_https_or_this_machine(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRWAY_PRICES_URL", url)
-    with pytest.raises(UserError, match="no https address"):
+    with pytest.raises(UserError, match="is not an https address"):
         service_url()
 
 

@@ -61,7 +61,9 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         if arguments.get(argument) != value:
             yield Fault(why, f"{argument} = {str(value).lower()}", (argument,))
     if _number(arguments.get("instances")) > most:
-        yield Fault(f"a placement group holds {most} nodes", "make several", ("instances",))
+        yield Fault(
+            f"a placement group holds {most} nodes", "make several scale sets", ("instances",)
+        )
     if len(arguments.get("zones", ())) > 1:
         yield Fault("InfiniBand does not reach another zone", "name one zone", ("zones",))
     if arguments.get("capacity_reservation_group_id"):
@@ -105,10 +107,11 @@ def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     dedicated = _number(scale.get("target_dedicated_nodes"))
     spot = _number(scale.get("target_low_priority_nodes"))
     if dedicated and spot:
-        yield Fault("the nodes of a job must not be mixed", "dedicated or Spot", ("fixed_scale",))
+        hint = "keep one of target_dedicated_nodes and target_low_priority_nodes"
+        yield Fault("the nodes of a job must not be mixed", hint, ("fixed_scale",))
     most = limit("batch_pool_nodes_batch_service")
     if dedicated + spot > most:
-        yield Fault(f"such a pool holds {most} nodes", "make several", ("fixed_scale",))
+        yield Fault(f"such a pool holds {most} nodes", "make several pools", ("fixed_scale",))
 
 
 def _attachments(subject: StackSubject) -> Iterator[Occurrence]:

@@ -69,6 +69,12 @@ _KNOWN_TO_IT = {
 }
 
 
+_REFUSED = {
+    "PoolNotFound": "deploy the environment, or read its targets again: fairway targets sync",
+    "ContainerNotFound": "add it under the environment's `storage:`, and deploy it",
+}
+
+
 class ServiceError(UserError):
     """A service said no; `status` is HTTP's, `code` the service's own word."""
 
@@ -199,7 +205,9 @@ class Calls:
             finding = Finding("no-access", message, hint)
             return ServiceError(finding, status=status, code=code, exit_code=2)
         message = f"{self.service} refuses {what}: {text}"
-        return ServiceError(Finding("refused", message), status=status, code=code)
+        return ServiceError(
+            Finding("refused", message, _REFUSED.get(code, "")), status=status, code=code
+        )
 
     def _unauthorized(self, error: AzureError, code: str, text: str) -> tuple[str, str]:
         skew = _skew(error)

@@ -44,7 +44,8 @@ class Storage:
                 named = BlobServiceClient.from_connection_string(given).url
             except ValueError:
                 message = "AZURE_STORAGE_CONNECTION_STRING is not a connection string"
-                raise UserError.of("bad-connection-string", message) from None
+                hint = "print it anew: az storage account show-connection-string --name ACCOUNT"
+                raise UserError.of("bad-connection-string", message, hint) from None
             if not url or urlsplit(named).netloc == urlsplit(url).netloc:
                 self.calls.address = named
                 return BlobServiceClient.from_connection_string(given, **self._options(named))

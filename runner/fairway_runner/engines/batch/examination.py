@@ -37,14 +37,15 @@ def _of_account(account: Account) -> Iterator[Finding]:
             yield from error.findings
             return
         message = f"the account has no pool `{account.pool}`"
-        yield Finding("no-pool", message, "deploy the environment that it belongs to")
+        yield Finding("no-pool", message, "deploy its environment: fairway deploy")
         return
     for text in pools.resize_errors(pool):
         hint = "ask for more quota, or try another region, zone or VM size"
         yield Finding("resize-error", f"the pool cannot grow: {text}", hint)
     if not pool.get("enableInterNodeCommunication"):
         message = "inter-node communication is off: each job has one node"
-        yield Finding("no-mpi", message, severity=Severity.WARNING)
+        hint = "for jobs of several nodes: `mpi: true` in the environment, and deploy again"
+        yield Finding("no-mpi", message, hint, severity=Severity.WARNING)
     for node in account.nodes():
         if fault := pools.node_fault(account, node):
             name = str(node["id"])

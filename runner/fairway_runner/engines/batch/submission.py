@@ -235,7 +235,7 @@ class Submission:
             chunk = [spec for spec in chunk if spec["id"] in again]
             if chunk and (time.monotonic() + wait > end or calls.stopped.wait(wait)):
                 message = f"Azure Batch could not take {len(chunk)} tasks: {again[chunk[0]['id']]}"
-                raise ServiceError(Finding("service-away", message), status=503, code="")
+                raise ServiceError(Finding("service-away", message, _LATER), status=503, code="")
             wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
 
     def _end_when_done(self, job_id: str) -> None:
@@ -252,6 +252,10 @@ class Submission:
         hint = f"go on with: fairway submit --resume {self.run.id}"
         more = Finding("cut-off-submission", message, hint)
         return UserError([*error.findings, more], exit_code=error.exit_code)
+
+
+_LATER = "try again later"
+_REFUSED = "change the job, and submit it again from its file"
 
 
 def _too_large(task: Mapping[str, Any]) -> ServiceError:
@@ -277,7 +281,7 @@ def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         text = str((error.get("message") or {}).get("value", code))
         if status != "servererror":
             message = f"Azure Batch refuses task {answer['taskId']}: {code}: {text}"
-            raise ServiceError(Finding("refused", message), status=400, code=code)
+            raise ServiceError(Finding("refused", message, _REFUSED), status=400, code=code)
         again[str(answer["taskId"])] = f"{code}: {text}"
     return again
 

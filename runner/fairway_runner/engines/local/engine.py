@@ -102,7 +102,9 @@ class LocalEngine:
                 os.close(lock)
                 why = error.strerror or "it changed meanwhile"
                 message = f"the code cannot be copied to {run.folder}: {why}"
-                raise UserError.of("unwritable-folder", message, "is the disk full?") from None
+                raise UserError.of(
+                    "unwritable-folder", message, f"is the disk full? df -h {run.folder.parent}"
+                ) from None
         _supervise(run, lock, secrets, retry=retry)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
@@ -229,4 +231,5 @@ def _supervise(run: RunFolder, lock: int, secrets: Mapping[str, str], *, retry: 
             why = (run.folder / "supervisor.log").read_text(errors="replace").strip()
             last = why.splitlines()[-1] if why else "it gave no reason"
             message = f"the run's supervisor did not start: {last}"
-            raise UserError.of("not-started", message, str(run.folder), exit_code=5)
+            hint = f"see all that it says: cat {run.folder}/supervisor.log"
+            raise UserError.of("not-started", message, hint, exit_code=5)

@@ -19,6 +19,7 @@ from fairway_core.findings import UserError
 from fairway_runner.runs.records import RunRecord, is_run_id
 from fairway_runner.runs.shapes import (
     RECORD,
+    STRANGE,
     check,
     is_count,
     mapping,
@@ -44,8 +45,7 @@ def checked_states(
         return {run_id: _report(runs.get(run_id), run) for run_id, run in asked.items()}
     except Unfit as error:
         message = f"{host} sent what cannot be the state of a run: {error}"
-        hint = "nothing of it was taken over; is it still the host that it was?"
-        raise UserError.of("host-failed", message, hint, exit_code=5) from None
+        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
 
 
 def listed_runs(answer: Any, host: str) -> list[tuple[str, Any, int]]:
@@ -56,7 +56,7 @@ def listed_runs(answer: Any, host: str) -> list[tuple[str, Any, int]]:
         numbers = mapping(answer.get("submissions"), "submissions")
     except Unfit as error:
         message = f"{host} sent what cannot be a list of runs: {error}"
-        raise UserError.of("host-failed", message, exit_code=5) from None
+        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
     last = {run: number if is_count(number) else 0 for run, number in numbers.items()}
     return [(run, files, last.get(run, 0)) for run, files in runs.items()]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
+from fairway_runner.runs.shapes import STRANGE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +89,7 @@ def _unpack(remote: Remote, packed: bytes, names: Sequence[str], to: Path) -> No
             files.extractall(to, wanted, **guard)  # noqa: S202 - each was looked at
     except (tarfile.TarError, EOFError, zlib.error) as error:
         message = f"{remote.name} sent files that cannot be unpacked: {error}"
-        raise UserError.of("host-failed", message, exit_code=5) from None
+        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
 
 
 def _make_room(path: Path, to: Path) -> None:
@@ -154,4 +155,6 @@ def _require_success(remote: Remote, ended: Ended) -> None:
     if ended.code:
         last = ended.err.strip().splitlines()[-1:] or [f"exit code {ended.code}"]
         message = f"files could not be copied between here and {remote.name}: {last[0]}"
-        raise UserError.of("host-failed", message, "is a disk full?", exit_code=5)
+        raise UserError.of(
+            "host-failed", message, "is a disk full? look here and there: df -h", exit_code=5
+        )

@@ -70,7 +70,7 @@ class RemoteEngine:
         most = self.target.nodes.max
         if job.nodes > most:
             message = f"the job wants {job.nodes} nodes, and `{self.target.name}` has {most}"
-            raise UserError.of("too-many-nodes", message, f"set nodes to at most {most}")
+            raise UserError.of("too-many-nodes", message, f"-s nodes={most}, or a larger cluster")
 
     def require_launcher(self, job: Job) -> None:
         """UserError for containers on several nodes with a launcher that starts its ranks there

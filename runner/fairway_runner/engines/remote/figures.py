@@ -11,7 +11,7 @@ from fairway_agent.shared.pieces import Piece
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote.logs import unpacked
 from fairway_runner.runs.figures import is_node_name
-from fairway_runner.runs.shapes import mapping
+from fairway_runner.runs.shapes import STRANGE, mapping
 
 if TYPE_CHECKING:
     from fairway_runner.engines.remote.remote_host import RemoteHost
@@ -48,4 +48,4 @@ def _checked(answer: Any, host: str) -> dict[str, Piece]:
         return {node: Piece.from_json(piece) for node, piece in pieces.items()}
     except Unfit as error:
         message = f"{host} sent what cannot be samples of nodes: {error}"
-        raise UserError.of("host-failed", message, exit_code=5) from None
+        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None

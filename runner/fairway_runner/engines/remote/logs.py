@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.shared.pieces import MOST
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import known_task
+from fairway_runner.runs.shapes import STRANGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,7 +53,7 @@ def unpacked(data: str) -> bytes:
         return zlib.decompressobj().decompress(base64.b64decode(data), MOST)
     except (ValueError, zlib.error):
         message = "the host sent a piece of a file that cannot be read"
-        raise UserError.of("host-failed", message, exit_code=5) from None
+        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
 
 
 def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:

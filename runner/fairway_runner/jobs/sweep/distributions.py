@@ -39,7 +39,9 @@ def _above_zero(*names: str) -> _Rule:
     def rule(values: dict[str, Any]) -> None:
         for position, (name, value) in enumerate(values.items()):
             if name in names and value <= 0:
-                raise FieldError(f"{name} is {value}: it must be above 0", "", (position,))
+                raise FieldError(
+                    f"{name} is {value}: it must be above 0", "for example 0.1", (position,)
+                )
 
     return rule
 

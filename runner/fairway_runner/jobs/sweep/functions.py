@@ -93,7 +93,9 @@ class _UserCode:
         if PathFinder.find_spec(top, [str(self._folder)]) is None:
             known = [path.stem for path in self._folder.glob("*.py")]
             message = f"there is no module `{top}` in {self._folder}"
-            raise FieldError(message, did_you_mean(top, known))
+            raise FieldError(
+                message, did_you_mean(top, known) or "put its file beside the job file"
+            )
         module = self._run(None, importlib.import_module, self._module)
         if not self._is_here(module):
             message = f"`{self._module}` is the name of another module, which Python has loaded"
@@ -102,7 +104,7 @@ class _UserCode:
         if not callable(function):
             known = [name for name, value in vars(module).items() if inspect.isfunction(value)]
             message = f"`{self._module}` has no function `{self._name}`"
-            raise FieldError(message, did_you_mean(self._name, known))
+            raise FieldError(message, did_you_mean(self._name, known) or "define it there")
         return cast("Callable[..., Any]", function)
 
     def _run(
@@ -115,7 +117,7 @@ class _UserCode:
         except (Exception, SystemExit) as error:  # noqa: BLE001
             if isinstance(error, ModuleNotFoundError) and self._is_own(error.name):
                 message = f"there is no module `{error.name}` in {self._folder}"
-                raise FieldError(message) from None
+                raise FieldError(message, "put its file beside the job file") from None
             place = self._place(error) or (_line_of(function) if function else None)
             raise self._fault(_said(error), place) from None
 

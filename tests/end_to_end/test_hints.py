@@ -1,0 +1,111 @@
+"""Each error says what to type next, and what it says to type exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_cli.main import Commands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_FOLDERS = ("constructs", "stacks", "runner")
+# What makes an error, and which of its arguments is the hint.
+_MAKERS = {"UserError.of": 2, "Finding": 2, "FieldError": 1, "Fault": 1}
+# The message that follows says what to do itself, or is passed on with its hint.
+_WITHOUT = {
+    "cut-off-submission": "the reason ends with the command",
+}
+_COMMAND = re.compile(r"(?<![\w/.-])(?<!-p )fairway ([a-z][^`;,()&|<>\n\"]*)")
+
+
+def _files() -> Iterator[tuple[Path, ast.Module]]:
+    for folder in _FOLDERS:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            if "azurerm" not in file.parts:  # generated
+                yield file, ast.parse(file.read_text("utf-8"))
+
+
+def _without_hint() -> Iterator[str]:
+    for file, tree in _files():
+        for call in ast.walk(tree):
+            if not isinstance(call, ast.Call) or ast.unparse(call.func) not in _MAKERS:
+                continue
+            # On nodes the first argument of a Fault is the id.
+            at = _MAKERS[ast.unparse(call.func)]
+            if "fairway_agent" in file.parts:
+                at = 2
+            names = {keyword.arg for keyword in call.keywords}
+            starred = any(isinstance(each, ast.Starred) for each in call.args)
+            id_ = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else ""
+            has_hint = "hint" in names or starred or id_ in _WITHOUT
+            if len(call.args) > at:
+                has_hint = ast.unparse(call.args[at]) != "''"
+            if not has_hint:
+                yield f"{file.relative_to(ROOT)}:{call.lineno}"
+
+
+def test_every_error_says_what_to_type() -> None:
+    assert list(_without_hint()) == []
+
+
+def _strings(tree: ast.Module) -> Iterator[str]:
+    """Every string but docstrings, with X for what varies in it."""
+    others = {
+        id(value)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.JoinedStr)
+        for value in each.values
+    }
+    others |= {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.JoinedStr):
+            yield "".join(
+                str(value.value) if isinstance(value, ast.Constant) else "X"
+                for value in each.values
+            )
+        elif isinstance(each, ast.Constant) and id(each) not in others:
+            yield each.value if isinstance(each.value, str) else ""
+
+
+def _commands() -> Iterator[tuple[str, list[str]]]:
+    for file, tree in _files():
+        for text in _strings(tree):
+            for found in _COMMAND.findall(text):
+                yield (
+                    f"{file.relative_to(ROOT)}: {found}",
+                    shlex.split(found.replace("'", "").rstrip(". ").partition(" -- ")[0]),
+                )
+
+
+def test_commands_in_messages_exist_with_their_options() -> None:
+    found = list(_commands())
+    assert len(found) > 100
+    for _, words in found:
+        options = _options(words) | {"--help"}
+        given = [word.partition("=")[0] for word in words if word.startswith("-") and word != "--"]
+        assert set(given) <= options, words
+
+
+def _options(words: list[str]) -> set[str]:
+    """The options of the command that the words name."""
+    command: Any = Commands.imported(words[0]) if words[0] in Commands.COMMANDS else None
+    for word in words[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+    assert command is not None, words
+    assert len(words) == 1 or not hasattr(command, "commands"), words
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("words", ["chek demo", "targets sink", "nodes drian x"])
+def test_a_command_that_does_not_exist_is_found(words: str) -> None:
+    with pytest.raises(AssertionError):
+        _options(words.split())
