@@ -212,15 +212,14 @@ class DataStack(EnvironmentStack):
         return account
 
     def _let_researchers_in(self) -> None:
-        if researchers := self._environment.access.researchers:
-            from fairway_constructs.researchers import let_submit
+        from fairway_constructs.researchers import let_submit
 
-            let_submit(
-                self,
-                researchers,
-                storage_account_id=self.storage.id,
-                batch_account_id=self.batch.id if self.batch else None,
-            )
+        let_submit(
+            self,
+            self._environment.access.researchers,
+            containers={name: each.id for name, each in self.storage.containers.items()},
+            batch_account_id=self.batch.id if self.batch else None,
+        )
 
     def _slurm(self, spec: Slurm) -> Foundation:
         from fairway_constructs.slurm.shared_resources import Foundation

@@ -99,22 +99,36 @@ def test_targets_are_what_the_runner_reads(written: Written) -> None:
     assert not sweep.batch.mpi
 
 
+_DEPLOYER = "${data.azurerm_client_config.current.object_id}"
+
+
 @pytest.mark.parametrize("pools", [True, False])
-def test_researchers_may_use_the_data_and_submit(written: Written, pools: bool) -> None:
-    someone = "00000000-0000-0000-0000-000000000004"
-    text = _text(SPOT if pools else BOX).replace(
-        "access: {", f"access: {{researchers: [{someone}], "
-    )
+@pytest.mark.parametrize("who", ["", "00000000-0000-0000-0000-000000000004"])
+def test_researchers_may_use_the_data_and_submit(written: Written, pools: bool, who: str) -> None:
+    """Those who are named, or whoever deploys; on the containers and on nothing around them."""
+    named = f"access: {{researchers: [{who}], " if who else "access: {"
+    text = _text(SPOT if pools else BOX).replace("access: {", named)
     roles = written(text)["data"]["resource"]["azurerm_role_assignment"].values()
-    own = {
-        each["role_definition_name"]: each["scope"]
-        for each in roles
-        if each["principal_id"] == someone
+    own = [each for each in roles if each["principal_id"] == (who or _DEPLOYER)]
+    wanted = {
+        ("Storage Blob Data Contributor", f"${{azurerm_storage_container.container-{name}.id}}")
+        for name in ("datasets", "outputs", "code")
     }
-    wanted = {"Storage Blob Data Contributor": "${azurerm_storage_account.storage.id}"}
     if pools:
-        wanted["Azure Batch Data Contributor"] = "${azurerm_batch_account.batch.id}"
-    assert own == wanted
+        wanted.add(("Azure Batch Data Contributor", "${azurerm_batch_account.batch.id}"))
+    assert {(each["role_definition_name"], each["scope"]) for each in own} == wanted
+    assert len(own) == len(wanted)
+    kept = {"ignore_changes": ["principal_id"]}
+    for each in own:
+        assert each.get("lifecycle") == (None if who else kept), "the first keeps them"
+    if who:
+        assert not [each for each in roles if each["principal_id"] == _DEPLOYER]
+
+
+def test_nobody_may_submit_where_nobody_is_named(written: Written) -> None:
+    text = _text(SPOT).replace("access: {", "access: {researchers: [], ")
+    roles = written(text)["data"]["resource"]["azurerm_role_assignment"]
+    assert not [key for key in roles if "-used-by-" in key]
 
 
 def test_another_pool_changes_nothing_else(written: Written) -> None:

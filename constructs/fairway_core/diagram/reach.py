@@ -107,6 +107,9 @@ def _principal(terraform: Terraform, grant: Resource, drawn: Drawn) -> Node:
             return drawn[one]
         return drawn.setdefault(one, Node(one.id, Kind.IDENTITY, one.name, (_words(one),)))
     id_ = text(grant.arguments.get("principal_id"))
+    if "azurerm_client_config" in id_:
+        lines = ("user or service principal", "deployed this first")
+        return _outside(drawn, "principal", "whoever deploys", Kind.IDENTITY, lines)
     what = _PRINCIPALS.get(text(grant.arguments.get("principal_type")), "user or group")
     return _outside(drawn, "principal", id_, Kind.IDENTITY, (what, "named in the environment file"))
 

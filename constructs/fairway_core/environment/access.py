@@ -54,8 +54,9 @@ class Access(Model, defer_build=True):
     """Deploy Azure Bastion, so that SSH needs no allowed range."""
     admins: tuple[ObjectId, ...] = ()
     """Object ids of users and groups who may reach nodes through the bastion."""
-    researchers: tuple[ObjectId, ...] = ()
-    """Object ids of users and groups who may submit to Batch, and read and write the blobs."""
+    researchers: tuple[ObjectId, ...] | None = None
+    """Object ids of users and groups who may submit to Batch, and read and write the blobs; by
+    default whoever deploys first, and `[]` is nobody."""
     users: People = ()
     """People with an account of their own, in place of the one that all share."""
     gateway: bool | GatewayVm = False

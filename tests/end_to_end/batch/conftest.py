@@ -103,9 +103,8 @@ def make_batch(
     services: list[BatchSimulator] = []
 
     def make(**options: Any) -> Batch:
-        service = BatchSimulator(
-            tmp_path_factory.mktemp("sim"), storage_access=storage, **{"nodes": 3, **options}
-        )
+        usual = {"nodes": 3, "storage_access": storage}
+        service = BatchSimulator(tmp_path_factory.mktemp("sim"), **{**usual, **options})
         services.append(service.start())
         for name, value in service.environment().items():
             monkeypatch.setenv(name, value)

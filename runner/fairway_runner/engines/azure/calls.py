@@ -62,8 +62,9 @@ _KNOWN_TO_IT = {
     "AuthorizationPermissionMismatch": (
         "knows you, but does not permit this",
         (
-            "you need the role Storage Blob Data Contributor on the account, or another account\n"
-            "is signed in: az account show. A new role counts after some minutes"
+            "you need the role Storage Blob Data Contributor on the container, which\n"
+            "`access.researchers` in the environment gives; or another account is signed in:\n"
+            "az account show. A new role counts after some minutes"
         ),
     ),
 }
@@ -217,8 +218,10 @@ class Calls:
                 f"this machine's clock is {abs(skew) / 60:.0f} minutes {word} {self.service}'s"
             )
             return message, "set it, for example with: sudo timedatectl set-ntp true"
-        # Azurite has the first of these codes for a wrong key too, with Azure's words for that.
-        if code in _KNOWN_TO_IT and "not authorized" in text:
+        # Azurite has the first of these codes for a wrong key too, with Azure's words for that; an
+        # answer to HEAD has no words.
+        known = code == "AuthorizationPermissionMismatch" or "not authorized" in text
+        if code in _KNOWN_TO_IT and known:
             why, hint = _KNOWN_TO_IT[code]
             return f"{self.service} {why}: {text}", hint
         return f"{self.service} does not accept these credentials: {text}", self.hint

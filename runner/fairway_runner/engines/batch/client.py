@@ -42,8 +42,9 @@ _JSON = "application/json; odata=minimalmetadata"
 logging.getLogger("azure.batch._utils.model_base").setLevel(logging.CRITICAL)
 
 _HINT = (
-    "log in with `az login`, or set AZURE_BATCH_ACCOUNT, AZURE_BATCH_ENDPOINT and "
-    "AZURE_BATCH_ACCESS_KEY"
+    "log in with `az login` as somebody with the role Azure Batch Data Contributor on the\n"
+    "account, which `access.researchers` in the environment gives; or set\n"
+    "AZURE_BATCH_ACCOUNT, AZURE_BATCH_ENDPOINT and AZURE_BATCH_ACCESS_KEY"
 )
 
 

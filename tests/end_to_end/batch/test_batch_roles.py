@@ -1,0 +1,155 @@
+"""What people may do by the roles that an environment gives them, held against what they run.
+
+Storage and Batch are reached through a stand-in that lets through what the role assignments of the
+synthesized stacks allow to one person, and nothing else. Nodes reach storage by the same way here.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_simulator.azure.data_plane import DataPlane, batch_action, blob_action
+from fairway_simulator.azure.deployment import Deployment
+from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.batch import StorageAccess
+from fairway_stacks.app import stack_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Batch
+
+    from fairway_simulator.azure.rights import Rights
+
+    Made = Callable[..., "Person"]
+
+SOMEBODY = "00000000-0000-0000-0000-00000000000b"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+ENVIRONMENT = f"""\
+name: lab
+location: westeurope
+access: {{ssh_keys: ["{KEY}"]%s}}
+clusters:
+  sim: {{engine: batch, size: Standard_ND96asr_v4, nodes: {{min: 0, max: 4}}}}
+"""
+
+
+@dataclass
+class Person:
+    """Somebody at the program, and the two services as they answer that person."""
+
+    batch: Batch
+    blobs: DataPlane
+    jobs: DataPlane
+
+    @property
+    def rights(self) -> Rights:
+        return self.blobs.rights
+
+    @rights.setter
+    def rights(self, rights: Rights) -> None:
+        self.blobs.rights = self.jobs.rights = rights
+
+    @property
+    def refused(self) -> list[str]:
+        return [each.action for each in (*self.blobs.refused, *self.jobs.refused)]
+
+
+@pytest.fixture
+def made(
+    make_batch: Callable[..., Batch],
+    storage: StorageAccess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Made]:
+    """Deploys the environment with more under `access:`; the services as `who` finds them."""
+    with ExitStack() as opened:
+
+        def make(access: str = "", who: str = NOBODY) -> Person:
+            file = tmp_path / "lab.yaml"
+            file.write_text(ENVIRONMENT % access)
+            stacks = stack_documents(file, warn=lambda _: None)
+            by_role = {name.rpartition("-")[2]: stack for name, stack in stacks.items()}
+            deployed = Deployment(by_role, "localhost")
+            account = deployed.resource("azurerm_storage_account", "storage").id
+            of_blobs, rights = partial(blob_action, account), deployed.rights
+            blobs = opened.enter_context(DataPlane(storage.url, of_blobs, rights, who))
+            own = StorageAccess(blobs.url, storage.account, storage.key)
+            batch = make_batch(storage_access=own)
+            of_jobs = partial(batch_action, deployed.resource("azurerm_batch_account", "batch").id)
+            endpoint = batch.service.endpoint
+            jobs = opened.enter_context(DataPlane(endpoint, of_jobs, rights, who))
+            monkeypatch.setenv("AZURE_BATCH_ENDPOINT", jobs.url)
+            return Person(batch, blobs, jobs)
+
+        yield make
+
+
+def _job(person: Person) -> Path:
+    return person.batch.fairway.job("echo from the node", template="plain")
+
+
+@pytest.mark.parametrize(
+    ("access", "who"),
+    [("", NOBODY), (f", researchers: [{SOMEBODY}]", SOMEBODY)],
+    ids=["whoever deploys", "named"],
+)
+def test_a_job_is_submitted_followed_and_fetched_with_these_roles(
+    made: Made, access: str, who: str
+) -> None:
+    person = made(access, who)
+    code, printed = person.batch.watch(_job(person))
+    assert (code, person.refused) == (0, []), printed
+    assert "from the node" in printed
+    (run,) = person.batch.runs()
+    person.batch.ok("fetch", run)
+    person.batch.ok("data", "ls", "batch-sim:datasets")
+    person.batch.ok("doctor", "batch-sim")
+    assert person.refused == []
+
+
+def test_without_any_of_them_something_is_refused(made: Made) -> None:
+    """None is there for nothing: what it is for is named."""
+    person = made()
+    whole = person.rights
+    own = [each.name for each in whole.assignments if each.principal == NOBODY]
+    assert sorted(own) == [
+        "batch-used-by-deployer",
+        "container-code-used-by-deployer",
+        "container-datasets-used-by-deployer",
+        "container-outputs-used-by-deployer",
+    ]
+    for name in own:
+        person.rights = whole.without(name)
+        person.blobs.refused.clear()
+        person.jobs.refused.clear()
+        if "datasets" in name:
+            done = person.batch.fairway.within("data", "ls", "batch-sim:datasets")
+        else:
+            done = person.batch.fairway.within("doctor", "batch-sim")
+            assert person.refused, name
+            done = person.batch.fairway.within(
+                "submit", _job(person), "--target", "batch-sim", "--yes", "--watch"
+            )
+        assert done.returncode != 0, name
+        assert person.refused, name
+        if "container" in name:
+            assert "knows you, but does not permit this" in done.stderr
+            assert "Storage Blob Data Contributor on the container" in done.stderr
+
+
+@pytest.mark.parametrize("access", [", researchers: []", f", researchers: [{SOMEBODY}]"])
+def test_whoever_deploys_has_none_where_others_or_nobody_is_named(made: Made, access: str) -> None:
+    person = made(access)
+    done = person.batch.fairway.within("submit", _job(person), "--target", "batch-sim", "--yes")
+    assert done.returncode == 2
+    assert "Azure Batch does not accept these credentials: 403" in done.stderr
+    assert "Azure Batch Data Contributor on the account" in done.stderr
+    assert person.refused
+    assert person.batch.runs() == []
