@@ -12,10 +12,11 @@ from fairway_core.target import Target
 
 
 class LocalTarget(Model):
-    """What this machine offers: for each mount that jobs name, its path here."""
+    """What this machine offers: for each mount that jobs name, its path here; and its price."""
 
     name: Literal["local"]
     mounts: dict[str, str] = Field(default_factory=dict)
+    price: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 def _kind(target: Any) -> str:

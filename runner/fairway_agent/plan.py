@@ -80,6 +80,43 @@ class Receiver:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What a run may cost at most, in a `currency`, and what a node cost an hour when it was
+    submitted."""
+
+    most: float
+    currency: str
+    hourly: float
+
+    @property
+    def node_seconds(self) -> float:
+        """For how many seconds one node may be held.
+
+        >>> Budget(200.0, "USD", 12.5).node_seconds / 3600
+        16.0
+        """
+        return self.most / self.hourly * 3600
+
+    @property
+    def text(self) -> str:
+        """As people write it.
+
+        >>> Budget(200.0, "USD", 12.5).text, Budget(0.5, "EUR", 12.5).text
+        ('200 USD', '0.50 EUR')
+        """
+        return f"{f'{self.most:,.2f}'.removesuffix('.00')} {self.currency}"
+
+    @classmethod
+    def from_json(cls, facts: object) -> Budget:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "`max_cost`")
+        found = cls(fields.span("most"), fields.text("currency"), fields.span("hourly"))
+        if not found.hourly:
+            raise fields.unfit("hourly")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Retry:
     """Tasks of an ended run that run again: `only` their numbers, `done` how many of the others
     ended in which state, `is_set_up` whether the setup is left out. `after` takes the place of the
@@ -127,9 +164,9 @@ class RunPlan:
     `tasks` counts them, the one of `finally:` included; `directory` is where they run, `after`
     names the runs to wait for, `needs` the programs that the main host must have. `timeout` is
     that of an attempt, `max_duration` that of the run, `sample_every` the time between two samples
-    of the nodes, and `grace` what a task has after its `signal`, all in seconds. `secrets` are the
-    names of variables, and `environment` holds what every task is told. `retry` says that some
-    tasks run again.
+    of the nodes, and `grace` what a task has after its `signal`, all in seconds. `max_cost` is what
+    the run may cost. `secrets` are the names of variables, and `environment` holds what every task
+    is told. `retry` says that some tasks run again.
     """
 
     run: str
@@ -141,6 +178,7 @@ class RunPlan:
     retries: int = 0
     timeout: float | None = None
     max_duration: float | None = None
+    max_cost: Budget | None = None
     sample_every: float | None = None
     signal: str = "TERM"
     grace: float = 10.0
@@ -188,6 +226,7 @@ class RunPlan:
             retries=fields.count("retries"),
             timeout=fields.span_or_none("timeout"),
             max_duration=fields.span_or_none("max_duration"),
+            max_cost=_budget(fields.facts.get("max_cost")),
             sample_every=fields.span_or_none("sample_every"),
             signal=fields.text("signal"),
             grace=fields.span("grace"),
@@ -217,11 +256,16 @@ class RunPlan:
             "notify": asdict(self.notify) if self.notify else None,
             "environment": self.environment,
             "staged": [each.to_json() for each in self.staged],
+            **({"max_cost": asdict(self.max_cost)} if self.max_cost else {}),
         }
 
     def text(self) -> str:
         """The text of `plan.json`."""
         return json.dumps(self.to_json(), indent=1)
+
+
+def _budget(facts: object) -> Budget | None:
+    return None if facts is None else Budget.from_json(facts)
 
 
 def _receiver(facts: object) -> Receiver | None:

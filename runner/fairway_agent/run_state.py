@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class RunState:
     """A run: its state and why; since when and until when, in seconds since 1970; the process that
     supervises it; which time it was started, from 0; how many of its tasks are in which state.
-    `exit_code` is that of a run that was over its own limit."""
+    `limit` names the limit of its own that it was over, and `exit_code` is its code then."""
 
     state: str = "queued"
     reason: str | None = None
@@ -26,6 +26,7 @@ class RunState:
     submission: int = 0
     tasks: Mapping[str, int] = field(default_factory=dict)
     exit_code: int | None = None
+    limit: str | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -57,6 +58,8 @@ class RunState:
         facts |= {"submission": self.submission, "tasks": self.tasks}
         if self.exit_code is not None:
             facts["exit_code"] = self.exit_code
+        if self.limit is not None:
+            facts["limit"] = self.limit
         return facts
 
 
@@ -68,4 +71,5 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
     "submission": Fields.count,
     "tasks": Fields.counts,
     "exit_code": Fields.whole_or_none,
+    "limit": Fields.text_or_none,
 }

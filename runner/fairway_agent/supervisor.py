@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import predecessors, processes, record, run_files, state_files, wakeups
+from fairway_agent import limits, predecessors, processes, record, run_files, state_files, wakeups
 from fairway_agent.allocators.cores import Cores
 from fairway_agent.faults import Fault
 from fairway_agent.figures.sampling import Sampling, sampler
@@ -49,7 +49,8 @@ class Supervisor:
     records what became of each.
 
     `blocked` says that the next task waits for what others use, `notified` is the process
-    that sends word of that. `limited` says that the run is over its time.
+    that sends word of that. `limit` names the limit of its own that the run is over, `spent` is
+    for how many node-seconds it has held nodes in attempts that have ended.
     """
 
     folder: Path
@@ -64,7 +65,8 @@ class Supervisor:
     counts: Counter[str] = field(default_factory=Counter)
     started: float | None = None
     cancelled: bool = False
-    limited: bool = False
+    limit: str | None = None
+    spent: float = 0.0
     setup_failed: bool = False
     reason: str | None = None
     blocked: bool = False
@@ -116,6 +118,9 @@ class Supervisor:
             for stage in ("tasks", "finally"):
                 for task in self._tasks_of(stage):
                     task.record(task.status("queued"))
+        if self.plan.retry and self.plan.max_cost:
+            nodes = limits.nodes_of(self.folder)
+            self.spent = limits.held(self.folder, nodes, time.time()).seconds
 
     def _await_predecessors(self) -> None:
         if not self.plan.after:
@@ -189,7 +194,8 @@ class Supervisor:
 
     def _is_ending(self) -> bool:
         """Whether no task is to be started any more."""
-        return self.cancelled or self.limited or (self.allocator.lends_nodes and self.setup_failed)
+        setup_failed = self.allocator.lends_nodes and self.setup_failed
+        return self.cancelled or self.limit is not None or setup_failed
 
     def _allot(self, task: Task) -> bool:
         """Whether the task may start now; it then knows its nodes."""
@@ -225,12 +231,13 @@ class Supervisor:
                 continue
             self.guard.forget(task.session)
             self.running.remove(task)
+            self.spent += task.spec.nodes * max(0.0, time.time() - task.started)
             processes.reap([*self._own, *(each.session for each in self.running)])
             self.allocator.give_back(task.nodes, task.ranks, task.lost())
             if code and self.allocator.lends_nodes and task.setup_failed():
                 self.setup_failed = True
                 self.reason = f"the setup failed with exit code {code}"
-            elif code and not (task.cancelled or self.limited) and task.has_retry():
+            elif code and not (task.cancelled or self.limit) and task.has_retry():
                 self.waiting.append(task)
                 self._move(counted, "running", "queued")
                 task.record(replace(task.status("queued"), last_exit_code=code, reason=task.why()))
@@ -238,7 +245,7 @@ class Supervisor:
             state = "cancelled" if task.cancelled else "failed" if code else "succeeded"
             state = task.finish(state, code)
             self._move(counted, "running", state)
-            if not counted and code and not self.limited:
+            if not counted and code and not self.limit:
                 self.setup_failed = True
                 self.reason = f"the setup failed with exit code {code}"
 
@@ -248,25 +255,25 @@ class Supervisor:
             task = self.waiting.popleft()
             task.record(replace(task.status("cancelled"), ended=time.time()))
             self._move(counted, "queued", "cancelled")
-        for task in self.running if self.cancelled or self.limited else ():
+        for task in self.running if self.cancelled or self.limit else ():
             if task.process is not None and task.process.poll() is None:
                 task.cancelled = self.cancelled
                 task.stop(timed_out=not self.cancelled)
 
-    def _limit(self) -> float | None:
-        """When the run is over its time, on the clock; None before it has begun, and where it may
-        take as long as it wants."""
-        limit = self.plan.max_duration
-        return None if limit is None or self.started is None else self.started + limit
+    def _held(self) -> limits.Held:
+        """What of nodes the run has held."""
+        now = time.time()
+        nodes = [(task.spec.nodes, max(0.0, now - task.started)) for task in self.running]
+        going = sum(count * seconds for count, seconds in nodes)
+        return limits.Held(self.spent + going, sum(count for count, _ in nodes))
 
     def _keep_limit(self) -> None:
-        """Ends the run where it is over its time."""
-        limit, most = self._limit(), self.plan.max_duration
-        if limit is None or most is None:
+        """Ends the run where it is over a limit of its own."""
+        if self._is_ending():
             return
-        if time.time() >= limit and not self._is_ending():
-            self.limited = True
-            self.reason = f"it was over its max_duration of {_written(most)}"
+        over = limits.over(self.plan, time.time(), self.started, self._held())
+        if over is not None:
+            self.limit, self.reason = over.limit, over.reason
 
     def _move(self, counted: bool, before: str, after: str) -> None:
         if counted:
@@ -277,9 +284,10 @@ class Supervisor:
         due = [each for task in self.running if (each := task.deadline()) is not None]
         if self.sampling is not None and (start := self.sampling.due()) is not None:
             due.append(start)
-        limit = self._limit()
+        now = time.time()
+        limit = limits.due(self.plan, now, self.started, self._held())
         if limit is not None and not self._is_ending():
-            due.append(time.monotonic() + limit - time.time())
+            due.append(time.monotonic() + limit - now)
         if self.blocked and self.allocator.pause is not None:
             due.append(time.monotonic() + self.allocator.pause)
         if self.states.late:
@@ -287,7 +295,7 @@ class Supervisor:
         return min(due, default=None)
 
     def _outcome(self) -> str:
-        if self.limited:
+        if self.limit:
             return "failed"
         # A setup that was told to end has not failed; and a run that was told to may have ended by
         # itself before.
@@ -307,7 +315,8 @@ class Supervisor:
             supervisor=os.getpid(),
             submission=self.plan.submission,
             tasks={name: count for name, count in self.counts.items() if count > 0},
-            exit_code=TIMED_OUT if self.limited else None,
+            exit_code=TIMED_OUT if self.limit else None,
+            limit=self.limit,
         )
         if value != self.recorded:
             self.states.write(self.folder / state_files.FILE, value)
@@ -318,18 +327,6 @@ class Supervisor:
             # The value is among what is late, or will be followed by another.
             self.reason = value.reason or record.WAS_FULL
             self.recorded = replace(value, reason=self.reason)
-
-
-def _written(seconds: float) -> str:
-    """A span as people write it.
-
-    >>> _written(5400.0), _written(86400.0), _written(1.5)
-    ('90m', '1d', '1.5s')
-    """
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds % length == 0:
-            return f"{seconds / length:g}{unit}"
-    return f"{seconds:g}s"
 
 
 def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -> None:

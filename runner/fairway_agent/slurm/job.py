@@ -24,6 +24,7 @@ from fairway_agent.setup import has_failed
 from fairway_agent.shared import plans
 from fairway_agent.slurm import commands, submissions
 from fairway_agent.slurm.task import SlurmTask, job_id
+from fairway_agent.slurm.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +41,13 @@ _ENDS = {signal.SIGTERM: "ended", signal.SIGUSR1: "time", signal.SIGUSR2: "hand-
 
 @dataclass
 class Job:
-    """One task's attempts; `asked` is how Slurm, or a person by it, wants it to end."""
+    """One task's attempts; `asked` is how Slurm, a person by it, or the run's own limit wants it to
+    end."""
 
     task: SlurmTask
     states: state_files.States
     wakeup: socket.socket
+    watch: Watch
     asked: str = ""
 
     def run(self) -> int:
@@ -69,7 +72,8 @@ class Job:
 
     def _run(self) -> int:
         run = self.task.run_folder
-        if submissions.cancelled(run) >= self.task.submission or has_failed(run):
+        is_cancelled = submissions.cancelled(run) >= self.task.submission
+        if is_cancelled or has_failed(run) or self.watch.is_over():
             self.task.record(replace(self.task.status("cancelled"), ended=time.time()))
             return _CANCELLED
         while True:
@@ -93,9 +97,11 @@ class Job:
         self.task.start()
         stopping = ""
         while True:
+            if not self.asked and self.watch.is_over():
+                self.asked = "limit"
             if self.asked and self.asked != stopping:
                 stopping = self.asked
-                self.task.stop(timed_out=stopping == "time")
+                self.task.stop(timed_out=stopping in ("time", "limit"))
             self.task.keep_deadline()
             if self.task.sampling is not None:
                 self.task.sampling.keep()
@@ -109,6 +115,8 @@ class Job:
         due = [self.task.deadline()]
         if self.task.sampling is not None:
             due.append(self.task.sampling.due())
+        if self.watch.due is not None and not self.asked:
+            due.append(time.monotonic() + self.watch.due - time.time())
         if self.states.late:
             due.append(time.monotonic() + record.ROOM_PAUSE)
         wakeups.wait(self.wakeup, min((each for each in due if each is not None), default=None))
@@ -191,9 +199,10 @@ def main() -> None:
     states = state_files.States()
     task = SlurmTask(plan, spec, run, folder, submission=submission, states=states)
     task.resume_count()
-    job = Job(task, states, wakeup)
+    job = Job(task, states, wakeup, Watch(run, plan, submission))
     for number, how in _ENDS.items():
         signal.signal(number, _asker(job, how))
+    _once_there_is_room(job.watch.begin)
     _once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
     try:
         task.nodes = given()

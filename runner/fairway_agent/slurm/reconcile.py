@@ -20,6 +20,8 @@ from fairway_agent.shared import plans
 from fairway_agent.slurm import submissions
 from fairway_agent.slurm.jobs import jobs_named, look_up
 from fairway_agent.slurm.task_state import Verdict, judge
+from fairway_agent.slurm.watch import Watch
+from fairway_agent.task import TIMED_OUT
 from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ class _Settling:
         self.known = known
         self.jobs = jobs
         self.now = time.time()
-        self.cancelled = submissions.cancelled(folder) >= known.submission
+        self.over = submissions.limited(folder, known.submission)
+        self.cancelled = submissions.cancelled(folder) >= known.submission or self.over is not None
         settled = record.read_json(folder / _FILE)
         mine = settled.get("submission") == known.submission
         self.settled: dict[str, str] = dict(settled["tasks"]) if mine else {}
@@ -124,6 +127,13 @@ class _Settling:
         counts.update(plan.done)
         setup = state_files.read_task(self.folder / "setup") or TaskState()
         name = _name(counts, setup_failed=setup.state == "failed")
+        if name in record.GOING_STATES and not counts["running"]:
+            # Its tasks look themselves while they run.
+            Watch(self.folder, plan, self.known.submission).look_back()
+        # Its tasks may have seen it, and ended, since this began.
+        self.over = self.over or submissions.limited(self.folder, self.known.submission)
+        over = self.over if name in record.FINAL_STATES else None
+        name = "failed" if over is not None else name
         reason = self._reason(name, setup, plan)
         first = None if name == "queued" else min(self.starts, default=self.now)
         started = state.started or first
@@ -135,12 +145,16 @@ class _Settling:
             ended=max(ended, started or ended) if name in record.FINAL_STATES else None,
             tasks={each: count for each, count in counts.items() if count},
             submission=self.known.submission,
+            exit_code=TIMED_OUT if over else None,
+            limit=over.limit if over else None,
         )
         if new != state:
             state_files.write(self.folder, new)
 
     def _reason(self, name: str, setup: TaskState, plan: RunPlan) -> str:
         """What a person is told of the run beyond its state."""
+        if self.over is not None:
+            return self.over.reason
         if setup.state == "failed":
             return f"the setup failed with exit code {setup.exit_code}"
         if name == "queued":

@@ -95,9 +95,8 @@ def arguments(
     if part.is_array:
         limit = f"%{plan.max_parallel}" if plan.max_parallel else ""
         words.append(f"--array={','.join(_ranges(part.indices))}{limit}")
-    if plan.timeout is not None:
-        prepared = has_setup or bool(plan.staged)
-        words.append(f"--time={_minutes(plan, plan.timeout, prepared=prepared)}")
+    if times := _times(plan, prepared=has_setup or bool(plan.staged)):
+        words.append(f"--time={min(times)}")
     if resources.feature:
         words.append(f"--constraint={resources.feature}")
     if resources.gpus:
@@ -111,11 +110,17 @@ def arguments(
     return words
 
 
-def _minutes(plan: RunPlan, timeout: float, *, prepared: bool) -> int:
-    """Enough for every attempt that the job itself may want; each keeps its own time."""
-    attempts = (plan.retries + 1) * (timeout + plan.grace)
-    limit = math.ceil((attempts + _NOTICE + _SLACK + _PREPARATION * prepared) / 60)
-    return min(limit, _LONGEST_LIMIT)
+def _times(plan: RunPlan, *, prepared: bool) -> list[int]:
+    """For how many minutes Slurm has to let a job go on, by each limit: enough for all that the
+    job itself may want, which keeps its own time."""
+    spans = []
+    if plan.timeout is not None:
+        attempts = (plan.retries + 1) * (plan.timeout + plan.grace)
+        spans.append(attempts + _PREPARATION * prepared)
+    if plan.max_duration is not None:
+        spans.append(plan.max_duration + plan.grace)
+    minutes = (math.ceil((each + _NOTICE + _SLACK) / 60) for each in spans)
+    return [min(each, _LONGEST_LIMIT) for each in minutes]
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[str]:

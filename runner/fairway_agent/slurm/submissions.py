@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, run_files
+from fairway_agent.limits import Over
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +82,19 @@ def cancelled(folder: Path) -> int:
 def cancel(folder: Path, submission: int) -> None:
     """Notes that this submission is to end."""
     record.write_json(folder / "cancelled.json", {"submission": submission})
+
+
+def limited(folder: Path, submission: int) -> Over | None:
+    """The limit of its own that this submission is over; None where it is over none."""
+    found = record.read_json(folder / "limited.json")
+    if found.get("submission") != submission:
+        return None
+    return Over(str(found["limit"]), str(found["reason"]))
+
+
+def limit(folder: Path, submission: int, over: Over) -> None:
+    """Notes that this submission is over a limit, and is to end."""
+    record.write_json(folder / "limited.json", {"submission": submission, **asdict(over)})
 
 
 def write_index(folder: Path) -> Sequence[tuple[int, int]]:

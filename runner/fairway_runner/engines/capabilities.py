@@ -31,7 +31,7 @@ class Capabilities:
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
     """Whether something there watches a run as a whole, beside its tasks."""
-    limits: bool = _row("`max_duration:`", False)
+    limits: bool = _row("`max_duration:` and `max_cost:`", False)
     """Whether something there ends a run as a whole, beside its tasks."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
@@ -48,6 +48,7 @@ ENGINES = {
     "slurm": Capabilities(
         containers=True,
         accounts=True,
+        limits=True,
         node_actions=("drain", "resume", "reboot"),
         machines=True,
     ),
@@ -98,10 +99,11 @@ def require(job: Job, target: Target) -> None:
         message = f"`{target.name}` sends no notifications: its engine is `{target.engine}`"
         hint = "it has nothing that watches a whole run; leave `notify` out, and: fairway wait RUN"
         findings.append(Finding("not-supported", message, hint, "notify"))
-    if job.max_duration is not None and not able.limits:
-        message = f"`{target.name}` cannot limit a whole run: its engine is `{target.engine}`"
-        hint = "limit each attempt instead: -s max_duration=null -s timeout=SPAN"
-        findings.append(Finding("not-supported", message, hint, "max_duration"))
+    for name in ("max_duration", "max_cost") if not able.limits else ():
+        if getattr(job, name) is not None:
+            message = f"`{target.name}` cannot limit a whole run: its engine is `{target.engine}`"
+            hint = f"limit each attempt instead: -s {name}=null -s timeout=SPAN"
+            findings.append(Finding("not-supported", message, hint, name))
     for name in ("account", "qos") if not able.accounts else ():
         if getattr(job, name) is not None:
             message = f"`{target.name}` does not support `{name}`: its engine is `{target.engine}`"

@@ -271,6 +271,10 @@ class Job(Model):
     """How long a run may take in all, from the start of its first task to the end of its last;
     longer ends it with exit code 124.
     """
+    max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """What a run may cost in all, by the price of the nodes that it holds, in US dollars; more ends
+    it with exit code 124.
+    """
     sample_every: Span | None = 10.0
     """How often GPUs, processors, memory, disks and network of its nodes are looked at, for
     `fairway top`; null is never.

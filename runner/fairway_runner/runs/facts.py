@@ -31,6 +31,7 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
         "target": record.target,
         "state": status.state,
         "reason": status.reason or _timed_out(run, status),
+        "limit": status.limit,
         "tags": list(labels.tags),
         "note": labels.note,
         "tasks": record.tasks,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
-    from fairway_agent.plan import Staged
+    from fairway_agent.plan import Budget, Staged
     from fairway_core.notifications import Notify
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
@@ -24,7 +24,7 @@ class Plan:
 
     `directory` is where the tasks run, `inputs` the variables that name their inputs,
     `staged` what is copied before them, `after` the runs to wait for, as the engine names them,
-    `needs` the programs that the main host must have.
+    `needs` the programs that the main host must have, `budget` what the run may cost.
     """
 
     run: str
@@ -34,6 +34,7 @@ class Plan:
     staged: Sequence[Staged] = ()
     after: Sequence[str] = ()
     needs: Sequence[str] = ()
+    budget: Budget | None = None
     tasks: list[str] = field(default_factory=list)
     setup: str | None = None
     last: str | None = None
@@ -64,6 +65,7 @@ class Plan:
             retries=job.retries,
             timeout=job.timeout,
             max_duration=job.max_duration,
+            max_cost=self.budget,
             sample_every=job.sample_every,
             signal=job.checkpoint.signal,
             grace=job.checkpoint.grace,

@@ -19,6 +19,7 @@ from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
 from fairway_runner.runs.store import RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.budget import budget_of
 from fairway_runner.submit.plan import Plan
 from fairway_runner.submit.provenance import provenance
 from fairway_runner.submit.resume import cut_off, earlier, resume
@@ -139,6 +140,7 @@ def prepare(
         last = _last_task(job, job.finally_.command)
         plan.end_with(last, launchers.render(first, last, target))
     require(job, target)
+    plan.budget = budget_of(job, target)
     plan.needs = launchers.needs()
     engine.require(job, plan.needs)
     secrets = secret_values(job.secrets, os.environ, place)

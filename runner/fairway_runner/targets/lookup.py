@@ -97,7 +97,7 @@ def all_targets() -> dict[str, KnownTarget]:
             mounts |= {
                 mount: str(folder / Path(path).expanduser()) for mount, path in entry.mounts.items()
             }
-            target = Target.local().model_copy(update={"mounts": mounts})
+            target = Target.local().model_copy(update={"mounts": mounts, "price": entry.price})
         else:
             target = entry
         found[target.name] = KnownTarget(target, str(file))

@@ -185,12 +185,23 @@ class TestOneTask:
         assert facts["task_list"][0]["timed_out"]
         assert facts["reason"] == "it was over its timeout of 2.0s"
 
-    def test_a_run_that_is_over_its_time_ends_with_124(
-        self, fairway: Fairway, place: Place
+    @pytest.mark.parametrize(
+        ("limit", "reason"),
+        [
+            ({"max_duration": "1.5s"}, "it was over its max_duration of 1.5s"),
+            ({"max_cost": 1.5}, "it was over its max_cost of 1.50 USD"),
+        ],
+        ids=["time", "cost"],
+    )
+    def test_a_run_that_is_over_its_own_limit_ends_with_124(
+        self, fairway: Fairway, place: Place, limit: dict[str, Any], reason: str
     ) -> None:
         """Also where its tasks would have more attempts, and others are still to come."""
+        project = json.loads(place.project or '{"targets": [{"name": "local"}]}')
+        project["targets"][0]["price"] = 3600  # a dollar a second
+        (fairway.folder / "fairway.yaml").write_text(json.dumps(project))
         sweep = {"max_parallel": 1, "points": [{"grid": {"x": [1, 2]}}]}
-        fields = {"max_duration": "1.5s", "retries": 3, "checkpoint": {"grace": "1s"}}
+        fields = {**limit, "retries": 3, "checkpoint": {"grace": "1s"}}
         job = fairway.job("sleep 30{{ params.x }}", template="plain", sweep=sweep, **fields)
         done = fairway("submit", job, "--target", place.name, "--watch", "--json")
         if not capabilities(place.engine).limits:
@@ -199,8 +210,7 @@ class TestOneTask:
             return
         assert done.returncode == 124, done.stderr
         facts = facts_of(fairway, json.loads(done.stdout)["run_id"])
-        assert facts["state"] == "failed"
-        assert facts["reason"] == "it was over its max_duration of 1.5s"
+        assert (facts["state"], facts["limit"], facts["reason"]) == ("failed", *limit, reason)
         assert facts["task_states"] == {"failed": 1, "cancelled": 1}
         assert [task["attempts"] for task in facts["task_list"]] == [1, 0]
 

@@ -1,0 +1,90 @@
+"""The limits of a run as a whole: how long it may take, and what it may cost.
+
+Whatever watches a run asks here, with what it knows: since when the run goes on, and what of nodes
+it has held. Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_agent import run_files, state_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from fairway_agent.plan import RunPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a run has held until now, in node-seconds, and how many `nodes` it has at the moment."""
+
+    seconds: float = 0.0
+    nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """That a run is over one of its limits: the job's field, and what a person is told."""
+
+    limit: str
+    reason: str
+
+
+def over(plan: RunPlan, now: float, started: float | None, held: Held) -> Over | None:
+    """The limit that a run is over; None where it is over none, or has not begun."""
+    if started is None:
+        return None
+    most, budget = plan.max_duration, plan.max_cost
+    if most is not None and now >= started + most:
+        return Over("max_duration", f"it was over its max_duration of {written(most)}")
+    if budget is not None and held.seconds >= budget.node_seconds:
+        return Over("max_cost", f"it was over its max_cost of {budget.text}")
+    return None
+
+
+def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float | None:
+    """When the run is over a limit, if it keeps the nodes that it has; None for never."""
+    if started is None:
+        return None
+    found = []
+    if plan.max_duration is not None:
+        found.append(started + plan.max_duration)
+    if plan.max_cost is not None and held.nodes:
+        found.append(now + max(0.0, plan.max_cost.node_seconds - held.seconds) / held.nodes)
+    return min(found, default=None)
+
+
+def nodes_of(folder: Path) -> list[int]:
+    """How many nodes each task of the run in a folder takes, by its number."""
+    stages = ("tasks.jsonl", "finally.jsonl")
+    return [spec.nodes for stage in stages for spec in run_files.read_specs(folder / stage)]
+
+
+def held(folder: Path, nodes: Sequence[int], now: float) -> Held:
+    """What the tasks of the run in a folder have held, by what they wrote themselves."""
+    total, going = 0.0, 0
+    for index, count in enumerate(nodes):
+        state = state_files.read_task(folder / "tasks" / str(index))
+        if state is None:
+            continue
+        total += count * (state.held or 0.0)
+        if state.state == "running" and state.started is not None and state.ended is None:
+            total += count * max(0.0, now - state.started)
+            going += count
+    return Held(total, going)
+
+
+def written(seconds: float) -> str:
+    """A span as people write it.
+
+    >>> written(5400.0), written(86400.0), written(1.5)
+    ('90m', '1d', '1.5s')
+    """
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds % length == 0:
+            return f"{seconds / length:g}{unit}"
+    return f"{seconds:g}s"

@@ -1,0 +1,57 @@
+"""What a run may cost, and at which price of a node: known before it starts, so that nothing beside
+it has to ask."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Finding, UserError
+
+if TYPE_CHECKING:
+    from fairway_agent.plan import Budget
+    from fairway_core.cost.prices import Prices
+    from fairway_core.target import Target
+    from fairway_runner.jobs.job import Job
+
+
+def budget_of(job: Job, target: Target) -> Budget | None:
+    """The limit that a job sets to its cost on a target; UserError where no price is known."""
+    if job.max_cost is None:
+        return None
+    from fairway_agent.plan import Budget
+    from fairway_core.cost.cache import prices_at_hand
+    from fairway_core.cost.node_price import price_of
+
+    known = prices_at_hand()
+    hourly = price_of(target, known) or _asked(target)
+    if hourly is None:
+        raise _unknown(target)
+    return Budget(job.max_cost, known.currency, hourly)
+
+
+def _asked(target: Target) -> float | None:
+    """What Azure's price service says; None where it does not answer either."""
+    from fairway_core.cost.cache import CachedPrices
+    from fairway_core.cost.node_price import price_of
+    from fairway_core.cost.service import PriceService
+
+    if not target.vm_size or not target.region:
+        return None
+    prices: Prices = CachedPrices(PriceService())
+    with suppress(UserError):
+        return price_of(target, prices)
+    return None
+
+
+def _unknown(target: Target) -> UserError:
+    message = f"`max_cost`: it is not known what a node of `{target.name}` costs"
+    hint = "give the target in fairway.yaml its price of a node's hour, for example price: 12.5"
+    if target.environment and not target.region:
+        hint = "read the targets again, with their region: fairway targets sync"
+    elif target.environment:
+        hint = (
+            "Azure's price service does not say it; limit the time: -s max_cost=null "
+            "-s max_duration=SPAN"
+        )
+    return UserError([Finding("no-price", message, hint, "max_cost")])

@@ -1,0 +1,212 @@
+"""A run's own limits where each of its tasks looks for itself, by a clock of the test's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fairway_agent import state_files
+from fairway_agent.fields import Unfit
+from fairway_agent.limits import Over
+from fairway_agent.plan import Budget, RunPlan
+from fairway_agent.slurm import commands, reconcile, sbatch, submissions, watch
+from fairway_agent.slurm.jobs import Element
+from fairway_agent.slurm.submissions import Part, Submission
+from fairway_agent.slurm.watch import Watch
+from fairway_agent.task_spec import TaskSpec
+from fairway_agent.task_state import TaskState
+
+TIME = RunPlan("job-a", "/x", tasks=3, max_duration=3600.0)
+# 200 dollars at 12.50 an hour are 57,600 node-seconds.
+COST = RunPlan("job-a", "/x", tasks=3, max_cost=Budget(200.0, "USD", 12.5))
+RESOURCES = sbatch.Resources("nd", "", gpus=0, cpus=4, nice=0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    now = SimpleNamespace(now=1e9)
+    for module in (watch, reconcile):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.now))
+    return now
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands of Slurm's that were given."""
+    given: list[list[str]] = []
+    monkeypatch.setattr(commands, "run", lambda words: given.append(words) or "")
+    return given
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of three tasks of two nodes each, of which Slurm has all, on a partition of eight."""
+    (tmp_path / "target.json").write_text(json.dumps({"nodes": {"min": 0, "max": 8}}))
+    (tmp_path / "tasks.jsonl").write_text(
+        "".join(TaskSpec(index, nodes=2).line() for index in range(3))
+    )
+    (tmp_path / "tasks").mkdir()
+    Submission(0, [Part("tasks", 0, [0, 1, 2], 2, 1, "12")], complete=True).write(tmp_path)
+    return tmp_path
+
+
+def _write(run: Path, index: int, state: TaskState) -> None:
+    folder = run / "tasks" / str(index)
+    folder.mkdir(exist_ok=True)
+    state_files.write(folder, state)
+
+
+def test_the_time_counts_from_the_first_task_of_all(
+    run: Path, clock: Any, said: list[list[str]]
+) -> None:
+    first, second = Watch(run, TIME, 0), Watch(run, TIME, 0)
+    first.begin()
+    assert not first.is_over()
+    clock.now += 3000
+    second.begin()
+    assert not second.is_over()
+    assert first.due == second.due == 1e9 + 3600
+    clock.now = 1e9 + 3599.9
+    assert not second.is_over()
+    clock.now = 1e9 + 3600
+    assert second.is_over()
+    over = Over("max_duration", "it was over its max_duration of 1h")
+    assert submissions.limited(run, 0) == over
+    assert said == [["scancel", "--state=PENDING", "12"]]
+    assert first.is_over()  # it takes nothing back once more
+    assert len(said) == 1
+
+
+def test_a_later_submission_begins_anew(run: Path, clock: Any, said: list[list[str]]) -> None:
+    Watch(run, TIME, 0).begin()
+    clock.now += 7200
+    again = Watch(run, TIME, 1)
+    again.begin()
+    assert not again.is_over()
+    assert submissions.limited(run, 1) is None
+    late = Watch(run, TIME, 0)
+    assert not late.look_back()  # its beginning is that of another submission
+
+
+def test_the_cost_is_that_of_all_tasks(run: Path, clock: Any, said: list[list[str]]) -> None:
+    """Task 0 has held 2 nodes for 20,000 s: 40,000 of 57,600. With all 8 nodes of the partition
+    the rest would last 2,200 s; with the 2 that there are it lasts 8,800 s."""
+    _write(run, 0, TaskState("succeeded", started=1e9 - 20_000, ended=1e9, held=20_000.0))
+    _write(run, 1, TaskState("running", started=1e9, held=0.0))
+    mine = Watch(run, COST, 0)
+    mine.begin()
+    assert not mine.is_over()
+    assert mine.due == 1e9 + 2200
+    clock.now += 2200
+    assert not mine.is_over()
+    # 44,400 are spent, and 13,200 left.
+    assert mine.due == clock.now + 1650
+    clock.now = 1e9 + 8795
+    assert not mine.is_over()
+    assert mine.due == 1e9 + 8800  # not 10 s later
+    clock.now = 1e9 + 8800
+    assert mine.is_over()
+    assert submissions.limited(run, 0) == Over("max_cost", "it was over its max_cost of 200 USD")
+
+
+def test_others_that_are_many_are_looked_at_each_ten_seconds_at_most(run: Path, clock: Any) -> None:
+    _write(run, 0, TaskState("running", started=1e9 - 28_770, held=0.0))
+    mine = Watch(run, COST, 0)
+    mine.begin()
+    assert not mine.is_over()
+    assert mine.due == 1e9 + 10  # 60 node-seconds are left, which 8 nodes hold in 7.5 s
+
+
+def test_slurm_may_be_away_when_it_is_over(
+    run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> str:
+        raise commands.Refused("slurm_kill_job error")
+
+    monkeypatch.setattr(commands, "run", refuse)
+    mine = Watch(run, TIME, 0)
+    mine.begin()
+    clock.now += 3600
+    assert mine.is_over()
+    assert submissions.limited(run, 0) is not None
+
+
+def test_a_run_without_limits_leaves_no_file(run: Path, clock: Any) -> None:
+    mine = Watch(run, RunPlan("job-a", "/x"), 0)
+    before = sorted(run.iterdir())
+    mine.begin()
+    assert (mine.due, mine.is_over(), mine.look_back()) == (None, False, False)
+    assert sorted(run.iterdir()) == before
+
+
+def _settle(run: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> dict[str, Any]:
+    found = [
+        Element("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
+        for index, state in enumerate(states)
+    ]
+    monkeypatch.setattr(reconcile, "jobs_named", lambda _: found)
+    reconcile.settle_all([run])
+    value: dict[str, Any] = json.loads((run / "state.json").read_text())
+    return value
+
+
+def test_the_run_says_which_limit_it_was_over(
+    run: Path, clock: Any, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run / "plan.json").write_text(TIME.text())
+    state_files.write(run, reconcile.RunState(tasks={"queued": 3}))
+    Watch(run, TIME, 0).begin()
+    _write(run, 0, TaskState("running", attempt=0, started=1e9))
+    assert _settle(run, monkeypatch, "RUNNING", "PENDING", "PENDING")["state"] == "running"
+    clock.now += 3600
+    mine = Watch(run, TIME, 0, started=1e9, due=1e9 + 3600)
+    assert mine.is_over()
+    going = _settle(run, monkeypatch, "RUNNING", "CANCELLED", "CANCELLED")
+    assert (going["state"], going["reason"]) == ("running", "it was over its max_duration of 1h")
+    _write(run, 0, TaskState("failed", attempt=0, started=1e9, ended=clock.now, exit_code=124))
+    ended = _settle(run, monkeypatch, "FAILED", "CANCELLED", "CANCELLED")
+    assert (ended["state"], ended["limit"], ended["exit_code"]) == ("failed", "max_duration", 124)
+    assert ended["tasks"] == {"failed": 1, "cancelled": 2}
+
+
+def test_a_run_that_is_over_while_none_of_it_runs_is_ended_by_who_asks(
+    run: Path, clock: Any, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first task has lost its node, and waits for another."""
+    (run / "plan.json").write_text(TIME.text())
+    state_files.write(run, reconcile.RunState(tasks={"queued": 3}))
+    Watch(run, TIME, 0).begin()
+    _write(run, 0, TaskState("queued", attempt=0, started=1e9))
+    clock.now += 3599
+    _settle(run, monkeypatch, "PENDING", "PENDING", "PENDING")
+    assert said == []
+    clock.now += 1
+    _settle(run, monkeypatch, "PENDING", "PENDING", "PENDING")
+    assert said == [["scancel", "--state=PENDING", "12"]]
+    assert _settle(run, monkeypatch, "CANCELLED", "CANCELLED", "CANCELLED")["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("plan", "minutes"),
+    [
+        # 3,600 s, 10 s of grace, 60 s of notice and 300 s: 66.2 minutes.
+        (TIME, "--time=67"),
+        (RunPlan("job-a", "/x", max_duration=3600.0, timeout=600.0), "--time=17"),
+        (RunPlan("job-a", "/x", max_duration=600.0, timeout=600.0, retries=9), "--time=17"),
+        (COST, None),
+    ],
+)
+def test_slurm_lets_it_go_on_for_as_long_as_it_may(plan: RunPlan, minutes: str | None) -> None:
+    part = Part("tasks", 0, [0], 1, 1)
+    words = sbatch.arguments(Path("/run"), part, 0, plan, RESOURCES, "")
+    assert next((word for word in words if word.startswith("--time")), None) == minutes
+
+
+def test_a_price_that_is_none_is_refused() -> None:
+    facts = {"most": 200.0, "currency": "USD", "hourly": 0.0}
+    with pytest.raises(Unfit, match="`hourly` of `max_cost` is 0"):
+        Budget.from_json(facts)
