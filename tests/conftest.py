@@ -3,8 +3,11 @@
 import json
 import queue
 import signal
+import socketserver
+import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -79,3 +82,74 @@ def receiver() -> Iterator[Receiver]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@dataclass
+class MailServer:
+    """The mails that were taken, and how the next are answered: with a code of SMTP each, and with
+    250 when the list is over. `says` is what it offers beside plain SMTP, `tls` what
+    STARTTLS goes on with."""
+
+    address: str = ""
+    answers: list[int] = field(default_factory=list)
+    says: list[str] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
+    taken: queue.Queue[str] = field(default_factory=queue.Queue)
+
+    def next(self) -> str:
+        """The next mail, as it came."""
+        return self.taken.get(timeout=_PATIENCE)
+
+
+_REPLIES = {"QUIT": "221 bye", "AUTH": "235 welcome"}
+
+
+@pytest.fixture
+def mail_server() -> Iterator[MailServer]:
+    """A mail server on loopback."""
+    got = MailServer()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):  # the other side does not trust it
+                self.answer("220 here")
+                self.converse()
+            self.connection.close()
+
+        def converse(self) -> None:
+            while line := self.rfile.readline().decode().strip():
+                got.heard.append(line)
+                word = line.split()[0].upper()
+                if word == "EHLO":
+                    self.answer("250-here", *(f"250-{each}" for each in got.says), "250 SIZE")
+                elif word == "RCPT":
+                    code = got.answers.pop(0) if got.answers else 250
+                    self.answer(f"{code} said")
+                elif word == "DATA":
+                    self.answer("354 go on")
+                    text = b""
+                    while not text.endswith(b"\r\n.\r\n"):
+                        text += self.rfile.readline()
+                    got.taken.put(text.decode())
+                    self.answer("250 taken")
+                elif word == "STARTTLS" and got.tls:
+                    self.answer("220 go on")
+                    self.connection = got.tls.wrap_socket(self.connection, server_side=True)
+                    self.rfile = self.connection.makefile("rb")
+                    self.wfile = self.connection.makefile("wb", 0)
+                else:
+                    self.answer(_REPLIES.get(word, "250 ok"))
+
+        def answer(self, *lines: str) -> None:
+            self.wfile.write("".join(f"{line}\r\n" for line in lines).encode())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        got.address = f"127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield got
+        finally:
+            server.shutdown()
+            thread.join()

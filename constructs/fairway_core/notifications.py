@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.emails import Email, Emails
 
 _LOOPBACK = r"(localhost|127\.0\.0\.1|\[::1\])"
 _SECRET = "secret:"  # noqa: S105 - how one is named
@@ -35,23 +36,83 @@ def _is_readable(value: str) -> bool:
         return False
 
 
-class Notify(Model):
-    """Who hears of a run, and when. The message names the run, its state and why; it holds no
-    parameter, output or log."""
+def _server(value: str) -> str:
+    fits = re.fullmatch(r"([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)(?::([0-9]{1,5}))?", value)
+    if not fits or not 0 < int(fits[2] or 1) < 65536:
+        raise FieldError("this is not a mail server", "write HOST or HOST:PORT")
+    return value
 
-    webhook: Annotated[str, AfterValidator(_receiver)]
+
+def _password(value: str) -> str:
+    if not re.fullmatch(r"secret:[A-Za-z_][A-Za-z0-9_]*", value):
+        hint = "write secret:NAME, with a name of the job's `secrets:`"
+        raise FieldError("a password stands in no file", hint)
+    return value
+
+
+class Mail(Model):
+    """Who hears of a run by mail. A server that wants a `user` must offer TLS."""
+
+    to: Annotated[Emails, Field(min_length=1)]
+    """The addresses that it is sent to."""
+    server: Annotated[str, AfterValidator(_server)]
+    """The server that takes it from the nodes: `HOST` or `HOST:PORT`. The port is 25 by default;
+    465 is TLS from the beginning."""
+    from_: Email = Field(alias="from")
+    """The address that it is sent from."""
+    user: Annotated[str, Field(min_length=1)] | None = None
+    """Who signs in at the server; by default nobody does."""
+    password: Annotated[str, AfterValidator(_password)] | None = None
+    """The user's, as `secret:NAME` with a name of the job's `secrets:`."""
+
+    @model_validator(mode="after")
+    def _signs_in(self) -> Self:
+        if (self.user is None) != (self.password is None):
+            hint = "give both, or neither for a server that asks for none"
+            raise FieldError("`user` and `password` belong together", hint)
+        return self
+
+    @property
+    def secret(self) -> str | None:
+        """The name of the secret that the password is in."""
+        return None if self.password is None else self.password.removeprefix(_SECRET)
+
+
+class Notify(Model):
+    """Who hears of a run, and when: a webhook, people by mail, or both. The message names the run,
+    its state and why; it holds no parameter, output or log."""
+
+    webhook: Annotated[str, AfterValidator(_receiver)] | None = None
     """Where it is sent: an https address, or `secret:NAME` for one that is in the job's
     `secrets:`."""
+    mail: Mail | None = None
+    """Who gets it by mail."""
     on: Annotated[tuple[Literal["failed", "succeeded", "waiting"], ...], Field(min_length=1)] = (
         "failed",
         "succeeded",
     )
     """Of what: that it failed (or was cancelled), that it succeeded, that it has to wait."""
     form: Literal["auto", "slack", "teams", "json"] = "auto"
-    """In which form; `auto` tells Slack and Teams by their addresses, and is JSON elsewhere."""
+    """In which form a webhook gets it; `auto` tells Slack and Teams by their addresses, and is JSON
+    elsewhere."""
+
+    @model_validator(mode="after")
+    def _has_a_receiver(self) -> Self:
+        if self.webhook is None and self.mail is None:
+            hint = (
+                "add `webhook: https://…`, or `mail: {to: [ADDRESS], server: HOST, from: ADDRESS}`"
+            )
+            raise FieldError("this names nobody who is to hear of it", hint)
+        return self
 
     @property
     def secret(self) -> str | None:
         """The name of the secret that the address is in."""
-        found = self.webhook.startswith(_SECRET)
-        return self.webhook.removeprefix(_SECRET) if found else None
+        found = self.webhook is not None and self.webhook.startswith(_SECRET)
+        return self.webhook.removeprefix(_SECRET) if found and self.webhook else None
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The secrets that it takes, each by the field that names it."""
+        named = {"webhook": self.secret, "mail.password": self.mail.secret if self.mail else None}
+        return {field: name for field, name in named.items() if name is not None}

@@ -1,8 +1,5 @@
-"""Sends word of a run to a webhook, beside whatever watches the run: nothing waits for it.
-
-The program takes a message on standard input, `{"url": …, "body": …}`: the address may be a
-secret, and stands in no command line. A receiver that is away is asked
-again for some minutes; then it is told in `notify.log` in the run's folder. Standard library only.
+"""Who is sent word of a run, and what: a webhook, people by mail. It is delivered beside whatever
+watches the run, which waits for nothing. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_agent.plan import RunPlan
+    from fairway_agent.plan import Mail, RunPlan
     from fairway_agent.run_state import RunState
 
-PAUSES = (5.0, 30.0, 120.0, 600.0)  # seconds before each further try
-_ANSWER = 20.0  # seconds for the receiver to answer
-_AGAIN = (408, 425, 429)  # of what is the caller's fault, what another try may change
+LOG = "notify.log"
+
 _TEAMS = (".webhook.office.com", ".logic.azure.com", ".api.powerplatform.com")
 # Whether the package is installed, as on this machine, or lies in a folder.
 _PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from fairway_agent.notify import main; main()"
+    "import sys; sys.path.insert(0, sys.argv[1]); from fairway_agent.delivery import main; main()"
 )
+_SUBJECT = 150  # letters; the text has all of them
 _CARD = "application/vnd.microsoft.card.adaptive"
 
 
@@ -43,14 +39,11 @@ def event_of(state: str) -> str:
 
 def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
     """Starts what sends word of the run's state, if somebody wants it; its process id."""
-    wanted = plan.notify
-    if not wanted or event_of(status.state) not in wanted.on:
+    wanted = orders(plan, status)
+    if not wanted:
         return None
-    url = os.environ.get(wanted.secret, "") if wanted.secret else wanted.webhook
-    secrets = [os.environ.get(name, "") for name in plan.secrets]
-    message = {"url": url, "body": body(form_of(url, wanted.form), facts(plan, status, secrets))}
     try:
-        with (folder / "notify.log").open("ab") as log:
+        with (folder / LOG).open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable or "python3", "-I", "-c", _PROGRAM, str(bundle.here())],
                 env={name: os.environ[name] for name in os.environ if name not in plan.secrets},
@@ -61,10 +54,29 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
             )
         assert process.stdin is not None
         with process.stdin:
-            process.stdin.write(json.dumps(message).encode())
+            process.stdin.write(json.dumps(wanted).encode())
     except OSError:
         return None  # the run goes on without
     return process.pid
+
+
+def is_wanted(plan: RunPlan, status: RunState) -> bool:
+    """Whether somebody wants word of that state."""
+    return plan.notify is not None and event_of(status.state) in plan.notify.on
+
+
+def orders(plan: RunPlan, status: RunState) -> list[dict[str, Any]]:
+    """What is to be delivered, and to whom; see `delivery`."""
+    wanted = plan.notify
+    if wanted is None or not is_wanted(plan, status):
+        return []
+    found, said = [], facts(plan, status, [os.environ.get(name, "") for name in plan.secrets])
+    url = os.environ.get(wanted.secret, "") if wanted.secret else wanted.webhook
+    if url:
+        found.append({"url": url, "body": body(form_of(url, wanted.form), said)})
+    if wanted.mail is not None:
+        found.append(mail(wanted.mail, said))
+    return found
 
 
 def facts(plan: RunPlan, status: RunState, secrets: Sequence[str] = ()) -> dict[str, Any]:
@@ -118,48 +130,17 @@ def body(form: str, said: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
-def deliver(url: str, message: Mapping[str, Any], pauses: Sequence[float] | None = None) -> str:
-    """Sends the message, once more after each pause; why nobody took it, or ""."""
-    why = ""
-    for pause in (0.0, *(PAUSES if pauses is None else pauses)):
-        time.sleep(pause)
-        why, is_final = _send(url, json.dumps(message).encode())
-        if not why or is_final:
-            break
-    return why
-
-
-def _send(url: str, data: bytes) -> tuple[str, bool]:
-    """Why it was not taken, and whether another try would be pointless."""
-    # Whatever watches a run does without them: they are as large as all the rest.
-    from http.client import HTTPException
-    from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
-
-    headers = {"Content-Type": "application/json", "User-Agent": "fairway"}
-    try:
-        request = Request(url, data, headers)  # noqa: S310 - checked in the job
-        with urlopen(request, timeout=_ANSWER):  # noqa: S310
-            return "", True
-    except HTTPError as error:
-        with error:
-            is_final = 400 <= error.code < 500 and error.code not in _AGAIN
-        return f"the receiver answered {error.code}", is_final
-    except ValueError:
-        return "its address cannot be read", True
-    except OSError as error:
-        # Not the error's own text: it may hold the address.
-        return f"the receiver did not answer ({type(error).__name__})", False
-    except HTTPException:
-        return "the receiver gave no proper answer", False
-
-
-def main() -> None:
-    """The program; see the module's docstring."""
-    order = json.load(sys.stdin)
-    if why := deliver(order["url"], order["body"]):
-        sys.stderr.write(f"fairway: a notification was not delivered: {why}\n")
-
-
-if __name__ == "__main__":
-    main()
+def mail(wanted: Mail, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The message as the mail server gets it."""
+    counts = ", ".join(f"{count} {state}" for state, count in said["tasks"].items())
+    tasks = f"\nIts tasks: {counts}.\n" if counts else ""
+    password = os.environ.get(wanted.secret, "") if wanted.secret else ""
+    return {
+        "server": wanted.server,
+        "from": wanted.sender,
+        "to": list(wanted.to),
+        "subject": " ".join(said["text"].split())[:_SUBJECT],
+        "text": f"{said['text']}\n{tasks}\nMore: fairway show {said['run']}\n",
+        "user": wanted.user,
+        "password": password,
+    }

@@ -58,25 +58,65 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
+class Mail:
+    """Who hears of the run by mail: through which server (`HOST` or `HOST:PORT`), and from whom. A
+    server that wants a `user` gets the password that the job's secret of this name holds."""
+
+    to: tuple[str, ...]
+    server: str
+    sender: str
+    user: str = ""
+    secret: str | None = None
+
+    @classmethod
+    def from_json(cls, facts: object) -> Mail:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "`notify.mail`")
+        return cls(
+            to=fields.texts("to"),
+            server=fields.text("server"),
+            sender=fields.text("sender"),
+            user=fields.text("user"),
+            secret=fields.text_or_none("secret"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Receiver:
-    """Who hears of the run: at which address, `on` which events, in which form. `secret` names
-    the job's secret that holds the address."""
+    """Who hears of the run: at which address ("" for none), `on` which events, in which form, and
+    who by mail. `secret` names the job's secret that holds the address."""
 
     webhook: str
     on: tuple[str, ...]
     form: str
     secret: str | None = None
+    mail: Mail | None = None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secrets that it takes to tell them."""
+        names = (self.secret, self.mail.secret if self.mail else None)
+        return tuple(name for name in names if name is not None)
 
     @classmethod
     def from_json(cls, facts: object) -> Receiver:
         """Unfit for what is not one."""
         fields = Fields(facts, "`notify`")
+        mail = fields.facts.get("mail")
         return cls(
             webhook=fields.text("webhook"),
             on=fields.texts("on"),
             form=fields.text("form"),
             secret=fields.text_or_none("secret"),
+            mail=None if mail is None else Mail.from_json(mail),
         )
+
+    def to_json(self) -> dict[str, object]:
+        """As `plan.json` has it."""
+        facts = asdict(self)
+        if self.mail is None:
+            del facts["mail"]
+        return facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +293,7 @@ class RunPlan:
             "signal": self.signal,
             "grace": self.grace,
             "secrets": self.secrets,
-            "notify": asdict(self.notify) if self.notify else None,
+            "notify": self.notify.to_json() if self.notify else None,
             "environment": self.environment,
             "staged": [each.to_json() for each in self.staged],
             **({"max_cost": asdict(self.max_cost)} if self.max_cost else {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from fairway_agent import notify
-from fairway_agent.plan import RunPlan
+from fairway_agent import delivery, notify
+from fairway_agent.plan import Mail, RunPlan
+from fairway_agent.plan import Receiver as Told
 from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
 from fairway_core.notifications import Notify
@@ -18,11 +20,12 @@ from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.submission import prepare
+from fairway_simulator.azure.certificate import serve_as_localhost
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Receiver
+    from conftest import MailServer, Receiver
 
 PLAN = RunPlan("job-a", "/code", secrets=("TOKEN",))
 FAILED = RunState("failed", "hunter2 & <b>", started=10.0, ended=22.5)
@@ -30,31 +33,35 @@ FAILED = RunState("failed", "hunter2 & <b>", started=10.0, ended=22.5)
 
 def test_a_receiver_that_fails_twice_is_asked_again(receiver: Receiver) -> None:
     receiver.answers += [500, 0]
-    assert notify.deliver(receiver.url, {"run": "job-a"}, (0.0, 0.0, 0.0)) == ""
+    order = {"url": receiver.url, "body": {"run": "job-a"}}
+    assert delivery.deliver([order], (0.0, 0.0, 0.0)) == []
     assert (receiver.next(), receiver.seen) == ({"run": "job-a"}, 3)
 
 
 def test_one_that_refuses_is_left_alone(receiver: Receiver) -> None:
     receiver.answers += [404]
-    assert notify.deliver(receiver.url, {}, (0.0, 0.0)) == "the receiver answered 404"
+    order = {"url": receiver.url, "body": {}}
+    assert delivery.deliver([order], (0.0, 0.0)) == ["the receiver answered 404"]
     assert receiver.seen == 1
     receiver.answers += [429]
-    assert notify.deliver(receiver.url, {}, (0.0, 0.0)) == ""
+    assert delivery.deliver([order], (0.0, 0.0)) == []
 
 
 def test_one_that_is_away_is_told_of_without_its_address(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     receiver.answers += [503, 503]
-    monkeypatch.setattr(notify, "PAUSES", (0.0,))
-    order = json.dumps({"url": receiver.url, "body": {}})
+    monkeypatch.setattr(delivery, "PAUSES", (0.0,))
+    order = json.dumps([{"url": receiver.url, "body": {}}])
     monkeypatch.setattr("sys.stdin", io.StringIO(order))
-    notify.main()
+    delivery.main()
     said = capsys.readouterr().err
     assert said == "fairway: a notification was not delivered: the receiver answered 503\n"
-    assert notify.deliver("http://[", {}, ()) == "its address cannot be read"
-    why = notify.deliver("http://127.0.0.1:9/x", {}, ())
-    assert why == "the receiver did not answer (URLError)"
+    away = [{"url": url, "body": {}} for url in ("http://[", "http://127.0.0.1:9/x")]
+    assert delivery.deliver(away, ()) == [
+        "its address cannot be read",
+        "the receiver did not answer (URLError)",
+    ]
 
 
 def test_what_is_said_holds_no_secret() -> None:
@@ -134,4 +141,130 @@ def test_the_address_may_be_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "private" not in json.dumps(call.args)
     assert "HOOK" not in call.kwargs["env"]
     [sent] = process.return_value.stdin.write.call_args.args
-    assert json.loads(sent)["url"] == "https://example.org/private"
+    assert json.loads(sent)[0]["url"] == "https://example.org/private"
+
+
+def _mail(server: str, **more: Any) -> dict[str, Any]:
+    mail = Mail(("me@example.org", "you@example.org"), server, "fairway@example.org", **more)
+    told = Told("", ("failed",), "auto", mail=mail)
+    [order] = notify.orders(RunPlan("job-a", "/code", notify=told), FAILED)
+    return order
+
+
+def test_a_mail_says_what_became_of_the_run(mail_server: MailServer) -> None:
+    """A server that is busy at first is asked again; lines in the reason make no headers."""
+    mail_server.answers += [451, 451]
+    status = RunState("failed", "no\nBcc: x@example.org", tasks={"failed": 2, "succeeded": 1})
+    told = Told(
+        "", ("failed",), "auto", mail=Mail(("me@example.org",), mail_server.address, "f@x.io")
+    )
+    orders = notify.orders(RunPlan("job-a", "/code", notify=told), status)
+    assert delivery.deliver(orders, (0.0, 0.0)) == []
+    text = mail_server.next()
+    head, _, body = text.partition("\r\n\r\n")
+    assert "Subject: job-a failed: no Bcc: x@example.org" in head
+    assert [line for line in head.splitlines() if line.startswith(("To:", "Bcc:"))] == [
+        "To: me@example.org"
+    ]
+    assert "Its tasks: 2 failed, 1 succeeded." in body
+    assert "fairway show job-a" in body
+
+
+def test_a_mail_that_nobody_takes(mail_server: MailServer) -> None:
+    mail_server.answers += [550, 550]
+    assert delivery.deliver([_mail(mail_server.address)], (0.0, 0.0)) == [
+        "the mail server answered 550"
+    ]
+    assert mail_server.answers == []  # it was asked once
+    away = _mail("127.0.0.1:9")
+    assert delivery.deliver([away], (0.0,)) == [
+        "the mail server did not answer (ConnectionRefusedError)"
+    ]
+
+
+def test_no_password_goes_to_a_server_without_encryption(
+    mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASSWORD", "hunter2-secret")
+    mail_server.says += ["AUTH PLAIN LOGIN"]
+    order = _mail(mail_server.address, user="me", secret="PASSWORD")
+    assert order["password"] == "hunter2-secret"
+    why = ["the mail server offers no encryption, and got no password"]
+    assert delivery.deliver([order], (0.0,)) == why
+    assert not [line for line in mail_server.heard if "AUTH" in line or "hunter2" in line]
+
+
+def test_a_password_goes_to_a_server_that_is_known_alone(
+    mail_server: MailServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mail_server.tls, authority = serve_as_localhost(tmp_path)
+    mail_server.says += ["STARTTLS", "AUTH PLAIN"]
+    monkeypatch.setenv("PASSWORD", "hunter2-secret")
+    order = _mail(mail_server.address, user="me", secret="PASSWORD")
+    why = ["the mail server did not answer (SSLCertVerificationError)"]
+    assert delivery.deliver([order], ()) == why
+    assert not [line for line in mail_server.heard if line.startswith("AUTH")]
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    assert delivery.deliver([order], ()) == []
+    [auth] = [line for line in mail_server.heard if line.startswith("AUTH PLAIN ")]
+    assert base64.b64decode(auth.split()[2]) == b"\0me\0hunter2-secret"
+    assert "hunter2-secret" not in mail_server.next()
+
+
+def test_one_who_is_away_keeps_no_other_from_hearing(
+    mail_server: MailServer, receiver: Receiver
+) -> None:
+    receiver.answers += [500, 500]
+    orders = [{"url": receiver.url, "body": {}}, _mail(mail_server.address)]
+    assert delivery.deliver(orders, (0.0,)) == ["the receiver answered 500"]
+    assert "job-a failed" in mail_server.next()
+    assert mail_server.taken.empty()
+
+
+MAIL = {"to": ["me@example.org"], "server": "mail.example.org", "from": "fairway@example.org"}
+
+
+@pytest.mark.parametrize(
+    ("notify_", "says"),
+    [
+        ({}, "this names nobody who is to hear of it"),
+        ({"mail": {**MAIL, "to": []}}, "to"),
+        ({"mail": {**MAIL, "to": ["me"]}}, "`me` is not an email address"),
+        ({"mail": {**MAIL, "to": ["a\x07@example.org"]}}, "is not an email address"),
+        ({"mail": {**MAIL, "to": ["a@x.io", "A@x.io"]}}, "`A@x.io` is named twice"),
+        ({"mail": {**MAIL, "from": "a@x.io\nBcc: b@x.io"}}, "is not an email address"),
+        ({"mail": {**MAIL, "server": "https://x"}}, "this is not a mail server"),
+        ({"mail": {**MAIL, "server": "-x"}}, "this is not a mail server"),
+        ({"mail": {**MAIL, "server": "x:99999"}}, "this is not a mail server"),
+        ({"mail": {**MAIL, "user": "me"}}, "`user` and `password` belong together"),
+        ({"mail": {**MAIL, "user": "me", "password": "p4ss"}}, "a password stands in no file"),
+    ],
+)
+def test_a_receiver_that_is_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notify_: dict[str, Any], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as caught:
+        _prepared(tmp_path, notify=notify_)
+    assert says in str(caught.value)
+    assert "p4ss" not in caught.value.findings[0].message
+
+
+def test_a_mail_is_in_the_plan_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mail = {**MAIL, "server": "mail.example.org:587", "user": "me", "password": "secret:P"}
+    with pytest.raises(UserError, match=r"`notify.mail.password`: the job has no secret `P`"):
+        _prepared(tmp_path, notify={"mail": mail})
+    monkeypatch.setenv("MINE", "hunter2-secret")
+    plan = _prepared(tmp_path, notify={"mail": mail}, secrets={"P": "env:MINE"})
+    assert "hunter2" not in json.dumps(plan)
+    read = RunPlan.from_json({**plan, "run": "job-a"})
+    assert read.notify == Told(
+        "",
+        ("failed", "succeeded"),
+        "auto",
+        mail=Mail(("me@example.org",), "mail.example.org:587", "fairway@example.org", "me", "P"),
+    )
+    assert RunPlan.from_json(json.loads(read.text())).notify == read.notify

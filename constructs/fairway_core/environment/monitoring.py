@@ -9,30 +9,15 @@ from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Days
+from fairway_core.emails import Emails
 from fairway_core.resource_ids import WorkspaceId
 
-_EMAIL = re.compile(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 
 # Azure's own ranges: days that a workspace keeps logs, and alerts of one budget.
 _RETENTION_DAYS = (30, 730)
 _MOST_BUDGET_ALERTS = 5
 _MOST_PERCENT = 1000
-
-
-def _email(address: str) -> str:
-    if not _EMAIL.fullmatch(address):
-        raise FieldError(f"`{address}` is not an email address", "for example team@example.com")
-    return address
-
-
-def _emails(addresses: tuple[str, ...]) -> tuple[str, ...]:
-    seen: set[str] = set()
-    for index, address in enumerate(addresses):
-        if address.lower() in seen:
-            raise FieldError(f"`{address}` is named twice", "name it once", path=(index,))
-        seen.add(address.lower())
-    return addresses
 
 
 def _retention(days: int) -> int:
@@ -60,9 +45,6 @@ def _alerts(percents: tuple[int, ...]) -> tuple[int, ...]:
     if percents[0] < 1 or percents[-1] > _MOST_PERCENT:
         raise FieldError(f"an alert is at 1 to {_MOST_PERCENT} percent of `monthly:`", _ALERTS)
     return percents
-
-
-Emails = Annotated[tuple[Annotated[str, AfterValidator(_email)], ...], AfterValidator(_emails)]
 
 
 class Monitoring(Model, defer_build=True):

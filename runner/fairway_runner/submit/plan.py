@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent.plan import Receiver, RunPlan
+from fairway_agent.plan import Mail, Receiver, RunPlan
 from fairway_agent.task_spec import Output, TaskSpec
 
 if TYPE_CHECKING:
@@ -102,4 +102,7 @@ def _receiver(notify: Notify | None) -> Receiver | None:
     """Who hears of the run, as the supervisor reads it."""
     if notify is None:
         return None
-    return Receiver(notify.webhook, notify.on, notify.form, notify.secret)
+    by_mail = None
+    if mail := notify.mail:
+        by_mail = Mail(mail.to, mail.server, mail.from_, mail.user or "", mail.secret)
+    return Receiver(notify.webhook or "", notify.on, notify.form, notify.secret, by_mail)

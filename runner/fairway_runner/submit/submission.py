@@ -161,13 +161,13 @@ def _with_receiver(job: Job, target: Target) -> Job:
     """The job with the project's default of who hears of it, where its target sends word."""
     if job.notify is None and capabilities(target.engine).notifies:
         default = default_notify()
-        # A default whose address is in a secret is for jobs that have the secret.
-        if default is not None and (default.secret is None or default.secret in job.secrets):
+        # A default with a secret is for jobs that have the secret.
+        if default is not None and set(default.secrets.values()) <= set(job.secrets):
             job = job.model_copy(update={"notify": default})
-    if job.notify is not None and job.notify.secret not in (None, *job.secrets):
-        message = f"`notify.webhook`: the job has no secret `{job.notify.secret}`"
-        hint = f"add `secrets: {{{job.notify.secret}: keyvault:NAME}}`"
-        raise UserError.of("bad-value", message, hint)
+    for field, name in job.notify.secrets.items() if job.notify else ():
+        if name not in job.secrets:
+            message = f"`notify.{field}`: the job has no secret `{name}`"
+            raise UserError.of("bad-value", message, f"add `secrets: {{{name}: keyvault:NAME}}`")
     return job
 
 

@@ -1,0 +1,121 @@
+"""Brings word of a run to who wants it: posts it, or mails it.
+
+As a program it takes a list of orders on standard input, as JSON: addresses and passwords may be
+secrets, and stand in no command line. A receiver that is away is asked again for some minutes;
+then it is told in `notify.log` in the run's folder. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PAUSES = (5.0, 30.0, 120.0, 600.0)  # seconds before each further try
+_ANSWER = 20.0  # seconds for the receiver to answer
+_AGAIN = (408, 425, 429)  # of what is the caller's fault, what another try may change
+_MAIL_PORT, _TLS_PORT = 25, 465
+_TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: another try may succeed
+
+
+def deliver(
+    orders: Sequence[Mapping[str, Any]], pauses: Sequence[float] | None = None
+) -> list[str]:
+    """Carries all of them out, those that failed once more after each pause; why some were not
+    taken. An order is `{"url": …, "body": …}` or `{"server": …, …}`, as `notify` makes them."""
+    left, lost = list(orders), []
+    whys: list[str] = []
+    for pause in (0.0, *(PAUSES if pauses is None else pauses)):
+        if not left:
+            break
+        time.sleep(pause)
+        tried, left, whys = left, [], []
+        for order in tried:
+            why, is_final = _post(order) if "url" in order else _mail(order)
+            if why and is_final:
+                lost.append(why)
+            elif why:
+                left.append(order)
+                whys.append(why)
+    return [*lost, *(whys if left else [])]
+
+
+def tell_of(whys: Sequence[str]) -> str:
+    """What is written of those that were not taken."""
+    return "".join(f"fairway: a notification was not delivered: {why}\n" for why in whys)
+
+
+def _post(order: Mapping[str, Any]) -> tuple[str, bool]:
+    """Why it was not taken, and whether another try would be pointless."""
+    # Whatever watches a run does without them: they are as large as all the rest.
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    headers = {"Content-Type": "application/json", "User-Agent": "fairway"}
+    try:
+        data = json.dumps(order["body"]).encode()
+        request = Request(order["url"], data, headers)  # noqa: S310 - checked in the job
+        with urlopen(request, timeout=_ANSWER):  # noqa: S310
+            return "", True
+    except HTTPError as error:
+        with error:
+            is_final = 400 <= error.code < 500 and error.code not in _AGAIN
+        return f"the receiver answered {error.code}", is_final
+    except ValueError:
+        return "its address cannot be read", True
+    except OSError as error:
+        # Not the error's own text: it may hold the address.
+        return f"the receiver did not answer ({type(error).__name__})", False
+    except HTTPException:
+        return "the receiver gave no proper answer", False
+
+
+def _mail(order: Mapping[str, Any]) -> tuple[str, bool]:
+    """The same of a mail. A password goes to no server that offers no encryption."""
+    import smtplib
+    import ssl
+    from email.message import EmailMessage
+
+    message = EmailMessage()
+    message["Subject"], message["From"] = order["subject"], order["from"]
+    message["To"] = ", ".join(order["to"])
+    message.set_content(order["text"])
+    host, _, port = order["server"].rpartition(":") if ":" in order["server"] else (None, "", "")
+    host, number = host or order["server"], int(port or _MAIL_PORT)
+    try:
+        tls = ssl.create_default_context()
+        if number == _TLS_PORT:
+            server: smtplib.SMTP = smtplib.SMTP_SSL(host, number, timeout=_ANSWER, context=tls)
+        else:
+            server = smtplib.SMTP(host, number, timeout=_ANSWER)
+        with server:
+            if order.get("user"):
+                if number != _TLS_PORT:
+                    server.starttls(context=tls)
+                server.login(order["user"], order["password"])
+            server.send_message(message)
+    except smtplib.SMTPNotSupportedError:
+        return "the mail server offers no encryption, and got no password", True
+    except smtplib.SMTPResponseException as error:
+        is_final = error.smtp_code not in _TEMPORARY
+        return f"the mail server answered {error.smtp_code}", is_final
+    except smtplib.SMTPRecipientsRefused as error:
+        codes = [code for code, _ in error.recipients.values()]
+        return f"the mail server answered {codes[0]}", not set(codes) & set(_TEMPORARY)
+    except (smtplib.SMTPException, OSError) as error:
+        return f"the mail server did not answer ({type(error).__name__})", False
+    return "", True
+
+
+def main() -> None:
+    """The program; see the module's docstring."""
+    sys.stderr.write(tell_of(deliver(json.load(sys.stdin))))
+
+
+if __name__ == "__main__":
+    main()
