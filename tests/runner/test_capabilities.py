@@ -73,6 +73,24 @@ def test_a_setup_as_root(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
+def test_word_of_runs(name: str) -> None:
+    facts = {"name": "x", "command": "true", "secrets": {"HOOK": "keyvault:hook"}}
+    for notify in ({"webhook": "https://x.io/"}, {"webhook": "secret:HOOK", "on": ["waiting"]}):
+        job = Job.model_validate({**facts, "notify": notify})
+        able = capabilities(name)
+        if able.notifies and (able.tells_secretly or "on" not in notify):
+            require(job, target(name))
+            continue
+        with pytest.raises(UserError) as raised:
+            require(job, target(name))
+        [finding] = raised.value.findings
+        if able.notifies:
+            assert "cannot tell that a run waits: only its tasks know `HOOK`" in finding.message
+        else:
+            assert "-s notify=null" in finding.hint
+
+
+@pytest.mark.parametrize("name", ENGINES)
 def test_after(name: str) -> None:
     job = Job.model_validate({"name": "x", "command": "true", "after": ["other-run"]})
     if capabilities(name).after:

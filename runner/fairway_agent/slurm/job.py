@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,6 +55,7 @@ class Job:
         """Runs it until its end is written; the exit code that Slurm sees."""
         code = self._run()
         self._await_room()
+        self._send_word()
         return code
 
     def refuse(self, reason: str) -> int:
@@ -61,7 +63,19 @@ class Job:
         status = self.task.status("failed")
         self.task.record(replace(status, ended=time.time(), exit_code=_FAULT, reason=reason))
         self._await_room()
+        self._send_word()
         return _FAULT
+
+    def _send_word(self) -> None:
+        """Has the end of the run told, where somebody wants to hear of it and this was the last."""
+        task = self.task
+        if task.plan.notify is None:
+            return
+        from fairway_agent.slurm import reconcile, word
+
+        with suppress(OSError, Fault, commands.Refused):  # whoever looks next tells it
+            if word.is_last(task.run_folder, task.name, task.submission):
+                reconcile.tell_end(task.run_folder)
 
     def _await_room(self) -> None:
         """Until all states are written."""

@@ -17,7 +17,7 @@ from fairway_agent import predecessors, record, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans
-from fairway_agent.slurm import submissions
+from fairway_agent.slurm import submissions, word
 from fairway_agent.slurm.jobs import jobs_named, look_up
 from fairway_agent.slurm.task_state import Verdict, judge
 from fairway_agent.slurm.watch import Watch
@@ -43,10 +43,27 @@ def settle_all(folders: Sequence[Path]) -> None:
     listed = jobs_named(folder.name for folder in going)
     jobs = {(element.job, element.index): element for element in listed}
     for folder in going:
+        news = None
         with suppress(Damaged), record.alone(folder / "settle.lock"):
             known = submissions.read(folder)
             if known is not None and known.complete and _goes_on(folder):
-                _Settling(folder, known, jobs).run()
+                news = _Settling(folder, known, jobs).run()
+        if news is not None:
+            word.tell(folder, *news)
+
+
+def tell_end(folder: Path) -> None:
+    """In the last job of a run: brings its state up to date, and has its end told, also where
+    somebody without its secrets has seen it before."""
+    settle_all([folder])
+    with record.alone(folder / "settle.lock"):
+        known, state = submissions.read(folder), state_files.read_run(folder)
+        if known is None or state is None or not state.is_final:
+            return
+        plan = plans.read(folder, retry=known.submission > 0)
+        if not word.is_news(folder, plan, state):
+            return
+    word.tell(folder, plan, state)
 
 
 def _goes_on(folder: Path) -> bool:
@@ -77,8 +94,9 @@ class _Settling:
         self.starts: list[float] = []
         self.ends: list[float] = []
 
-    def run(self) -> None:
-        """Writes the states of tasks that have changed, and then that of the run."""
+    def run(self) -> tuple[RunPlan, RunState] | None:
+        """Writes the states of tasks that have changed, and then that of the run; the plan and that
+        state where somebody is to be told of it."""
         counts = Counter(self.settled.values())
         before = len(self.settled)
         for part, index in self._open():
@@ -92,7 +110,7 @@ class _Settling:
         if len(self.settled) > before:
             facts = {"submission": self.known.submission, "tasks": self.settled}
             record.write_json(self.folder / _FILE, facts)
-        self._record(counts)
+        return self._record(counts)
 
     def _open(self) -> Iterator[tuple[Part, int]]:
         for part in self.known.parts:
@@ -121,7 +139,7 @@ class _Settling:
             if moment:
                 times.append(moment)
 
-    def _record(self, counts: Counter[str]) -> None:
+    def _record(self, counts: Counter[str]) -> tuple[RunPlan, RunState] | None:
         state = state_files.read_run(self.folder) or RunState()
         plan = plans.read(self.folder, retry=self.known.submission > 0)
         counts.update(plan.done)
@@ -150,6 +168,7 @@ class _Settling:
         )
         if new != state:
             state_files.write(self.folder, new)
+        return (plan, new) if word.is_news(self.folder, plan, new) else None
 
     def _reason(self, name: str, setup: TaskState, plan: RunPlan) -> str:
         """What a person is told of the run beyond its state."""

@@ -11,7 +11,7 @@ import shutil
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
-from fairway_agent import record, state_files
+from fairway_agent import record, run_files, state_files
 from fairway_agent.faults import Fault
 from fairway_agent.run_state import RunState
 from fairway_agent.setup import has_failed, has_setup
@@ -19,6 +19,7 @@ from fairway_agent.shared import plans
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.slurm import commands, partition, predecessors, sbatch, submissions
 from fairway_agent.slurm.jobs import jobs_named
+from fairway_agent.slurm.reconcile import settle_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +57,8 @@ def answer(
             known = _prepare(shared, folder, request)
         if known.submission == number and not known.complete:
             known = _submit(folder, known, request)
+    if run_files.read_plan(folder).notify is not None:
+        settle_all([folder])  # it may have to wait, or have ended already
     return {"jobs": [part.job for part in known.parts]}
 
 

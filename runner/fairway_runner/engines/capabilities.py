@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
 
@@ -31,6 +33,8 @@ class Capabilities:
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
     """Whether something there watches a run as a whole, beside its tasks."""
+    tells_secretly: bool = _row("`notify:` of `waiting` by what is in `secrets:`", False)
+    """Whether who tells that a run waits has the job's secrets."""
     limits: bool = _row("`max_duration:` and `max_cost:`", False)
     """Whether something there ends a run as a whole, beside its tasks."""
     schedules: bool = _row("`fairway schedule`", False)
@@ -43,12 +47,20 @@ class Capabilities:
 
 
 ENGINES = {
-    "local": Capabilities(runs_here=True, containers=True, notifies=True, limits=True, shell=False),
-    "ssh": Capabilities(containers=True, notifies=True, limits=True),
+    "local": Capabilities(
+        runs_here=True,
+        containers=True,
+        notifies=True,
+        tells_secretly=True,
+        limits=True,
+        shell=False,
+    ),
+    "ssh": Capabilities(containers=True, notifies=True, tells_secretly=True, limits=True),
     "slurm": Capabilities(
         containers=True,
         accounts=True,
         limits=True,
+        notifies=True,
         node_actions=("drain", "resume", "reboot"),
         machines=True,
     ),
@@ -95,10 +107,7 @@ def require(job: Job, target: Target) -> None:
         message = f"`after` cannot be kept on `{target.name}`: its engine is `{target.engine}`"
         hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
         findings.append(Finding("not-supported", message, hint, "after"))
-    if job.notify is not None and not able.notifies:
-        message = f"`{target.name}` sends no notifications: its engine is `{target.engine}`"
-        hint = "it has nothing that watches a whole run; leave `notify` out, and: fairway wait RUN"
-        findings.append(Finding("not-supported", message, hint, "notify"))
+    findings += _about_notify(job, target, able)
     for name in ("max_duration", "max_cost") if not able.limits else ():
         if getattr(job, name) is not None:
             message = f"`{target.name}` cannot limit a whole run: its engine is `{target.engine}`"
@@ -111,6 +120,21 @@ def require(job: Job, target: Target) -> None:
             findings.append(Finding("not-supported", message, hint, name))
     if findings:
         raise UserError(findings)
+
+
+def _about_notify(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:
+    if job.notify is not None and not able.notifies:
+        message = f"`{target.name}` sends no notifications: its engine is `{target.engine}`"
+        hint = (
+            "leave it out (-s notify=null), and: fairway wait RUN; "
+            f"or use a target with {_with('notifies')}"
+        )
+        yield Finding("not-supported", message, hint, "notify")
+    elif job.notify and "waiting" in job.notify.on and not able.tells_secretly:
+        for name in job.notify.secrets.values():
+            message = f"`{target.name}` cannot tell that a run waits: only its tasks know `{name}`"
+            hint = "leave `waiting` out of `notify.on`, or take a receiver without a secret"
+            yield Finding("not-supported", message, hint, "notify.on")
 
 
 def _with(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Fairway, Gate, Signs
+    from conftest import Fairway, Gate, Receiver, Signs
 
     from fairway_simulator.slurm import SlurmCluster
 
@@ -139,6 +139,28 @@ class TestOrder:
         late = fairway("submit", job, *TARGET)
         assert late.returncode == 2
         assert f"{first} failed" in late.stderr
+
+    def test_word_is_sent_of_what_waits_and_of_the_end_of_the_last_task(
+        self, fairway: Fairway, gate: Gate, receiver: Receiver
+    ) -> None:
+        """Nobody looks at the run meanwhile."""
+        first = fairway.submit(fairway.job(f"read <{gate.path}", template="plain"), *TARGET)
+        job = fairway.job(
+            "exit {{ params.x }}",
+            "second.yaml",
+            template="plain",
+            after=[first],
+            notify={"webhook": receiver.url, "on": ["waiting", "failed"]},
+            sweep={"points": [{"grid": {"x": [0, 3, 0]}}]},
+            **{"finally": {"command": "true"}},
+        )
+        second = fairway.submit(job, *TARGET)
+        assert receiver.next()["text"] == f"{second} waits: waiting for other jobs"
+        gate.open()
+        said = receiver.next()
+        assert (said["event"], said["tasks"]) == ("failed", {"succeeded": 3, "failed": 1})
+        outcome(fairway, second, 3)
+        assert (receiver.seen, receiver.taken.empty()) == (2, True)
 
     def test_finally_runs_after_all_tasks(self, fairway: Fairway) -> None:
         job = fairway.job(

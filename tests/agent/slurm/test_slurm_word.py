@@ -1,0 +1,160 @@
+"""Word of a run on Slurm: told once, by its last job or by whoever looks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import state_files
+from fairway_agent.plan import Receiver as Told
+from fairway_agent.plan import RunPlan
+from fairway_agent.run_state import RunState
+from fairway_agent.slurm import reconcile, submissions, word
+from fairway_agent.slurm.jobs import Element
+from fairway_agent.task_state import TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Receiver
+
+
+@pytest.fixture
+def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Makes a run of two tasks that Slurm runs as the array 7; `told` are what a login host has
+    started to tell."""
+    listed = [Element("7", index, "RUNNING", "None", "n1", "", "") for index in range(2)]
+    monkeypatch.setattr(reconcile, "jobs_named", lambda _: listed)
+    monkeypatch.setattr(word, "PAUSES", (0.0, 0.0))
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+
+    def make(on: tuple[str, ...] = ("failed", "succeeded"), secret: str | None = None) -> Path:
+        folder = tmp_path / "runs" / "job-1"
+        folder.mkdir(parents=True)
+        url = "" if secret else receiver.url
+        secrets = (secret,) if secret else ()
+        plan = RunPlan("job-1", "/c", 2, notify=Told(url, on, "json", secret), secrets=secrets)
+        (folder / "plan.json").write_text(plan.text())
+        (folder / "target.json").write_text("{}")
+        part = submissions.Part("tasks", 0, [0, 1], 1, 1, "7")
+        submissions.Submission(0, [part], complete=True).write(folder)
+        state_files.write(folder, RunState(tasks={"queued": 2}))
+        return folder
+
+    return make
+
+
+def end(folder: Path, task: int, state: str = "succeeded") -> None:
+    """Writes a task's last state, as its job does."""
+    (folder / "tasks" / str(task)).mkdir(parents=True)
+    code = int(state != "succeeded")
+    status = TaskState(state, attempt=0, started=10.0, ended=20.0, exit_code=code)
+    state_files.write(folder / "tasks" / str(task), status)
+
+
+def test_the_last_job_tells_the_end_and_nobody_else(
+    run: Callable[..., Path], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run()
+    receiver.answers += [500]
+    monkeypatch.setenv("SLURM_JOB_ID", "8")
+    end(folder, 0)
+    assert not word.is_last(folder, "0", 0)
+    end(folder, 1, "failed")
+    assert word.is_last(folder, "1", 0)
+    for _ in range(2):
+        reconcile.tell_end(folder)
+    said = receiver.next()
+    assert (said["event"], said["tasks"]) == ("failed", {"succeeded": 1, "failed": 1})
+    assert (receiver.seen, receiver.taken.empty()) == (2, True)
+    assert not (folder / "notify.log").exists()
+
+
+def test_a_task_that_is_to_begin_again_is_not_the_last(run: Callable[..., Path]) -> None:
+    folder = run()
+    end(folder, 0)
+    assert not word.is_last(folder, "0", 0)
+    end(folder, 1, "queued")
+    assert not word.is_last(folder, "1", 0)
+    assert not word.is_last(folder, "0", 1)  # of another submission
+    assert not word.is_last(folder.with_name("job-2"), "0", 0)
+
+
+def test_whoever_looks_tells_the_end_where_a_job_was_killed(
+    run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, told = run(), []
+    monkeypatch.setattr(word, "notify", lambda *what: told.append(what[2].state))
+    end(folder, 0)
+    end(folder, 1)
+    for _ in range(2):
+        reconcile.settle_all([folder])
+    assert told == ["succeeded"]
+    reconcile.tell_end(folder)
+    assert told == ["succeeded"]
+
+
+def test_a_secret_address_is_left_to_the_jobs(
+    run: Callable[..., Path], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where somebody without it has seen the end before."""
+    folder = run(secret="HOOK")
+    end(folder, 0)
+    end(folder, 1)
+    reconcile.settle_all([folder])
+    seen = state_files.read_run(folder)
+    assert seen is not None
+    assert seen.state == "succeeded"
+    assert receiver.seen == 0
+    monkeypatch.setenv("SLURM_JOB_ID", "8")
+    monkeypatch.setenv("HOOK", receiver.url)
+    reconcile.tell_end(folder)
+    assert receiver.next()["state"] == "succeeded"
+
+
+def test_that_it_waits_is_told_once_and_again_when_it_is_retried(
+    run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, told = run(on=("waiting",)), []
+    waits = [Element("7", index, "PENDING", "Resources", "", "", "") for index in range(2)]
+    monkeypatch.setattr(reconcile, "jobs_named", lambda _: waits)
+    monkeypatch.setattr(word, "notify", lambda *what: told.append(what[2].reason))
+    for _ in range(2):
+        reconcile.settle_all([folder])
+    assert told == ["waiting for nodes"]
+    plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
+    again = RunState("queued", "held", submission=1)
+    assert word.is_news(folder, plan, again)
+    assert not word.is_news(folder, plan, again)
+    assert not word.is_news(folder, plan, RunState("queued", submission=2))  # it just begins
+
+
+def test_a_receiver_that_is_away_is_told_of(
+    run: Callable[..., Path], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run()
+    receiver.answers += [503, 503, 503]
+    monkeypatch.setenv("SLURM_JOB_ID", "8")
+    end(folder, 0)
+    end(folder, 1)
+    reconcile.tell_end(folder)
+    said = "fairway: a notification was not delivered: the receiver answered 503\n"
+    assert (folder / "notify.log").read_text() == said
+    state = state_files.read_run(folder)
+    assert state is not None
+    assert state.state == "succeeded"
+
+
+def test_a_run_without_receivers_writes_nothing_of_it(run: Callable[..., Path]) -> None:
+    folder = run()
+    facts: dict[str, Any] = json.loads((folder / "plan.json").read_text())
+    (folder / "plan.json").write_text(json.dumps({**facts, "notify": None}))
+    end(folder, 0)
+    end(folder, 1)
+    reconcile.settle_all([folder])
+    assert not (folder / "notified.json").exists()
+    assert asdict(RunPlan.from_json({**facts, "notify": None}))["notify"] is None
