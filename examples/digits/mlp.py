@@ -67,6 +67,12 @@ class Network:
         gradients = (images.T @ back, back.sum(axis=0), hidden.T @ error, error.sum(axis=0))
         return -float(log_p[rows, labels].sum()), np.concatenate([g.ravel() for g in gradients])
 
+    def probabilities(self, images: Floats) -> Floats:
+        """For each image how probable each digit is, (n, 10)."""
+        logits = self._forward(images)[1]
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
     def count_correct(self, examples: Examples) -> int:
         """How many of the images the network names rightly."""
         images, labels = examples

@@ -1,4 +1,5 @@
-"""Which files of a task are kept when it has ended. Standard library only."""
+"""Which files of a task are kept when it has ended, and how its run's last task sees them. Standard
+library only."""
 
 from __future__ import annotations
 
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.task_spec import Output
+
+
+BROUGHT = "from-tasks"
+"""The folder to which Batch brings for a run's last task what the others have kept."""
 
 
 def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
@@ -29,6 +34,20 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             file.replace(target)
+
+
+def lay_out(tasks: Path, to: Path) -> None:
+    """Lays a link to what each task has kept, `tasks`/TASK/outputs, at `to`/TASK.
+
+    Those that have kept nothing have no link. The links lead from folder to folder, and not from
+    the root: a container may have both at another place.
+    """
+    shutil.rmtree(to, ignore_errors=True)  # of the attempt before
+    to.mkdir(parents=True)
+    for task in tasks.iterdir() if tasks.is_dir() else ():
+        kept = task / "outputs"
+        if task.name.isdecimal() and kept.is_dir():
+            (to / task.name).symlink_to(os.path.relpath(kept, to))
 
 
 def _matching(folder: Path, pattern: str) -> Iterator[Path]:

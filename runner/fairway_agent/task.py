@@ -73,7 +73,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The task's number, from 0, or `setup`."""
+        """The task's number, from 0, or `setup`, or `finally`."""
         return self.spec.name
 
     @property
@@ -275,6 +275,18 @@ class Task:
             found[f"FAIRWAY_OUTPUT_{name.upper()}"] = self.folder / "work" / name
         return found
 
+    def _others(self) -> dict[str, str]:
+        """The variable by which the run's last task sees what the others have kept."""
+        if not self.spec.is_last:
+            return {}
+        laid_out = self.folder / "tasks"
+        outputs.lay_out(self._kept(), laid_out)
+        return {"FAIRWAY_TASKS_DIR": str(laid_out)}
+
+    def _kept(self) -> Path:
+        """Where what each task of the run has kept lies, in TASK/outputs."""
+        return self.run_folder / "tasks"
+
     def _contract(self) -> dict[str, str]:
         """The environment that a launcher relies on; its directories exist when it starts."""
         nodes, width = self.spec.nodes, self.spec.processes_per_node
@@ -300,6 +312,7 @@ class Task:
             "FAIRWAY_MAIN_HOST": hosts[0],
             "FAIRWAY_MAIN_PORT": str(free_port(nodes * width)),
             **{name: str(directory) for name, directory in directories.items()},
+            **self._others(),
             self.MARK: self.mark(),
         }
         return environment | self._reach(environment.get("PATH", os.defpath))

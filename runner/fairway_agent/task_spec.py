@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+LAST = "finally"
+"""The name of the task that comes after all others. Earlier releases gave it a number."""
+_NAMES = ("setup", LAST)
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """Files that a task keeps: those below its output folder that match the `pattern`, `when` it
@@ -30,7 +35,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """One task: its number, or `setup`; the point of a sweep that it is; its size; what it keeps;
+    """One task: its number, or its name; the point of a sweep that it is; its size; what it keeps;
     the directory of its checkpoints, where the job names one; variables of its own; its script."""
 
     index: int | str
@@ -44,16 +49,21 @@ class TaskSpec:
 
     @property
     def name(self) -> str:
-        """The task's number, from 0, or `setup`."""
+        """The task's number, from 0, or `setup`, or `finally`."""
         return str(self.index)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it comes after all others, and sees what they have kept."""
+        return self.index == LAST
 
     @classmethod
     def from_json(cls, facts: object) -> TaskSpec:
         """Unfit for what is not one."""
         fields = Fields(facts, "a task")
-        is_setup = fields.facts.get("index") == "setup"
+        is_named = fields.facts.get("index") in _NAMES
         return cls(
-            index="setup" if is_setup else fields.count("index"),
+            index=fields.text("index") if is_named else fields.count("index"),
             nodes=fields.count("nodes"),
             processes_per_node=fields.count("processes_per_node"),
             script=fields.text("script"),

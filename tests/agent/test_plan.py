@@ -55,7 +55,11 @@ def written(value: object) -> Any:
 def test_what_is_written_is_read() -> None:
     assert RunPlan.from_json(json.loads(PLAN.text())) == PLAN
     assert TaskSpec.from_json(json.loads(SPEC.line())) == SPEC
-    assert TaskSpec.from_json(json.loads(TaskSpec("setup").line())).name == "setup"
+    for name in ("setup", "finally"):
+        spec = TaskSpec.from_json(json.loads(TaskSpec(name).line()))
+        assert (spec.name, spec.is_last) == (name, name == "finally")
+    with pytest.raises(Unfit, match="`index` of a task is other"):
+        TaskSpec.from_json({**json.loads(SPEC.line()), "index": "other"})
     for retry in (Retry((0, 2), {"failed": 1}, is_set_up=True, after=(), submission=3), Retry(())):
         assert Retry.from_json(written(retry.to_json())) == retry
 

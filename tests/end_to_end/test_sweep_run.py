@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shlex
 import shutil
 import signal
@@ -427,6 +428,34 @@ def test_the_example(fairway: Fairway, repository: Path) -> None:
     assert json.loads(best.stdout)["params"]["lr"] in (0.1, 1.0)
     points = json.loads(fairway.within("sweep", job, "--json").stdout)
     assert len(points) >= 12
+
+
+def test_the_example_whose_networks_vote(fairway: Fairway, repository: Path) -> None:
+    """A network that was never trained has kept no model, and does not vote."""
+    job = repository / "examples" / "digits" / "ensemble.yaml"
+    points = "sweep.points={zip: {hidden: [32, 64, 48], lr: [0.1, 0.1, -1]}}"
+    run = ended(fairway, job, "-s", "params.epochs=2", "-s", points)
+    assert states(fairway, run) == ["succeeded", "succeeded", "failed", "succeeded"]
+    said = fairway("logs", run, "--task", "finally").stdout
+    first, second, together = (float(each) for each in re.findall(r"0\.\d+", said))
+    assert together >= min(first, second) >= 0.5, said
+    assert fairway.within("fetch", run, "--task", "finally", "--to", "kept").returncode == 0
+    kept = (fairway.folder / "kept/finally/best/model.npz").read_bytes()
+    best = 0 if first >= second else 1
+    store = fairway.folder / ".fairway/runs" / run / "tasks"
+    assert kept == (store / str(best) / "outputs/model/model.npz").read_bytes()
+
+
+def test_the_page_on_merging(fairway: Fairway, repository: Path) -> None:
+    page = (repository / "docs/howto/merge-a-sweep.md").read_text()
+    title, job = re.findall(r'^```yaml title="(.*?)"\n(.*?)^```$', page, re.M | re.S)[0]
+    (fairway.folder / title).write_text(job)
+    [console] = re.findall(r"^```console\n(.*?)^```$", page, re.M | re.S)
+    for line in re.findall(r"^\$ fairway (.*)$", console, re.M):
+        done = fairway(*shlex.split(line))
+        assert done.returncode == 0, done.stderr
+    [kept] = re.findall(r"^\$ cat (.*)$", console, re.M)
+    assert (fairway.folder / kept).read_text() == console.partition(f"cat {kept}\n")[2]
 
 
 def test_the_agent_imports_nothing_else(repository: Path) -> None:

@@ -43,6 +43,30 @@ def test_it_is_listed_shown_and_fetched(project: Path, fairway: RunFairway) -> N
     assert (project / "kept/0/log.txt").read_text() == "loss=0.5\n"
 
 
+def test_the_last_task_that_had_a_number_is_called_finally(
+    project: Path, fairway: RunFairway
+) -> None:
+    run = project / ".fairway" / "runs" / RUN
+    spec = json.loads((run / "tasks.jsonl").read_text())
+    (run / "finally.jsonl").write_text(json.dumps({**spec, "index": 1}) + "\n")
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**record, "tasks": 2}))
+    shutil.copytree(run / "tasks" / "0", run / "tasks" / "1")
+    (run / "tasks/1/log.txt").write_text("merged\n")
+    tasks = json.loads(fairway(project, "show", RUN, "--json")[1])["task_list"]
+    assert [(task["task"], task["state"]) for task in tasks] == [
+        (0, "succeeded"),
+        ("finally", "succeeded"),
+    ]
+    assert fairway(project, "logs", RUN, "--task", "finally")[1] == "merged\n"
+    assert "[finally] merged" in fairway(project, "logs", RUN)[1]
+    assert fairway(project, "fetch", RUN, "--to", "kept")[0] == 0
+    assert (project / "kept/finally/model/w").read_text() == "weights\n"
+    assert not (project / "kept/1").exists()
+    code, _, said = fairway(project, "logs", RUN, "--task", "1")
+    assert (code, "its only task is 0, and finally" in said) == (2, True)
+
+
 def test_its_tasks_find_the_programs_of_this_release(project: Path) -> None:
     """Its plan names a folder of that release, which an upgrade has taken away."""
     run = project / ".fairway" / "runs" / RUN

@@ -59,7 +59,7 @@ def test_outputs_and_logs_of_all_tasks(run: Run, tmp_path: Path) -> None:
 def test_one_task(run: Run, tmp_path: Path) -> None:
     fetch(run, tmp_path / "to", 1)
     assert {name.split("/")[0] for name in found(tmp_path / "to")} == {"1"}
-    for task in (3, -1):
+    for task in (3, -1, "x", "³", "9" * 40, "finally"):
         with pytest.raises(UserError, match=f"has no task {task}"):
             fetch(run, tmp_path / "to", task)
 

@@ -93,7 +93,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def _beside(rank: str, *command: str, run: str = RUN) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        beside.words(run, 0, [rank, *command], sys.executable),
+        beside.words(run, "0", [rank, *command], sys.executable),
         capture_output=True,
         text=True,
         timeout=300,

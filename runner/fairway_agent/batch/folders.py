@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import job_secrets, run_files
 from fairway_agent.azure.imds import Metadata
+from fairway_agent.outputs import BROUGHT
 
 if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
@@ -82,8 +83,13 @@ class Folders:
 
     @property
     def task(self) -> str:
-        """The task's number."""
+        """The task's name."""
         return os.environ.get("FAIRWAY_TASK", "setup")
+
+    @property
+    def kept(self) -> Path:
+        """Where Batch brings for the run's last task what the others have kept."""
+        return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], BROUGHT)
 
     @cached_property
     def shared_root(self) -> Path | None:

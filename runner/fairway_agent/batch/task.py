@@ -78,7 +78,7 @@ class BatchTask(Task):
 
     @property
     def name(self) -> str:
-        """The task's number, as Batch has it."""
+        """The task's name, as Batch has it."""
         return self.folders.task
 
     @property
@@ -177,6 +177,10 @@ class BatchTask(Task):
 
     def _directories(self) -> dict[str, Path]:
         return directories(self.folders, self.spec)
+
+    def _kept(self) -> Path:
+        """Batch has brought it from storage, where it lies below the run's name."""
+        return self.folders.kept / self.plan.run
 
     def _contract(self) -> dict[str, str]:
         found = {**super()._contract(), **self.folders.inputs(), "FAIRWAY_MPI_ARGS": ""}

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`done` are the tasks whose last state is known already, `logs` from which byte on logs are
+    """`done` names the tasks whose last state is known already, `logs` from which byte on logs are
     wanted, by the name of the task."""
 
-    done: tuple[int, ...] = ()
+    done: tuple[str, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, facts: object) -> Asked:
         """Unfit for what is not one."""
         fields = Fields(facts, "the request")
-        return cls(tuple(fields.each("done")), fields.counts("logs"))
+        return cls(fields.texts("done"), fields.counts("logs"))
 
     def to_json(self) -> dict[str, object]:
         """As it is sent."""

@@ -12,6 +12,7 @@ from fairway_agent import state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.shared.pieces import MOST, piece_of
 from fairway_agent.shared.reports import Asked, RunReport
+from fairway_agent.task_spec import LAST
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ def _report(folder: Path, asked: Asked, budget: list[int]) -> RunReport | None:
     if state is None and not (folder / "plan.json").is_file():
         return None
     done = set(asked.done)
-    names = ["setup", *(str(each) for each in _numbers(folder / "tasks") if each not in done)]
+    names = [name for name in ("setup", *_names(folder / "tasks")) if name not in done]
     found = {name: _task(_folder(folder, name)) for name in names}
     tasks = {name: status for name, status in found.items() if status is not None}
     logs, more = {}, False
@@ -82,8 +83,10 @@ def _folder(folder: Path, name: str) -> Path:
     return folder / "setup" if name == "setup" else folder / "tasks" / name
 
 
-def _numbers(folder: Path) -> list[int]:
+def _names(folder: Path) -> list[str]:
+    """The tasks that have a folder: by their numbers, and then the last."""
     try:
-        return sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
+        found = [each.name for each in folder.iterdir()]
     except FileNotFoundError:
         return []
+    return [*sorted(filter(str.isdecimal, found), key=int), *(n for n in found if n == LAST)]

@@ -208,7 +208,7 @@ def main() -> None:
         plan, spec = plans.read(run), submissions.spec_of(run, stage, index)
     except Fault as fault:
         sys.exit(str(fault))
-    folder = run / "tasks" / str(index)
+    folder = run / "tasks" / spec.name
     _once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
     states = state_files.States()
     task = SlurmTask(plan, spec, run, folder, submission=submission, states=states)

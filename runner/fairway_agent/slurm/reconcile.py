@@ -89,7 +89,7 @@ class _Settling:
         settled = record.read_json(folder / _FILE)
         mine = settled.get("submission") == known.submission
         self.settled: dict[str, str] = dict(settled["tasks"]) if mine else {}
-        self.begun = {each.name for each in _entries(folder / "tasks")}
+        self.begun = _names(folder / "tasks")
         self.waits = self.rests = ""
         self.starts: list[float] = []
         self.ends: list[float] = []
@@ -119,8 +119,8 @@ class _Settling:
                     yield part, index
 
     def _verdict(self, part: Part, index: int) -> Verdict:
-        folder = self.folder / "tasks" / str(index)
-        has_begun = str(index) in self.begun
+        folder = part.task_folder(self.folder, index)
+        has_begun = folder.name in self.begun
         status = state_files.read_task(folder) if has_begun else None
         job, element = part.element(index)
         found = self.jobs.get((job, element))
@@ -187,11 +187,11 @@ class _Settling:
         return ""
 
 
-def _entries(folder: Path) -> list[Path]:
+def _names(folder: Path) -> set[str]:
     try:
-        return [each for each in folder.iterdir() if each.name.isdecimal()]
+        return {each.name for each in folder.iterdir()}
     except FileNotFoundError:
-        return []
+        return set()
 
 
 def _name(counts: Counter[str], *, setup_failed: bool) -> str:

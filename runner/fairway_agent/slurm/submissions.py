@@ -38,6 +38,11 @@ class Part:
     width: int
     job: str = ""
 
+    def task_folder(self, run: Path, index: int) -> Path:
+        """The folder of one of its tasks."""
+        name = run_files.last_name(run) if self.stage == "finally" else None
+        return run / "tasks" / (name or str(index))
+
     @property
     def is_array(self) -> bool:
         """Whether it has elements."""

@@ -91,7 +91,7 @@ def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
     if number:
         for part in parts:
             for index in part.indices:
-                task = folder / "tasks" / str(index)
+                task = part.task_folder(folder, index)
                 if status := state_files.read_task(task):
                     state_files.write(task, status.again)
         if has_failed(folder):

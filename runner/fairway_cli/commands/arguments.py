@@ -78,6 +78,10 @@ WatchOption = Annotated[
 PricesOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Your own prices; see docs/cost.md.")
 ]
+TaskOption = Annotated[
+    str | None,
+    typer.Option("--task", metavar="TASK", help="Only this task: its number, from 0, or finally."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

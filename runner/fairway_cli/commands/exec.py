@@ -15,8 +15,10 @@ def command(
         list[str], typer.Argument(metavar="-- COMMAND…", help="What to run.", show_default=False)
     ],
     task: Annotated[
-        int | None,
-        typer.Option("--task", min=0, help="Beside this task; by default the first that runs."),
+        str | None,
+        typer.Option(
+            "--task", metavar="TASK", help="Beside this task; by default the first that runs."
+        ),
     ] = None,
     node: Annotated[
         int | None, typer.Option("--node", min=0, help="On this node of the task, from 0.")

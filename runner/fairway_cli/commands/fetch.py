@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument, TaskOption
 
 _SHOWN = 20
 
 
 def command(
     run: RunArgument,
-    task: Annotated[int | None, typer.Option("--task", help="Only this task, from 0.")] = None,
+    task: TaskOption = None,
     to: Annotated[
         Path | None,
         typer.Option(

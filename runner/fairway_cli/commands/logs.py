@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import DeadlineOption, RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, RunArgument, TaskOption
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,7 +20,7 @@ def command(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Follow the log until the run has ended.")
     ] = False,
-    task: Annotated[int | None, typer.Option("--task", help="Only this task, from 0.")] = None,
+    task: TaskOption = None,
     rank: Annotated[
         int | None, typer.Option("--rank", min=0, help="Only this rank, where the log names ranks.")
     ] = None,
@@ -90,15 +90,16 @@ def _require_end(run: Run) -> None:
 
 
 def _ranks(
-    run: Run, task: int | None, rank: int | None, node: int | None
+    run: Run, task: str | None, rank: int | None, node: int | None
 ) -> Collection[int] | None:
     """The ranks that are asked for; None is all of them."""
     if rank is None and node is None:
         return None
     from fairway_core.findings import UserError
     from fairway_runner.jobs.ranks import ranks_of_node
+    from fairway_runner.runs.chosen import chosen_task
 
-    spec = run.tasks[task or 0]
+    spec = run.tasks[0 if task is None else chosen_task(run, task)]
     if rank is not None and rank >= spec.world_size:
         message = f"{run.id} has no rank {rank}"
         raise UserError.of("unknown-rank", message, f"its ranks are 0 to {spec.world_size - 1}")

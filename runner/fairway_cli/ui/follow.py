@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from fairway_agent.attempt_line import begun
+from fairway_agent.task_spec import LAST
 from fairway_cli.ui.log_lines import LineFilter, label, tail_offset
 from fairway_core.findings import UserError, printable
 from fairway_runner.engines.absence import Absence
 from fairway_runner.jobs.ranks import split_label
+from fairway_runner.runs.chosen import chosen_task
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.store import FINAL_STATES
 
@@ -92,20 +94,17 @@ class Selection:
     def of(
         cls,
         run: Run,
-        task: int | None = None,
+        task: str | int | None = None,
         lines: LineFilter | None = None,
         tail: int | None = None,
         attempt: int | None = None,
     ) -> Selection:
         """UserError where the run has no such task, or its ranks cannot be told apart."""
-        count = run.record.tasks
-        if task is not None and not 0 <= task < count:
-            message = f"{run.id} has no task {task}"
-            raise UserError.of("unknown-task", message, f"its tasks are 0 to {count - 1}")
-        indices: Sequence[int] = range(count) if task is None else [task]
+        chosen = None if task is None else chosen_task(run, task)
+        indices: Sequence[int] = range(run.record.tasks) if chosen is None else [chosen]
         logs = [Log(str(index), run.log(index)) for index in indices]
-        if task is None and (run.folder / "finally.jsonl").exists():
-            logs[-1].label = "finally"
+        if chosen is None and run.has_last:
+            logs[-1].label = LAST
         if task is None and (run.folder / "setup.jsonl").exists():
             logs.insert(0, Log("setup", run.folder / "setup" / "log.txt"))
         lines = lines or LineFilter()

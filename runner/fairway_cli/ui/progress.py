@@ -59,13 +59,12 @@ def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, TaskS
 
 
 def _line(task: TaskResult, status: TaskState, names: list[str], out: TextIO) -> str:
-    name = "finally" if task.is_last else str(task.index)
     own = {} if task.is_last else task.params
     params = [f"{n}={shown(own[n])}" for n in names if n in own]
     patterns = compile_patterns(task.run.record.metrics)
     values = last_values(task.run.log(task.index), patterns) if patterns else {}
     metrics = [f"{name}={number(value)}" for name, value in values.items()]
-    words = [f"[{name}]", coloured(status.state, out), *params, *metrics]
+    words = [f"[{task.name}]", coloured(status.state, out), *params, *metrics]
     if status.exit_code:
         words.append(f"exit code {status.exit_code}")
     if status.started and status.ended:

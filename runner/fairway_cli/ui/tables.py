@@ -52,7 +52,7 @@ def task_table(
         code, tries = task["exit_code"], task["attempts"]
         rows.append(
             (
-                "finally" if task["last"] else str(task["task"]),
+                str(task["task"]),
                 *(shown(None if task["last"] else task["params"].get(name)) for name in params),
                 task["state"],
                 "" if code is None else f"{code} (timeout)" if task["timed_out"] else str(code),

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def words(run: str, task: int, command: Sequence[str], python: str = "python3") -> list[str]:
+def words(run: str, task: str, command: Sequence[str], python: str = "python3") -> list[str]:
     """What the node runs; `command` begins with the rank, see `fairway_agent.inside`."""
     # -I: neither the shell's folder nor its variables change what is imported.
-    return [python, "-I", "-c", _source(), run, str(task), *command]
+    return [python, "-I", "-c", _source(), run, task, *command]
 
 
 @cache

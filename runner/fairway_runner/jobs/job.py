@@ -57,6 +57,16 @@ def _output_pattern(value: str) -> str:
     return value
 
 
+def _distinct_variables(entries: dict[str, T]) -> dict[str, T]:
+    seen: dict[str, str] = {}
+    for name in entries:
+        other = seen.setdefault(name.upper(), name)
+        if other != name:
+            message = f"`{other}` and `{name}` would both be the variable {name.upper()}"
+            raise FieldError(message, "rename one of the two", (name,))
+    return entries
+
+
 _ESCAPE = r"write \[ and \( for [ and ( themselves"
 
 
@@ -216,10 +226,21 @@ class Setup(Model):
 
 
 class Finally(Model):
-    """One task after all the others, failed or not; it runs on one node."""
+    """One task after all the others, failed or not; it runs on one node.
+
+    What the others have kept lies in FAIRWAY_TASKS_DIR, at TASK/OUTPUT: their numbers, and the
+    names of their outputs. A task that failed is there with what it has kept after all.
+    """
 
     command: ProgramText
     """The shell command line that it runs."""
+    outputs: dict[Identifier, Output] = Field(default_factory=dict)
+    """Files of its own that are kept, each directory in FAIRWAY_OUTPUT_<ID>."""
+
+    @field_validator("outputs")
+    @classmethod
+    def _variables_differ(cls, entries: dict[str, Output]) -> dict[str, Output]:
+        return _distinct_variables(entries)
 
 
 class Job(Model):
@@ -299,13 +320,7 @@ class Job(Model):
     @field_validator("inputs", "outputs")
     @classmethod
     def _variables_differ(cls, entries: dict[str, T]) -> dict[str, T]:
-        seen: dict[str, str] = {}
-        for name in entries:
-            other = seen.setdefault(name.upper(), name)
-            if other != name:
-                message = f"`{other}` and `{name}` would both be the variable {name.upper()}"
-                raise FieldError(message, "rename one of the two", (name,))
-        return entries
+        return _distinct_variables(entries)
 
     @property
     def priority_number(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_runner.runs.chosen import chosen_task
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def enter(
     run: Run,
     command: Sequence[str],
     *,
-    task: int | None = None,
+    task: str | int | None = None,
     node: int | None = None,
     rank: int | None = None,
 ) -> int:
@@ -41,15 +42,12 @@ def enter(
     return run.engine.enter(run, found.index, place, [wanted, *command])
 
 
-def _running(run: Run, task: int | None) -> TaskResult:
+def _running(run: Run, task: str | int | None) -> TaskResult:
     if run.state in FINAL_STATES:
         hint = f"look at its files: fairway fetch {run.id}"
         raise UserError.of("ended-run", f"{run.id} has ended: {run.state}", hint)
-    tasks = {each.index: each for each in run.tasks}
-    if task is not None and task not in tasks:
-        message = f"{run.id} has no task {task}"
-        raise UserError.of("unknown-task", message, f"its tasks are 0 to {len(tasks) - 1}")
-    for each in tasks.values() if task is None else [tasks[task]]:
+    tasks = run.tasks
+    for each in tasks if task is None else [tasks[chosen_task(run, task)]]:
         if each.state == "running":
             return each
     what = f"no task of {run.id}" if task is None else f"task {task} of {run.id}"

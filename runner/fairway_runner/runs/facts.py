@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration
 from fairway_runner.runs.records import read_json
@@ -58,7 +59,7 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
     """Tasks: parameters, state, exit code, times, last metrics, and where the log is."""
     return [
         {
-            "task": task.index,
+            "task": LAST if task.is_last else task.index,
             "last": task.is_last,
             "params": task.params,
             "nodes": task.nodes,

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
+from fairway_runner.runs.chosen import chosen_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +35,7 @@ class Fetched:
 def fetch(
     run: Run,
     folder: Path,
-    task: int | None = None,
+    task: str | int | None = None,
     *,
     force: bool = False,
     arrived: Progress = no_progress,
@@ -44,7 +46,7 @@ def fetch(
     nothing copied, where one is different, unless `force` says to replace it. `arrived` is
     told how many files of how many have come from elsewhere.
     """
-    tasks = range(run.record.tasks) if task is None else [_existing(run, task)]
+    tasks = range(run.record.tasks) if task is None else [chosen_task(run, task)]
     run.engine.collect(run, tasks, arrived)
     wanted = [file for index in tasks for file in _kept(run, index)]
     if task is None and (run.folder / "setup" / "log.txt").exists():
@@ -66,13 +68,6 @@ def fetch(
     return Fetched(folder, tuple(file.name for file in new), size, len(wanted) - len(new))
 
 
-def _existing(run: Run, task: int) -> int:
-    if 0 <= task < run.record.tasks:
-        return task
-    message = f"{run.id} has no task {task}"
-    raise UserError.of("unknown-task", message, f"its tasks are 0 to {run.record.tasks - 1}")
-
-
 class _File(NamedTuple):
     """A file of the run's folder, and the path that it is to have."""
 
@@ -84,14 +79,16 @@ class _File(NamedTuple):
 def _kept(run: Run, index: int) -> Iterator[_File]:
     """The files of a task."""
     log = run.log(index)
+    # Also what an earlier release gave a number.
+    task = LAST if run.has_last and index == run.record.tasks - 1 else str(index)
     if log.exists():
-        yield _File(log, f"{index}/log.txt", is_log=True)
+        yield _File(log, f"{task}/log.txt", is_log=True)
     outputs = run.task_folder(index) / "outputs"
     for parent, folders, files in os.walk(outputs):
         links = [name for name in folders if Path(parent, name).is_symlink()]
         for name in sorted(files + links):
             path = Path(parent, name)
-            yield _File(path, f"{index}/{path.relative_to(outputs).as_posix()}")
+            yield _File(path, f"{task}/{path.relative_to(outputs).as_posix()}")
 
 
 def _is_same(source: Path, target: Path) -> bool:

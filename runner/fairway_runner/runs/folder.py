@@ -3,7 +3,7 @@
 run.json     what was submitted, once and for all
 state.json   where it stands, replaced as a whole at each change
 lock         held for as long as somebody watches over the run
-tasks/N/     a task's script, log, state and outputs
+tasks/N/     a task's script, log, state and outputs; that of `finally:` is called so
 
 Engines know runs as these folders; who knows which engine runs one is `store.Run`.
 """
@@ -84,9 +84,32 @@ class RunFolder:
         """One of queued, running, succeeded, failed, cancelled, lost."""
         return self.status.state
 
+    @cached_property
+    def last_name(self) -> str | None:
+        """How the folder of the task of `finally:` is called; None where the job has none."""
+        from fairway_agent.faults import Fault
+        from fairway_agent.run_files import last_name
+        from fairway_agent.task_spec import LAST
+
+        try:
+            return last_name(self.folder)
+        except (Fault, OSError):
+            return LAST  # who reads what it is to do says that the file is damaged
+
+    def task_name(self, index: int) -> str:
+        """How the folder of one task is called: by its number, unless it is the last."""
+        is_last = index == self.record.tasks - 1
+        return (is_last and self.last_name) or str(index)
+
+    def index_of(self, name: str) -> int | None:
+        """The number of the task whose folder has that name; None where there is none."""
+        is_number = name.isascii() and name.isdecimal() and str(int(name[:9])) == name
+        index = int(name) if is_number else self.record.tasks - 1
+        return index if 0 <= index < self.record.tasks and self.task_name(index) == name else None
+
     def task_folder(self, index: int) -> Path:
         """The folder of one task."""
-        return self.folder / "tasks" / str(index)
+        return self.folder / "tasks" / self.task_name(index)
 
     def log(self, index: int) -> Path:
         """The file with all that a task printed; it may not exist yet."""
@@ -135,7 +158,12 @@ class RunFolder:
     @property
     def is_sweep(self) -> bool:
         """Whether it has several tasks, the one of `finally:` left out."""
-        return self.record.tasks - (self.folder / "finally.jsonl").exists() > 1
+        return self.record.tasks - self.has_last > 1
+
+    @property
+    def has_last(self) -> bool:
+        """Whether its job has a `finally:`."""
+        return (self.folder / "finally.jsonl").exists()
 
     @property
     def labels(self) -> Labels:

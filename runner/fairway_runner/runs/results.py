@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.metric_settings import metric_settings
@@ -28,9 +29,10 @@ class TaskResult:
     """One task and where it stands; times are in seconds since 1970.
 
     `attempts` counts those that were begun, `timed_out` is about the last of them. `is_last`
-    marks the job's `finally:`, which runs after all others. `node` and `reason` are an
-    engine's own words, where it has them: where the task runs, and why it waits or failed. `held`
-    is for how many seconds its attempts that have ended had their nodes, where that is recorded.
+    marks the job's `finally:`, which runs after all others and has the last `index`. `node` and
+    `reason` are an engine's own words, where it has them: where the task runs, and why it waits or
+    failed. `held` is for how many seconds its attempts that have ended had their nodes, where that
+    is recorded.
     """
 
     run: RunFolder
@@ -48,6 +50,11 @@ class TaskResult:
     node: str | None = None
     reason: str | None = None
     held: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called: its number, or `finally`."""
+        return LAST if self.is_last else str(self.index)
 
     @property
     def world_size(self) -> int:
@@ -83,13 +90,20 @@ def _specs(run: RunFolder) -> Iterator[tuple[TaskSpec, bool]]:
     except FileNotFoundError:
         raise damaged(path, "missing") from None
     for spec in read_last(run.folder):
-        yield _of_run(spec, run), True
+        yield _last_of_run(spec, run), True
 
 
 def _of_run(spec: TaskSpec, run: RunFolder) -> TaskSpec:
     if spec.index not in range(run.record.tasks):
         raise damaged(run.folder / "tasks.jsonl", f"the run has no task {spec.name}")
     return spec
+
+
+def _last_of_run(spec: TaskSpec, run: RunFolder) -> TaskSpec:
+    number = run.record.tasks - 1
+    if spec.index not in (LAST, number):
+        raise damaged(run.folder / "finally.jsonl", f"the run has no task {spec.name}")
+    return replace(spec, index=number)
 
 
 def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> TaskResult:

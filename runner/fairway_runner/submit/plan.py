@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairway_agent.plan import Mail, Receiver, RunPlan
-from fairway_agent.task_spec import Output, TaskSpec
+from fairway_agent.task_spec import LAST, Output, TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ class Plan:
 
     def end_with(self, job: Job, script: str) -> None:
         """The task that runs after all others."""
-        self.last = self._line(len(self.tasks), job, script, None)
+        self.last = self._line(LAST, job, script, None)
 
     def files(self, job: Job) -> dict[str, str]:
         """The files by name; `job` says what holds for all tasks."""

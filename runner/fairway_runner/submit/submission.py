@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Engine
-    from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job import Finally, Job
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.store import Run
 
@@ -137,7 +137,7 @@ def prepare(
     if job.setup is not None:
         plan.set_up_with(job, render_setup(job))
     if job.finally_ is not None:
-        last = _last_task(job, job.finally_.command)
+        last = _last_task(job, job.finally_)
         plan.end_with(last, launchers.render(first, last, target))
     require(job, target)
     plan.budget = budget_of(job, target)
@@ -195,9 +195,10 @@ def _record(job_file: JobFile, job: Job, target: Target, plan: Plan) -> RunRecor
     )
 
 
-def _last_task(job: Job, command: str) -> Job:
-    changes = {"command": command, "template": "plain", "nodes": 1, "processes_per_node": 1}
-    return job.model_copy(update={**changes, "outputs": {}, "preflight": "none", "options": {}})
+def _last_task(job: Job, last: Finally) -> Job:
+    changes = {"command": last.command, "template": "plain", "nodes": 1, "processes_per_node": 1}
+    changes |= {"outputs": last.outputs, "preflight": "none", "options": {}}
+    return job.model_copy(update=changes)
 
 
 def _code_folder(job_file: JobFile, job: Job) -> Path:

@@ -340,6 +340,43 @@ class TestManyTasks:
         assert page.returncode == 0, page.stderr
         assert "loss" in (fairway.folder / "page.html").read_text()
 
+    def test_the_last_task_merges_what_the_others_have_kept(
+        self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        fixed = tmp_path_factory.mktemp("fixed") / "yes"
+        each = "echo {{ params.x }} | tee $FAIRWAY_OUTPUT_PART/n $FAIRWAY_OUTPUT_WHY/n;"
+        merge = [
+            "cd $FAIRWAY_TASKS_DIR; echo task $FAIRWAY_TASK; ls -d */* | tr '\\n' ' '",
+            "cat */part/n > $FAIRWAY_OUTPUT_SUM/all",
+        ]
+        code, run, _ = watched(
+            *(fairway, place),
+            template="plain",
+            command=f"{each} test {{{{ params.x }}}} != 2 || test -e {fixed}",
+            outputs={"part": {}, "why": {"when": "failure"}},
+            sweep={"points": [{"grid": {"x": [1, 2, 3]}}]},
+            **{"finally": {"command": "\n".join(merge), "outputs": {"sum": {}}}},
+        )
+        assert code == 1
+        last = facts_of(fairway, run)["task_list"][-1]
+        assert (last["task"], last["state"]) == ("finally", "succeeded")
+        said = fairway("logs", run, "--task", "finally").stdout
+        assert said.split() == ["task", "finally", "0/part", "1/why", "2/part"]
+        assert fairway.within("fetch", run, "--to", "some", "--task", "finally").returncode == 0
+        assert (fairway.folder / "some/finally/sum/all").read_text() == "1\n3\n"
+        refused = fairway("fetch", run, "--task", "3")
+        assert refused.returncode == 2
+        assert "its tasks are 0 to 2, and finally" in refused.stderr
+        fixed.write_text("")
+        again = fairway("retry", run, "--failed")
+        assert again.returncode == 0, again.stderr
+        assert fairway("wait", run).returncode == 0
+        assert facts_of(fairway, run)["task_list"][-1]["attempts"] == 2
+        assert fairway.within("fetch", run, "--to", "all").returncode == 0
+        assert (fairway.folder / "all/finally/sum/all").read_text() == "1\n2\n3\n"
+        kept = {path.name for path in (fairway.folder / "all").iterdir()}
+        assert kept == {"0", "1", "2", "finally"}
+
     def test_only_what_failed_is_tried_again(
         self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
     ) -> None:

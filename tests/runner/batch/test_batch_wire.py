@@ -156,6 +156,25 @@ class TestTasks:
         conditions = made.task(SPEC)["exitConditions"]
         assert conditions["default"] == {"dependencyAction": "satisfy"}
 
+    def test_what_all_have_kept_is_brought_to_the_last_task(self) -> None:
+        made = wire()
+        made.first = {"finally": 2}
+        last = made.last_task(TaskSpec("finally", outputs={"sum": Output("sum/**", "always")}), [0])
+        [brought] = last["resourceFiles"]
+        assert brought["storageContainerUrl"].endswith("/outputs")
+        assert (brought["blobPrefix"], brought["filePath"]) == ("r/", "from-tasks")
+        assert brought["identityReference"] == {"resourceId": IDENTITY}
+        variables = {each["name"]: each["value"] for each in last["environmentSettings"]}
+        assert variables == {"FAIRWAY_TASK": "finally", "FAIRWAY_FIRST": "2", "FAIRWAY_LAST": "1"}
+        place = last["outputFiles"][2]["destination"]["container"]["path"]
+        assert (last["id"], place) == ("finally", "r/finally/outputs/sum")
+        assert "resourceFiles" not in made.task(SPEC)
+
+    def test_the_last_task_of_an_earlier_release_has_a_number(self) -> None:
+        last = wire().last_task(TaskSpec(4), [0, 1, 3])
+        assert last["id"] == "4"
+        assert "resourceFiles" not in last
+
     def test_very_many_gaps_are_no_ranges(self) -> None:
         # TaskDependencyRangesTooLong is among the service's errors.
         made = wire()
@@ -166,7 +185,7 @@ class TestTasks:
 
     def test_a_retry_counts_on(self) -> None:
         made = wire()
-        made.first, made.generation = {0: 3}, 2
+        made.first, made.generation = {"0": 3}, 2
         assert made.job_id == "r-again2"
         variables = {each["name"]: each["value"] for each in made.task(SPEC)["environmentSettings"]}
         assert variables == {"FAIRWAY_TASK": "0", "FAIRWAY_FIRST": "3"}

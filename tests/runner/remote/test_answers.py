@@ -95,6 +95,18 @@ def test_a_run_from_elsewhere_is_reached_by_the_way_from_here(tmp_path: Path) ->
     assert submissions.read(run) == submissions.Submission(2, complete=True)
 
 
+@pytest.mark.parametrize("index", [1, "finally"])
+def test_a_last_task_is_known_by_its_name_or_its_number(tmp_path: Path, index: object) -> None:
+    """Earlier releases gave it a number."""
+    last = json.dumps({**TASK, "index": index})
+    files = {**FILES, "run.json": json.dumps({**RECORD, "tasks": 2}), "finally.jsonl": last}
+    store = RunStore(tmp_path / ".fairway")
+    assert mirror_of(listing(files)).adopt(store, TARGET) == []
+    (run,) = store.all()
+    assert run.task_folder(1).name == str(index)
+    assert [task.name for task in run.tasks] == ["0", "finally"]
+
+
 @pytest.mark.parametrize(
     ("change", "run_id"),
     [
@@ -121,6 +133,22 @@ def test_a_run_from_elsewhere_is_reached_by_the_way_from_here(tmp_path: Path) ->
         ({"tasks.jsonl": json.dumps({**TASK, "nodes": "x"})}, "job-aaaaaa"),
         ({"tasks.jsonl": json.dumps({"index": 0, "params": {}, "nodes": 1})}, "job-aaaaaa"),
         ({"tasks.jsonl": json.dumps({**TASK, "params": None})}, "job-aaaaaa"),
+        ({"finally.jsonl": json.dumps({**TASK, "index": "finally"})}, "job-aaaaaa"),
+        ({"tasks.jsonl": json.dumps({**TASK, "index": "finally"})}, "job-aaaaaa"),
+        (
+            {
+                "run.json": json.dumps({**RECORD, "tasks": 2}),
+                "finally.jsonl": json.dumps({**TASK, "index": 0}),
+            },
+            "job-aaaaaa",
+        ),
+        (
+            {
+                "run.json": json.dumps({**RECORD, "tasks": 3}),
+                "finally.jsonl": 2 * (json.dumps({**TASK, "index": "finally"}) + "\n"),
+            },
+            "job-aaaaaa",
+        ),
         ({"job.json": "x"}, "job-aaaaaa"),
         ({"plan.json": "{}"}, "job-aaaaaa"),
     ],

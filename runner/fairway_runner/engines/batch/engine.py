@@ -216,13 +216,15 @@ class BatchEngine:
         places = [run.task_status(task).node or ""]
         if node:
             state = State.read(run)
-            found = self.account.subtasks(state.job if state else run.id, str(task))
+            found = self.account.subtasks(state.job if state else run.id, run.task_name(task))
             infos = [each.get("nodeInfo") or {} for each in found]
             places += [str(each.get("nodeId") or "") for each in infos]
         if node >= len(places) or not places[node]:
             hint = f"see what it waits for: fairway show {run.id}"
-            raise UserError.of("not-started", f"task {task} of {run.id} has not started yet", hint)
-        return self.shell(places[node], beside.words(run.id, task, command))
+            raise UserError.of(
+                "not-started", f"task {run.task_name(task)} of {run.id} has not started yet", hint
+            )
+        return self.shell(places[node], beside.words(run.id, run.task_name(task), command))
 
     def doctor(self) -> list[Finding]:
         """Looks at account, storage, pool and nodes."""
@@ -239,12 +241,12 @@ def _again(run: RunFolder, before: State | None) -> State:
     """The next time that a run runs: a job that has ended takes no tasks, so it gets another."""
     only = sorted(read_retry(run.folder).only)
     numbers = list(only)
-    if (run.folder / "finally.jsonl").exists():
+    if run.has_last:
         numbers.append(run.record.tasks - 1)
     first = {}
     for number in numbers:
         status = known_task(run.task_folder(number))
-        first[str(number)] = status.attempts if status else 0
+        first[run.task_name(number)] = status.attempts if status else 0
         if status:
             state_files.write(run.task_folder(number), status.again)
     generation = (before.generation if before else 0) + 1

@@ -87,14 +87,16 @@ class Figures:
         where neither has it. Batch stores the files before it says that a task has ended."""
         last = offset + _CHUNK - 1
         try:
-            return self.account.task_file(self.job_id, str(task), name, offset, last)
+            return self.account.task_file(self.job_id, self.run.task_name(task), name, offset, last)
         except ServiceError as error:
             if error.status not in _NOTHING_THERE:
                 raise
             if error.status == 416 or not ended:
                 return b""
         try:
-            blob = names.task_folder(self.run.id, task) + name.rpartition("/")[2]
+            blob = (
+                names.task_folder(self.run.id, self.run.task_name(task)) + name.rpartition("/")[2]
+            )
             return self.storage.read(OUTPUTS, blob, offset, _CHUNK)
         except ServiceError as error:
             if error.is_missing or error.status == 416:

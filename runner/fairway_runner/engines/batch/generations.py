@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, states
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.submission import State, metadata_of
+from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.plans import read_plan
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.task_state import TaskState
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.runs.folder import RunFolder
 
 _WANTED = (*states.SELECT, "environmentSettings")
 
@@ -35,35 +34,39 @@ def generation(job: Mapping[str, Any]) -> int:
 def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
     """Writes into a run's folder what the submissions of all its jobs have left there: the state
     of the last one, and that of each task which only earlier ones have."""
-    plan = read_plan(folder)
-    count = int(json.loads((folder / "run.json").read_bytes())["tasks"])
+    plan, run = read_plan(folder), RunFolder(folder)
+    count = run.record.tasks
     *earlier, last = sorted(jobs, key=generation)
     found: dict[int, TaskState] = {}
     for job in earlier:
-        for number, (task, first) in _tasks(account, job).items():
+        for number, (task, first) in _tasks(run, account, job).items():
             found[number] = states.task_status(task, job, first, plan.timeout, found.get(number))
     state = State(
         str(last["id"]), generation(last), complete=True, tasks=count, first={}, only=None
     )
     if earlier:
-        now = _tasks(account, last)
-        has_last = (folder / "finally.jsonl").exists()
-        state.first = {str(number): first for number, (_, first) in now.items()}
-        state.only = sorted(number for number in now if not has_last or number != count - 1)
+        now = _tasks(run, account, last)
+        state.first = {run.task_name(number): first for number, (_, first) in now.items()}
+        state.only = sorted(number for number in now if not run.has_last or number != count - 1)
         state.tasks = len(now)
         for number in found.keys() - now.keys():
-            (folder / "tasks" / str(number)).mkdir(parents=True, exist_ok=True)
-            state_files.write(folder / "tasks" / str(number), found[number])
+            run.task_folder(number).mkdir(parents=True, exist_ok=True)
+            state_files.write(run.task_folder(number), found[number])
     write_json(folder / "engine.json", state.__dict__)
 
 
-def _tasks(account: Account, job: Mapping[str, Any]) -> dict[int, tuple[Mapping[str, Any], int]]:
+def _tasks(
+    run: RunFolder, account: Account, job: Mapping[str, Any]
+) -> dict[int, tuple[Mapping[str, Any], int]]:
     """The tasks of a job by their numbers, each with the number of its first attempt there."""
     found = {}
     for task in account.tasks(str(job["id"]), _WANTED):
+        number = run.index_of(str(task["id"]))
+        if number is None:
+            continue  # somebody has added it by hand
         settings = {str(each["name"]): each for each in task.get("environmentSettings") or ()}
         first = settings.get("FAIRWAY_FIRST", {}).get("value") or 0
-        found[int(task["id"])] = (task, int(first))
+        found[number] = (task, int(first))
     return found
 
 

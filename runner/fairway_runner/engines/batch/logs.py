@@ -192,7 +192,7 @@ class Logs:
         """Up to a chunk of a task's file; None where it is nowhere."""
         try:
             return self.account.task_file(
-                self.job_id, str(number), name, offset, offset + _CHUNK - 1
+                self.job_id, self.run.task_name(number), name, offset, offset + _CHUNK - 1
             )
         except ServiceError as error:
             if error.status == 416:
@@ -202,7 +202,9 @@ class Logs:
         if not ended:
             return None
         try:
-            blob = names.task_folder(self.run.id, number) + name.rpartition("/")[2]
+            blob = (
+                names.task_folder(self.run.id, self.run.task_name(number)) + name.rpartition("/")[2]
+            )
             return self.storage.read(OUTPUTS, blob, offset, _CHUNK)
         except ServiceError as error:
             if error.is_missing:

@@ -30,7 +30,7 @@ def collect(
     known = read_json(run.folder / _FACTS)
     wanted: list[tuple[str, str, Path]] = []
     for name, etag, number in _kept(run, storage, tasks):
-        prefix = names.task_folder(run.id, number)
+        prefix = names.task_folder(run.id, run.task_name(number))
         target = run.task_folder(number) / Path(name.removeprefix(prefix))
         if not target.resolve().is_relative_to((run.task_folder(number) / _FOLDER).resolve()):
             continue  # no task of ours names a file so
@@ -69,13 +69,14 @@ def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[
     wanted = set(tasks)
     # One list of all is quicker than one for each of many.
     prefixes = (
-        [f"{names.task_folder(run.id, number)}{_FOLDER}" for number in tasks]
+        [f"{names.task_folder(run.id, run.task_name(number))}{_FOLDER}" for number in tasks]
         if len(tasks) == 1
         else [f"{run.id}/"]
     )
     for prefix in prefixes:
         for blob in storage.blobs(OUTPUTS, prefix):
-            number, _, rest = blob.name.removeprefix(f"{run.id}/").partition("/")
-            if number.isdecimal() and int(number) in wanted and rest.startswith(_FOLDER):
-                found.append((blob.name, str(blob.etag), int(number)))
+            task, _, rest = blob.name.removeprefix(f"{run.id}/").partition("/")
+            number = run.index_of(task)
+            if number is not None and number in wanted and rest.startswith(_FOLDER):
+                found.append((blob.name, str(blob.etag), number))
     return found

@@ -148,8 +148,10 @@ class Poller:
         plan = read_plan(run.folder)
         found: dict[int, TaskState] = {}
         for task in self.account.tasks(state.job, states.SELECT):
-            number = int(task["id"])
-            first = state.first.get(str(number), 0)
+            number = run.index_of(str(task["id"]))
+            if number is None:
+                continue  # somebody has added it by hand
+            first = state.first.get(run.task_name(number), 0)
             before = self._known(run, number) if task.get("executionInfo") else None
             found[number] = states.task_status(task, job, first, plan.timeout, before)
         if state.only is not None:

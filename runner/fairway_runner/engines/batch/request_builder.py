@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.outputs import BROUGHT
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.containers import container_settings
@@ -63,7 +64,7 @@ class RequestBuilder:
     storage: Storage
     blobs: Blobs
     generation: int = 0
-    first: Mapping[int, int] = field(default_factory=dict)
+    first: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def job_id(self) -> str:
@@ -152,11 +153,24 @@ class RequestBuilder:
         task = self.task(spec)
         task["environmentSettings"].append({"name": "FAIRWAY_LAST", "value": "1"})
         task["dependsOn"] = _dependencies(others)
+        if spec.is_last:
+            task["resourceFiles"] = [self._kept_by_tasks]
         return task
+
+    @property
+    def _kept_by_tasks(self) -> dict[str, Any]:
+        """All that the run has kept, which is looked for when the last task begins. A task that has
+        kept nothing is no error then, as it might be in a list that names each."""
+        return {
+            "storageContainerUrl": self._outputs_url,
+            "blobPrefix": f"{self.run}/",
+            "filePath": BROUGHT,
+            **self._identity,
+        }
 
     def _variables(self, index: str) -> list[dict[str, str]]:
         variables = [{"name": "FAIRWAY_TASK", "value": index}]
-        if first := self.first.get(int(index)):
+        if first := self.first.get(index):
             variables.append({"name": "FAIRWAY_FIRST", "value": str(first)})
         return variables
 

@@ -114,7 +114,7 @@ class Submission:
         requests = RequestBuilder(
             *(run, plan, job, self.account.target, self.storage, blobs),
             generation=self.state.generation,
-            first={int(index): number for index, number in self.state.first.items()},
+            first=self.state.first,
         )
         metadata = {
             names.RUN: run,

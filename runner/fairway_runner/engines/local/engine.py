@@ -165,7 +165,7 @@ class LocalEngine:
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """All nodes are this machine."""
-        words = beside.words(run.id, task, command, sys.executable)
+        words = beside.words(run.id, run.task_name(task), command, sys.executable)
         # In a session of its own: what is left of a run is ended by its sessions.
         if os.isatty(0) and os.isatty(1):
             return os.waitstatus_to_exitcode(pty.spawn(words))

@@ -76,9 +76,11 @@ def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     RunPlan.from_json(_json(files, "plan.json"))
     if not _DIGEST.fullmatch(str(_json(files, "provenance.json").get("code"))):
         raise Unfit("`provenance.json` does not name its code")
-    tasks = [*_lines(files, "tasks.jsonl"), *_lines(files, "finally.jsonl")]
-    numbers = [task.index for task in tasks]
-    if len(numbers) != record.tasks or numbers != list(range(len(numbers))):
+    tasks, last = _lines(files, "tasks.jsonl"), _lines(files, "finally.jsonl")
+    # Earlier releases gave the last one a number.
+    names = [len(tasks) if task.is_last else task.index for task in last]
+    numbers = [*(task.index for task in tasks), *names]
+    if len(last) > 1 or len(numbers) != record.tasks or numbers != list(range(len(numbers))):
         raise Unfit("its tasks are not those of its record")
     return record, {name: text for name, text in files.items() if name != "run.json"}
 
@@ -105,8 +107,7 @@ def _report(found: Any, run: RunFolder) -> RunReport | None:
 
 def _require_task(name: str, run: RunFolder) -> None:
     """Unfit where the run has no task, and no setup, of that name."""
-    is_number = name.isascii() and name.isdecimal() and str(int(name[:9])) == name
-    if not (name == "setup" or (is_number and int(name) < run.record.tasks)):
+    if name != "setup" and run.index_of(name) is None:
         raise Unfit(f"{run.id} has no task `{shown(name)}`")
 
 

@@ -143,8 +143,9 @@ class RemoteEngine:
         names = (run.task_status(task).node or "").split(",")
         if node >= len(names) or not names[node]:
             hint = f"wait until it runs: fairway show {run.id}"
-            raise UserError.of("not-started", f"task {task} of {run.id} has no node yet", hint)
-        return self.shell(names[node], beside.words(run.id, task, command))
+            message = f"task {run.task_name(task)} of {run.id} has no node yet"
+            raise UserError.of("not-started", message, hint)
+        return self.shell(names[node], beside.words(run.id, run.task_name(task), command))
 
     def ask(
         self, module: str, run: RunFolder, *, timeout: float = COMMAND_TIMEOUT, **facts: Any

@@ -60,4 +60,4 @@ def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
     if (run.folder / "setup.jsonl").exists():
         yield "setup", run.folder / "setup"
     for index in range(run.record.tasks):
-        yield str(index), run.task_folder(index)
+        yield run.task_name(index), run.task_folder(index)

@@ -132,7 +132,7 @@ class Mirror:
 
     def collect(self, run: RunFolder, tasks: Sequence[int]) -> None:
         """See `Engine.collect`."""
-        names = [f"tasks/{index}/outputs" for index in tasks]
+        names = [f"tasks/{run.task_name(index)}/outputs" for index in tasks]
         there = f"{self._folder(run)}"
         self.remote.connection.download(there, names, run.folder, deadline=self.remote.deadline)
 
@@ -183,7 +183,8 @@ class Mirror:
             _say_cut_off(run)
             return None
         final = submissions.is_final(run)
-        done = [index for index in range(run.record.tasks) if _is_done(run, index)]
+        numbers = range(run.record.tasks)
+        done = [run.task_name(index) for index in numbers if _is_done(run, index)]
         asked = Asked(tuple(done), known_logs(run, final=final) if logs else {})
         return None if final and not asked.logs else asked
 

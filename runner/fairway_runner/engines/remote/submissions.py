@@ -97,7 +97,7 @@ def _queue_again(run: RunFolder, number: int) -> None:
     wanted = replace(read_retry(run.folder), submission=number)
     record.write_json(run.folder / "retry.json", wanted.to_json())
     again = [run.task_folder(index) for index in wanted.only]
-    if (run.folder / "finally.jsonl").exists():
+    if run.has_last:
         again.append(run.task_folder(run.record.tasks - 1))
     for folder in again:
         if status := known_task(folder):
