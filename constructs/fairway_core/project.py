@@ -48,7 +48,7 @@ class Project(Model):
                 continue
             if not target.access.host:
                 raise FieldError(
-                    "which host is it?",
+                    "no host is named",
                     "write its name or address, or localhost where jobs run on this machine",
                     path=("targets", position, target.engine, "host"),
                 )

@@ -119,7 +119,7 @@ def test_a_fault_is_shown_at_its_field(
 
 CLUSTERS = [
     ("size: Standard_NC6s_v3", "size", "retired on 2025-09-30", "Standard_NC40ads_H100_v5"),
-    ("size: Standard_ND96isr_H100", "size", "unknown vm size", "Standard_ND96isr_H100_v5"),
+    ("size: Standard_ND96isr_H100", "size", "unknown VM size", "Standard_ND96isr_H100_v5"),
     ("nodes: 0", "nodes", "at least 1", ""),
     ("nodes: 101", "nodes", "at most 100", ""),
     ('nodes: "2"', "nodes", "a whole number", ""),
@@ -209,7 +209,7 @@ FILESYSTEMS = [
     ("kind: nfs_server, path: /home/azureuser", "path", "would hide a part of the system"),
     ("kind: nfs_server, path: /mnt", "path", "would hide a part of the system"),
     ("kind: nfs_server, path: /data, size: Standard_HC44rs", "size", "is not known"),
-    ("kind: nfs_server, path: /data, size: Standard_D2s", "size", "unknown vm size"),
+    ("kind: nfs_server, path: /data, size: Standard_D2s", "size", "unknown VM size"),
     ("kind: nfs_server, path: /data, disks: {count: 49}", "disks.count", "at most 48 disks"),
     ("kind: nfs_server, path: /data, disks: {iops: 100}", "disks.iops", "3000 to 80000 IOPS"),
     ("kind: nfs_server, path: /data, disks: {gib: 8, iops: 5000}", "disks.iops", "3000 to 4000"),

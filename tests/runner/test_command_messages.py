@@ -92,7 +92,7 @@ MISTAKES = [
     # A project's own file.
     Mistake(
         "targets",
-        "which host is it?",
+        "no host is named",
         "write its name or address",
         project({**HOST, "ssh": {"host": "", "user": "me", "shared": "/data"}}),
     ),
@@ -118,7 +118,7 @@ MISTAKES = [
     ),
     Mistake(
         "ssh box nd-0 nvidia-smi",
-        "a shell is on one node",
+        "a shell opens on one node, not on 2",
         "fairway ssh box nd-0 -- nvidia-smi",
         project(HERE),
     ),

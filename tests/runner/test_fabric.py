@@ -49,7 +49,7 @@ def test_a_size_that_is_not_known_is_a_mistake() -> None:
     with pytest.raises(UserError) as caught:
         profile("Standard_ND96isr_H100_v4")
     [finding] = caught.value.findings
-    assert finding.message == "the target `cluster`: unknown vm size `Standard_ND96isr_H100_v4`"
+    assert finding.message == "the target `cluster`: unknown VM size `Standard_ND96isr_H100_v4`"
     assert finding.hint == "did you mean `Standard_ND96isr_H100_v5`?"
 
 

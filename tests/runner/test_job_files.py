@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_core.documents import FieldError
 from fairway_core.findings import UserError, format_finding
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.templates import find_template
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,3 +113,24 @@ def test_a_count_may_be_a_template(tmp_path: Path) -> None:
     )
     job = load_job(path).resolve(Target.local())
     assert (job.name, job.nodes) == ("local", 3)
+
+
+@pytest.mark.parametrize(
+    ("template", "hint"),
+    [
+        ("mpirun", "take `openmpi`, `mpich` or `intelmpi`"),
+        ("slurm", "Slurm is a kind of target, and no template: fairway submit JOB --target NAME"),
+        ("pytorch", "take `torchrun`"),
+        ("python", "take `template: plain`, which runs the command as it is"),
+        ("openmp", "did you mean `openmpi`?"),
+        ("xyz", "list them with: fairway templates"),
+        ("own.sh.j2", "did you mean `mine.sh.j2`?"),
+    ],
+)
+def test_a_template_that_is_not_there_is_answered_with_one_that_is(
+    tmp_path: Path, template: str, hint: str
+) -> None:
+    (tmp_path / "mine.sh.j2").touch()
+    with pytest.raises(FieldError) as caught:
+        find_template(template, tmp_path)
+    assert caught.value.hint == hint

@@ -262,7 +262,7 @@ def test_a_size_that_is_not_listed_is_described_by_one_that_is(
     ("size", "said"),
     [
         ("{name: Standard_HB176rs_v4, like: Standard_HB176rs_v4}", "is listed"),
-        ("{name: Standard_X_v9, like: Standard_HB176rs_v44}", "unknown vm size"),
+        ("{name: Standard_X_v9, like: Standard_HB176rs_v44}", "unknown VM size"),
         ("{name: Standard_X_v9, like: Standard_HB176rs_v4, gpus: 8}", "has no GPUs"),
         ("{name: Standard_X_v9}", "like"),
     ],

@@ -28,6 +28,6 @@ def look_up(name: str, rows: Mapping[str, _T], what: str, listed_by: str = "") -
         pass
     from fairway_core.suggestions import did_you_mean
 
-    noun = what.replace("-", " ")
+    noun = what.replace("-", " ").replace("vm ", "VM ")
     hint = did_you_mean(name, rows) or (f"list them with: {listed_by}" if listed_by else "")
     raise UserError.of(f"unknown-{what}", f"unknown {noun} `{name}`", hint)

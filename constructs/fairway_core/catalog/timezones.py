@@ -14,7 +14,10 @@ def windows_time_zone(name: str) -> str:
     'W. Europe Standard Time'
     """
     known = _zones()
-    return name if name in known.values() else look_up(name, known, "time-zone")
+    return name if name in known.values() else look_up(name, known, "time-zone", _LIST)
+
+
+_LIST = "timedatectl list-timezones"
 
 
 @cache

@@ -38,7 +38,7 @@ def _a_number(value: object) -> object:
     if isinstance(value, dict):
         raise FieldError(
             "nothing resizes a cluster with `engine: ssh`: it has no queue",
-            "write one number, or take `engine: batch`",
+            "write one number, or take `engine: slurm` or `engine: batch`",
         )
     return value
 

@@ -104,7 +104,7 @@ def _check_mounts(
             if filesystem.kind == "lustre" and not cluster.chosen_image.lustre_client:
                 raise FieldError(
                     f"image `{cluster.chosen_image.alias}` has no Lustre client",
-                    "take an HPC image, which has one",
+                    "take an HPC image such as `ubuntu-hpc-2404`, which has one",
                     place,
                 )
             if filesystem.path == HOME and isinstance(cluster, BatchCluster):

@@ -33,6 +33,6 @@ def command(
     nodes = words[: len(words) - len(wanted)]
     if len(nodes) > 1:
         hint = f"fairway ssh {target} {nodes[0]} -- {' '.join(nodes[1:])}"
-        raise UserError.of("many-nodes", "a shell is on one node", hint)
+        raise UserError.of("many-nodes", f"a shell opens on one node, not on {len(nodes)}", hint)
     node = nodes[0] if nodes else None
     raise typer.Exit(engine_for(find_target(target)).shell(node, wanted))

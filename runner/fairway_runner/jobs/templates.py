@@ -68,13 +68,24 @@ def find_template(name: str, job_folder: Path) -> Path:
 _LIST = "list them with: fairway templates"
 
 
+_SLURM = "Slurm is a kind of target, and no template: fairway submit JOB --target NAME"
+_PLAIN = "take `template: plain`, which runs the command as it is"
+# What people name who come from elsewhere.
+_FOREIGN = {
+    **dict.fromkeys(("mpi", "mpirun", "mpiexec"), "take `openmpi`, `mpich` or `intelmpi`"),
+    **dict.fromkeys(("pytorch", "ddp", "accelerate"), "take `torchrun`"),
+    **dict.fromkeys(("slurm", "sbatch", "srun"), _SLURM),
+    **dict.fromkeys(("python", "bash", "shell", "none"), _PLAIN),
+}
+
+
 def _by_name(name: str, job_folder: Path) -> Path:
     for folder in template_paths(job_folder):
         path = folder / (name + SUFFIX)
         if path.is_file():
             return path
     known = all_templates(job_folder)
-    hint = did_you_mean(name, known) or _LIST
+    hint = _FOREIGN.get(name) or did_you_mean(name, known) or _LIST
     raise FieldError(f"there is no template `{name}`", hint)
 
 

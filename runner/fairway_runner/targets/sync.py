@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-_DEPLOY = "deploy it first: cdktf deploy '*' --outputs-file outputs.json"
+_DEPLOY = "deploy it first: fairway deploy"
+_WHERE = (
+    "go to the folder in which it was deployed, or name a file of outputs:\n"
+    "fairway targets sync --from outputs.json"
+)
 _WRITE = "write it anew: terraform output -json >FILE"
 
 
@@ -95,7 +99,7 @@ def _of_file(file: Path) -> Iterator[Any]:
     try:
         outputs = json.loads(file.read_bytes())
     except FileNotFoundError:
-        raise UserError.of("no-targets", f"there is no {file}", _DEPLOY) from None
+        raise UserError.of("no-targets", f"there is no {file}", _WHERE) from None
     except (OSError, ValueError) as error:
         raise UserError.of(
             "bad-outputs", f"{file} cannot be read as JSON: {error}", _WRITE

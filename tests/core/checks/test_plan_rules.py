@@ -172,7 +172,7 @@ def test_a_denial_that_goes_opens() -> None:
     assert "which denies, would go" in found["network-opened"]
     association = "azurerm_subnet_network_security_group_association"
     found = _found(association, {"id": "x"}, None, "delete")
-    assert "would go: its rules would hold no longer" in found["network-opened"]
+    assert "would be destroyed: its rules would no longer apply" in found["network-opened"]
     assert _found(association, None, {"id": "x"}, "create") == {}
 
 

@@ -261,8 +261,8 @@ def test_a_blob_cannot_leave_the_folder(
     [
         (("put", "none", "sim:datasets"), 2, "there is no file or folder none"),
         (("put", "hollow", "sim:datasets"), 2, "hollow holds no files"),
-        (("put", "a", "datasets/x"), 2, "does not say where"),
-        (("put", "a", "sim:"), 2, "does not say where"),
+        (("put", "a", "datasets/x"), 2, "names no container of a target"),
+        (("put", "a", "sim:"), 2, "names no container of a target"),
         (("put", "a", "sim:dataset/x"), 2, "did you mean `datasets`?"),
         (("put", "a", "sim:datasets/../x"), 2, "is not a path in a storage account"),
         (("put", "a", "smi:datasets/x"), 2, "there is no target `smi`"),

@@ -152,6 +152,6 @@ def no_way_in(engines: Collection[str], has_way_in: bool) -> Iterator[Fault]:
     """
     if not has_way_in and _OVER_SSH & set(engines):
         yield Fault(
-            "jobs reach these clusters over SSH, and it lets nobody in",
+            "jobs reach these clusters over SSH, and `access:` lets nobody in",
             "add `bastion: true`, or the ranges that you work from as `allowed: [...]`",
         )

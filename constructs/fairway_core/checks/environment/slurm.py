@@ -65,5 +65,6 @@ def short_idle(idle: float) -> Iterator[Fault]:
     """
     if idle < _BOOT_SECONDS:
         yield Fault(
-            f"nodes go after {idle:.0f} s, and a new one takes longer to come", "for example 10m"
+            f"idle nodes are deleted after {idle:.0f} s, and a new one takes longer to start",
+            "for example `idle: 10m`",
         )

@@ -32,6 +32,7 @@ _FIREWALLS = ("network_rules", "network_acls", "network_rule_set")
 _INSIDE = frozenset({"virtualnetwork", "azureloadbalancer", "gatewaymanager", "azuremonitor"})
 # Who sends from there reaches a Bastion, which then asks for a sign-in.
 _BASTION = "gatewaymanager"
+_KEEP = "leave what makes it in the environment file"
 
 
 def _changes(subject: PlanSubject) -> Iterator[Occurrence]:
@@ -109,7 +110,7 @@ def network_opened(
                 yield _unseen(address, name)
         yield from _opened_rules(address, _rules(type, before), _rules(type, after))
     elif type in _ASSOCIATIONS and not after:
-        yield Fault(f"`{address}` would go: its rules would hold no longer", "keep it")
+        yield Fault(f"`{address}` would be destroyed: its rules would no longer apply", _KEEP)
     elif after:
         yield from _opened_service(address, before, after)
 
