@@ -14,7 +14,7 @@ import pytest
 
 from fairway_agent.allocators import hosts
 from fairway_agent.allocators.leases import Nodes
-from fairway_agent.allocators.queue import Queue, users
+from fairway_agent.allocators.queue import Queue, note_user, users
 from fairway_agent.fanout import shell
 
 if TYPE_CHECKING:
@@ -119,6 +119,24 @@ def test_nodes_are_handed_out_in_the_order_of_the_runs(shared: Path) -> None:
     assert names(third.take(1)) == ["node-10"]
 
 
+def test_who_uses_the_nodes_is_told(shared: Path) -> None:
+    """By the most first; not of a node whose user nobody has noted, nor of the run's own."""
+    waits = "waits for 1 node: 0 free of 3 that are up"
+    two, one, mine = (Queue(shared, "pair", name) for name in ("b", "a", "me"))
+    held = two.take(2)
+    two.rest()
+    held += one.take(1)
+    one.rest()
+    assert (mine.take(1), mine.reason) == ([], waits)
+    for host, queue in zip(held, (two, two, one), strict=True):
+        note_user(shared, "pair", host, queue.run)
+    assert (mine.take(1), mine.reason) == ([], f"{waits}; b uses 2, a uses 1")
+    one.give_back(held[2:])
+    for host in mine.take(1):
+        note_user(shared, "pair", host, mine.run)
+    assert (mine.take(1), mine.reason) == ([], f"{waits}; b uses 2")
+
+
 def test_a_higher_priority_goes_before_an_earlier_run(shared: Path) -> None:
     first, low = Queue(shared, "pair", "first"), Queue(shared, "pair", "low", -1000)
     normal, high = Queue(shared, "pair", "normal"), Queue(shared, "pair", "high", 1000)
@@ -126,7 +144,7 @@ def test_a_higher_priority_goes_before_an_earlier_run(shared: Path) -> None:
     first.rest()
     assert [queue.take(1) for queue in (low, normal, high)] == [[], [], []]
     first.give_back(held)
-    assert (low.take(1), low.reason) == ([], "waits behind high")
+    assert (low.take(1), low.reason) == ([], "waits behind high and 1 more")
     assert names(high.take(1)) == ["node-1"]
     high.rest()
     assert (low.take(1), low.reason) == ([], "waits behind normal")

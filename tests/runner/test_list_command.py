@@ -103,3 +103,21 @@ def test_moments() -> None:
     for text in ("yesterday", "-2h", "2h 3m", "99999-01-01", ""):
         with pytest.raises(UserError, match=r"--since: `.*` is neither a span of time nor a date"):
             moment("--since", text)
+
+
+def test_those_that_wait_say_what_for(fairway: RunFairway, folder: Path, make_run: MakeRun) -> None:
+    """Unless other columns are asked for."""
+    run = make_run("late-d", created=1.3e9, state="queued")
+    record = run.folder / "run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "engine": "elsewhere"}))
+    state = {"state": "queued", "reason": "3 other jobs come first", "tasks": {"queued": 1}}
+    (run.folder / "state.json").write_text(json.dumps(state))
+    code, out, _ = fairway(folder, "list", "--state", "queued")
+    assert code == 0
+    assert out.splitlines()[0].split()[-1] == "REASON"
+    assert out.splitlines()[1].endswith("3 other jobs come first")
+    assert "REASON" not in fairway(folder, "list")[1]
+    assert "REASON" not in fairway(folder, "list", "--state", "queued", "--columns", "time")[1]
+    [facts] = json.loads(fairway(folder, "list", "--state", "queued", "--json")[1])
+    assert facts["reason"] == "3 other jobs come first"
+    assert "columns" not in facts

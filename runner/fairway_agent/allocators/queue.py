@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ from fairway_agent.record import try_lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+_MOST_NAMED = 3  # runs that use nodes that another waits for
 
 
 @dataclass
@@ -55,7 +58,8 @@ class Queue:
         with self._alone():
             self._draw_ticket()
             if ahead := self._ahead():
-                self.reason = f"waits behind {ahead}"
+                more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+                self.reason = f"waits behind {ahead[0]}{more}"
                 return []
             known = known_hosts(self.shared, self.cluster)
             usable = [host for host in known if self._is_usable(host)]
@@ -68,6 +72,7 @@ class Queue:
             self.give_back(free)
             wanted = f"{count} node{'s' * (count != 1)}"
             self.reason = f"waits for {wanted}: {len(free)} free of {len(usable)} that are up"
+            self.reason += self._used_by(usable)
             if len(usable) < count and len(known) > len(usable):
                 silent = [host.name for host in known if host not in usable]
                 self.reason += f" (silent, lost or unwell: {', '.join(silent)})"
@@ -112,19 +117,32 @@ class Queue:
     def _ticket_path(self) -> Path:
         return self.folder / "queue" / f"{1000 - self.priority:04d}-{self.began:020d}-{self.run}"
 
-    def _ahead(self) -> str:
-        """The run that is to have nodes before this one; "" where there is none."""
-        own = self._ticket_path().name
+    def _used_by(self, hosts: list[Host]) -> str:
+        """Which other runs use these nodes, each with their number, where that is known."""
+        found = Counter(
+            run
+            for host in hosts
+            if (run := _user_of(self.folder / "nodes" / host.name)) and run != self.run
+        )
+        words = [f"{run} uses {count}" for run, count in found.most_common(_MOST_NAMED)]
+        others = len(found) - len(words)
+        words += [f"{others} other runs the rest"] * (others > 0)
+        return f"; {', '.join(words)}" if words else ""
+
+    def _ahead(self) -> list[str]:
+        """The runs that are to have nodes before this one, in their order."""
+        own, found = self._ticket_path().name, []
         for ticket in sorted((self.folder / "queue").iterdir()):
             if ticket.name >= own:
                 break
             lock = try_lock(ticket)
             if lock is None:
-                return ticket.name.split("-", 2)[2]
+                found.append(ticket.name.split("-", 2)[2])
+                continue
             # Whoever held it is gone.
             ticket.unlink(missing_ok=True)
             os.close(lock)
-        return ""
+        return found
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -136,15 +154,18 @@ class Queue:
 
 def users(shared: Path, cluster: str) -> dict[str, str]:
     """The run that uses each node, by the node's name; nodes that are free are left out."""
-    found = {}
     folder = shared / "clusters" / cluster / "nodes"
-    for path in folder.iterdir() if folder.is_dir() else ():
-        lock = try_lock(path)
-        if lock is None:
-            found[path.name] = path.read_text(encoding="utf-8").strip()
-        else:
-            os.close(lock)
-    return found
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return {path.name: run for path in paths if (run := _user_of(path)) is not None}
+
+
+def _user_of(node: Path) -> str | None:
+    """The run that holds the lock of a node; None where the node is free."""
+    lock = try_lock(node)
+    if lock is None:
+        return node.read_text(encoding="utf-8").strip()
+    os.close(lock)
+    return None
 
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:

@@ -30,8 +30,9 @@ WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPEC
 class Element:
     """A job, or one element of an array, as squeue sees it.
 
-    `job` is the array's id, `index` the element's; -1 for a job that is no array. `ended` is
-    in Slurm's own form, `comment` as it was submitted.
+    `job` is the array's id, `index` the element's; -1 for a job that is no array. `ended` and
+    `starts`, when Slurm expects one that waits to start, are in Slurm's own form, `comment` is as
+    it was submitted. `ahead` counts the jobs that come before one that waits.
     """
 
     job: str
@@ -41,6 +42,8 @@ class Element:
     nodes: str
     ended: str
     comment: str
+    starts: str = ""
+    ahead: int = 0
 
     @property
     def id(self) -> str:
@@ -48,12 +51,17 @@ class Element:
         return self.job if self.index < 0 else f"{self.job}_{self.index}"
 
 
-_FIELDS = "%F|%K|%T|%r|%N|%e|%P|%k"
+_FIELDS = "%F|%K|%T|%r|%N|%e|%P|%S|%Q|%k"
 _LAST = _FIELDS.count("|")
 
 # Slurm's reasons for which its nodes' own say more, and how the scheduler's of Fairway begin.
 _LACKS_NODES = ("ReqNodeNotAvail", "Nodes required for job are DOWN", "PartitionDown")
 _OURS = ("fairway:", "Azure:")
+
+
+# Reasons of those that wait for their turn, and of those whose turn it cannot be yet.
+TURNS = ("Priority", "Resources")
+_NOT_YET = ("Dependency", "JobHeld", "BeginTime", "JobArrayTaskLimit", "launch_failed")
 
 
 def jobs_named(names: Iterable[str]) -> list[Element]:
@@ -69,7 +77,32 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
         ]
     lacking = any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found)
     whys = _why_nodes_rest() if lacking else {}
-    return [_element(words, whys) for words in found]
+    waiting = {each[6] for each in found if each[2] == "PENDING" and each[3] in TURNS}
+    queues = {name: _queue(name) for name in waiting}
+    return [_element(words, whys, queues) for words in found]
+
+
+def _queue(partition: str) -> list[tuple[int, int]]:
+    """The jobs that wait for their turn in a partition: of each its priority, and its id."""
+    words = ["squeue", "-h", "-t", "PENDING", "-p", partition, "-o", "%Q|%F|%r"]
+    rows = (line.split("|", 2) for line in commands.run(words).splitlines())
+    return [
+        (int(row[0]), int(row[1]))
+        for row in rows
+        if len(row) == 3
+        and row[0].isdecimal()
+        and row[1].isdecimal()
+        and not row[2].startswith(_NOT_YET)
+    ]
+
+
+def _ahead(queue: Iterable[tuple[int, int]], priority: str, job: str) -> int:
+    """How many jobs of a queue come before one: those of a higher priority, and of the same the
+    older ones."""
+    if not (priority.isdecimal() and job.isdecimal()):
+        return 0
+    own = (-int(priority), int(job))
+    return len({other for level, other in queue if (-level, other) < own and other != own[1]})
 
 
 def _why_nodes_rest() -> dict[str, str]:
@@ -79,12 +112,17 @@ def _why_nodes_rest() -> dict[str, str]:
     return {name: why for name, _, why in rows if why.startswith(_OURS)}
 
 
-def _element(words: Sequence[str], whys: Mapping[str, str]) -> Element:
-    job, index, state, reason, nodes, ended, partition, comment = words
+def _element(
+    words: Sequence[str],
+    whys: Mapping[str, str],
+    queues: Mapping[str, Sequence[tuple[int, int]]],
+) -> Element:
+    job, index, state, reason, nodes, ended, partition, starts, priority, comment = words
     number = int(index) if index.isdecimal() else -1
     if reason.startswith(_LACKS_NODES):
         reason = whys.get(partition, reason)
-    return Element(job, number, state, reason, nodes, ended, comment)
+    ahead = _ahead(queues.get(partition, ()), priority, job) if reason in TURNS else 0
+    return Element(job, number, state, reason, nodes, ended, comment, starts, ahead)
 
 
 def look_up(job: str, index: int) -> Element | None:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.slurm.jobs import ENDED, WAITING
+from fairway_agent.slurm.jobs import ENDED, TURNS, WAITING
 from fairway_agent.task import TIMED_OUT
 from fairway_agent.task_state import TaskState
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 # Seconds after a job's end in which its last words may still be on their way to this host: for
 # so long an NFS client may believe what it has seen of a folder before.
 _LAST_WORDS = 60.0
+
+# To how many seconds a start that Slurm expects is told, so that it is not another each time; and
+# from when on it is none: Slurm takes a job without a time limit to go on for a year.
+_ABOUT = 300
+_LATEST = 30 * 86400.0
 
 _CANCELLED, _SERVICE, _KILLED = 130, 5, 137
 
@@ -90,7 +95,7 @@ def judge(
     if element.state in ENDED:
         return _judge_ended(known, element, cancelled=cancelled, now=now)
     if element.state in WAITING:
-        return _waiting(known, explain(element), "it starts again")
+        return _waiting(known, explain(element) + expected(element, now), "it starts again")
     if element.state == "CONFIGURING":
         return _waiting(known, "its nodes are starting", "")
     if element.state in _RESTING:
@@ -137,8 +142,21 @@ def _ended(known: TaskState, state: str, code: int, reason: str, ended: float) -
 
 def explain(element: Element) -> str:
     """Why a job waits, for a person."""
+    if element.reason in TURNS and element.ahead:
+        first = "1 other job comes" if element.ahead == 1 else f"{element.ahead:,} other jobs come"
+        return f"{first} first"
     known = _REASONS.get(element.reason)
     return element.reason if known is None else known.format(job=element.id)
+
+
+def expected(element: Element, now: float) -> str:
+    """When Slurm expects a job that waits for its turn to start, to be added to why it waits; ""
+    where it does not say."""
+    moment = seconds(element.starts) if element.reason in TURNS else 0.0
+    if not now < moment < now + _LATEST:
+        return ""
+    about = time.gmtime(-(-moment // _ABOUT) * _ABOUT)
+    return time.strftime("; Slurm expects it to start by %Y-%m-%d %H:%M UTC", about)
 
 
 def seconds(text: str) -> float:

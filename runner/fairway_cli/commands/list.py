@@ -103,6 +103,8 @@ def command(
     first = None if since is None else moment("--since", since)
     wanted = Wanted(states(state), name, target, tag or (), first, text)
     shown = [Column.of(each.strip()) for each in columns.split(",") if each.strip()]
+    if not shown and not json_ and set(wanted.states) == {"queued"}:
+        shown = [Column.of("reason")]  # why they wait
     order = None if sort is None else Column.of(sort)
     logs = any(each.is_metric for each in (*shown, *filter(None, [order])))
     refused = _adopt(target, store) if target is not None else ()

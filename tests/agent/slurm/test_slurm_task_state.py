@@ -139,10 +139,61 @@ def test_a_job_whose_nodes_rest_says_why_they_do(
 ) -> None:
     why = "Azure: nodes missing: 3, since 14:02 UTC, next try 14:14 UTC: {AllocationFailed}"
     said = {
-        "squeue": f"12|N/A|PENDING|{reason}||N/A|nd|fairway\n13|N/A|PENDING|{reason}||N/A|cpu|\n",
+        "squeue": f"12|N/A|PENDING|{reason}||N/A|nd|N/A|10|fairway\n"
+        f"13|N/A|PENDING|{reason}||N/A|cpu|N/A|10|\n",
         "sinfo": f"nd|bad GPU\nnd|{why}\ncpu|drained by ann\n",
     }
     monkeypatch.setattr(commands, "run", lambda words: said[words[0]])
     nd, cpu = jobs_named(["run"])
     assert (explain(nd), nd.comment) == (why, "fairway")
     assert cpu.reason == reason
+
+
+# Jobs that wait in a partition: of each its priority, its id, and why. Before 12 are 9, that is
+# older, and both elements of 20, that has a higher priority; 21 and 22 cannot have their turn yet.
+QUEUE = """100|12|Priority
+100|9|Resources
+100|30|Priority
+900|20|Priority
+900|20|Priority
+900|21|Dependency
+900|22|JobHeldUser
+x|23|Priority
+"""
+
+
+@pytest.mark.parametrize(
+    ("priority", "job", "said"),
+    [
+        ("100", "12", "2 other jobs come first"),
+        ("500", "12", "1 other job comes first"),
+        ("950", "12", "other jobs come first"),
+        ("100", "40", "4 other jobs come first"),
+        ("N/A", "12", "other jobs come first"),
+    ],
+)
+def test_how_many_come_first(
+    monkeypatch: pytest.MonkeyPatch, priority: str, job: str, said: str
+) -> None:
+    mine = f"{job}|N/A|PENDING|Priority||N/A|nd|N/A|{priority}|fairway\n"
+    answers = {"PENDING": QUEUE, "all": mine}
+    monkeypatch.setattr(commands, "run", lambda words: answers[words[words.index("-t") + 1]])
+    [found] = jobs_named(["run"])
+    assert (explain(found), found.comment) == (said, "fairway")
+
+
+@pytest.mark.parametrize(
+    ("reason", "after", "said"),
+    [
+        ("Resources", 3601, "waiting for nodes; Slurm expects it to start by 2023-11-14 23:15 UTC"),
+        ("Resources", 3400, "waiting for nodes; Slurm expects it to start by 2023-11-14 23:10 UTC"),
+        # Of a job without a limit Slurm expects that it goes on for a year.
+        ("Resources", 365 * 86400, "waiting for nodes"),
+        ("Resources", -60, "waiting for nodes"),
+        ("Dependency", 3600, "waiting for other jobs"),
+    ],
+)
+def test_when_slurm_expects_it_to_start(reason: str, after: int, said: str) -> None:
+    starts = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW + after))
+    judged = judge(None, element("PENDING", reason, starts=starts), cancelled=False, now=NOW)
+    assert judged.waits == said

@@ -141,6 +141,10 @@ class TestEnds:
         second = fairway.submit(fairway.job("true", template="plain"), *TARGET)
         facts = fairway.show_waiting(second)
         assert (facts["state"], facts["reason"]) == ("queued", "waiting for nodes")
+        third = fairway.submit(fairway.job("true", template="plain"), *TARGET)
+        facts = fairway.show_waiting(third)
+        assert (facts["state"], facts["reason"]) == ("queued", "1 other job comes first")
+        assert fairway("cancel", third).returncode == 0
         assert fairway("cancel", second).returncode == 0
         assert fairway.show(second)["state"] == "cancelled"
         gate.open()

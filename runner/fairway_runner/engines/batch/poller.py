@@ -174,7 +174,8 @@ class Poller:
         if state == "queued":
             waits = {status.reason for status in found.values()}
             preparing = "its node is made ready for the job" in waits
-            reason = "a node is made ready for it" if preparing else pools.why_waiting(self.account)
+            ready = "a node is made ready for it"
+            reason = ready if preparing else pools.why_waiting(self.account, job)
         elif state == "failed":
             reason = next((each.reason for each in found.values() if each.reason), "")
         return RunState(

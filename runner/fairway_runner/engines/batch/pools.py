@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.batch.states import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 USABLE = frozenset(
     {"idle", "running", "creating", "starting", "waitingforstarttask", "rebooting", "reimaging"}
 )
+_MOST_COUNTED = 10  # jobs whose tasks are asked for, each by a request of its own
 _TAIL = 2000  # bytes of a start task's stderr that are shown
 
 
@@ -41,8 +43,40 @@ def resize_errors(pool: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def why_waiting(account: Account) -> str:
-    """What a queued run waits for, in a sentence."""
+def why_waiting(account: Account, job: Mapping[str, Any]) -> str:
+    """What a queued run waits for, and what is done before its job."""
+    return f"{_why_no_node(account)}{_done_before(account, job)}"
+
+
+def _done_before(account: Account, job: Mapping[str, Any]) -> str:
+    """How many tasks of other jobs Batch starts before those of this one; "" where there are none:
+    it goes by priority, and then by when a job was made."""
+    own, tasks, jobs = _turn(job), 0, 0
+    try:
+        active = (each for each in account.jobs() if str(each["state"]).lower() == "active")
+        before = sorted((each for each in active if _turn(each) < own), key=_turn)
+        for each in before[:_MOST_COUNTED]:
+            waiting = int(account.task_counts(str(each["id"])).get("active", 0))
+            tasks, jobs = tasks + waiting, jobs + (waiting > 0)
+    except ServiceError:
+        return ""  # the rest is worth telling without
+    if not tasks:
+        return ""
+    least = "at least " if len(before) > _MOST_COUNTED else ""
+    verb = "comes" if tasks == 1 else "come"
+    return (
+        f"; {least}{tasks:,} task{'s' * (tasks != 1)} of {jobs} other job{'s' * (jobs != 1)} "
+        f"{verb} first"
+    )
+
+
+def _turn(job: Mapping[str, Any]) -> tuple[int, float, str]:
+    """By what Batch orders the jobs of a pool."""
+    made = seconds(job.get("creationTime")) or 0.0
+    return -int(job.get("priority") or 0), made, str(job["id"])
+
+
+def _why_no_node(account: Account) -> str:
     try:
         pool = account.pool_facts()
     except ServiceError as error:
