@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import run_files, state_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
@@ -58,17 +58,18 @@ def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float |
     return min(found, default=None)
 
 
-def nodes_of(folder: Path) -> list[int]:
-    """How many nodes each task of the run in a folder takes, by its number."""
+def nodes_of(folder: Path) -> dict[str, int]:
+    """How many nodes each task of the run in a folder takes, by its name."""
     stages = ("tasks.jsonl", "finally.jsonl")
-    return [spec.nodes for stage in stages for spec in run_files.read_specs(folder / stage)]
+    specs = (spec for stage in stages for spec in run_files.read_specs(folder / stage))
+    return {spec.name: spec.nodes for spec in specs}
 
 
-def held(folder: Path, nodes: Sequence[int], now: float) -> Held:
+def held(folder: Path, nodes: Mapping[str, int], now: float) -> Held:
     """What the tasks of the run in a folder have held, by what they wrote themselves."""
     total, going = 0.0, 0
-    for index, count in enumerate(nodes):
-        state = state_files.read_task(folder / "tasks" / str(index))
+    for name, count in nodes.items():
+        state = state_files.read_task(folder / "tasks" / name)
         if state is None:
             continue
         total += count * (state.held or 0.0)

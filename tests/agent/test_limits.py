@@ -15,7 +15,7 @@ from fairway_agent.limits import Held, Over
 from fairway_agent.plan import Budget, Retry, RunPlan
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task import Task
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.task_spec import LAST, TaskSpec
 from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ def test_what_was_held_before_a_retry_is_paid_for(made: tuple[Supervisor, Any]) 
     run.plan = replace(run.plan, max_cost=BUDGET, retry=Retry((0,)))
     lines = [TaskSpec(0, nodes=3).line(), TaskSpec(1, nodes=5).line()]
     (run.folder / "tasks.jsonl").write_text("".join(lines))
-    (run.folder / "finally.jsonl").write_text(TaskSpec(2).line())
-    for index, seconds in ((0, 1000.0), (2, 50.0)):
-        folder = run.folder / "tasks" / str(index)
+    (run.folder / "finally.jsonl").write_text(TaskSpec(LAST).line())
+    for name, seconds in (("0", 1000.0), (LAST, 50.0)):
+        folder = run.folder / "tasks" / name
         folder.mkdir(parents=True)
         state_files.write(folder, TaskState("failed", attempt=0, started=1e9, held=seconds))
     run._queue_again()
@@ -148,4 +148,6 @@ def test_what_tasks_hold_is_what_they_have_written(tmp_path: Path) -> None:
     for index, state in enumerate(states):
         (tmp_path / "tasks" / str(index)).mkdir(parents=True)
         state_files.write(tmp_path / "tasks" / str(index), state)
-    assert limits.held(tmp_path, [2, 4, 1, 1, 8], 1e9) == Held(200 + 160 + 20 + 5, 4)
+    assert limits.held(tmp_path, dict(zip("01234", (2, 4, 1, 1, 8), strict=True)), 1e9) == Held(
+        200 + 160 + 20 + 5, 4
+    )

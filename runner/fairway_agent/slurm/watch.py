@@ -37,7 +37,7 @@ class Watch:
     submission: int
     started: float | None = None
     due: float | None = None
-    nodes: list[int] = field(default_factory=list)
+    nodes: dict[str, int] = field(default_factory=dict)
 
     def begin(self) -> None:
         """A task begins; the run has begun with its first."""
