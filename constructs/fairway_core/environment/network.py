@@ -112,9 +112,9 @@ class Existing(Model, defer_build=True):
 class Network(Model, defer_build=True):
     """The virtual network: its address space, and how nodes reach the internet and services.
 
-    With `private_endpoints` storage, vault, registry and Batch have an address inside it and
-    none outside. Each costs about as much a month as five minutes of one 8-GPU node, and a
-    GB read through it a cent: little beside the nodes, and nothing else closes the services.
+    With `private_endpoints`, storage, vault, registry and Batch have an address inside it and
+    none outside. Each endpoint costs about 7 USD a month, plus 0.01 USD per GB. Without them the
+    services have public addresses.
     """
 
     address_space: Annotated[Range, AfterValidator(_free_of_infiniband)] = IPv4Network(

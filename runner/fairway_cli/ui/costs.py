@@ -143,7 +143,7 @@ def _print_unknown(
     for line in facts["resources"]:
         if line["unit_price"] is None and line["meter"] is not None:
             missing.setdefault(line["region"], {})[line["meter"]] = None
-    print("\nwhat is unknown is in no sum")
+    print("\nunknown prices are not in the totals")
     for region, meters in missing.items():
         print(f"no price in {region}: {', '.join(meters)}")
     if missing and not asked:
