@@ -96,5 +96,5 @@ def _flowing(command: Any) -> Any:
     for each in getattr(command, "commands", {}).values():
         _flowing(each)
     if command.help:
-        command.help = re.sub(r"(?<=[^\n])\n(?=[^\n\s*-])", " ", command.help)
+        command.help = re.sub(r"(?<=[^\n])\n(?=[^\n\s])(?![-*] )", " ", command.help)
     return command

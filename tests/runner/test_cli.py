@@ -126,7 +126,7 @@ def test_a_paragraph_of_help_fills_the_terminal(name: str) -> None:
     for each in [command, *getattr(command, "commands", {}).values()]:
         for paragraph in (each.help or "").split("\n\n"):
             lines = paragraph.strip().splitlines()
-            assert all(line.startswith((" ", "-", "*")) for line in lines[1:]), paragraph
+            assert all(line.startswith((" ", "- ", "* ")) for line in lines[1:]), paragraph
 
 
 @pytest.mark.parametrize("words", [["sizes"], ["sizes", "--json"], ["list"], ["targets"]])

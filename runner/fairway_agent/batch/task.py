@@ -144,7 +144,7 @@ class BatchTask(Task):
         return super().sessions() | forced_command.sessions(self.folder)
 
     def record(self, status: TaskState) -> None:
-        """Nothing: Batch says where its tasks stand."""
+        """Does nothing: Batch says where its tasks stand."""
 
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         self.sampling = self._sampling(environment)
@@ -172,7 +172,7 @@ class BatchTask(Task):
         return os.fdopen(os.dup(1), "wb")
 
     def _inside(self) -> list[str]:
-        """Nothing: this program is in the job's container."""
+        """Does nothing: this program is in the job's container."""
         return []
 
     def _directories(self) -> dict[str, Path]:

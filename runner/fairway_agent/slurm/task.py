@@ -186,7 +186,7 @@ class SlurmTask(ClusterTask):
         return [*bundle.program(f"{_SLURM}.attempt"), str(self.run_folder), *command]
 
     def _inside(self) -> list[str]:
-        """Nothing: see `entry`."""
+        """Does nothing: see `entry`."""
         return []
 
     def _make_scratch(self) -> None:

@@ -31,9 +31,9 @@ def command(
 
     Writes terraform.lock.hcl beside cdktf.json, with the provider's version and its hashes on
     every platform: commit it. With it Terraform runs no other provider, whatever a branch or a
-    state names. With --check it exits with 2 where there is none, or one of another registry's
-    azurerm, as the workflows do before they sign in. Exits with 4 where the provider cannot be
-    downloaded.
+    state names. With --check it writes nothing, and exits with 2 if the file is missing or
+    locks the azurerm of another registry; workflows run this before they sign in. Exits with 4 if
+    the provider cannot be downloaded.
     """
     from fairway_stacks.plan.options import files_can_be_written
     from fairway_stacks.plan.provider_lock import PLATFORMS, check_lock, write_lock

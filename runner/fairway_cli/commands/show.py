@@ -28,7 +28,7 @@ def command(
 ) -> None:
     """Show a run: its state, its tasks and its files.
 
-    Where its target does not answer, what is known here is shown, and the exit code is 5.
+    If its target does not answer, what is known locally is shown, and the exit code is 5.
     """
     from fairway_cli.ui.away import EXIT_CODE, is_away
     from fairway_runner.runs.facts import run_facts, setup_facts, task_facts

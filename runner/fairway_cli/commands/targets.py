@@ -64,7 +64,7 @@ def sync(
         typer.Option(
             "--from",
             metavar="DIR|FILE",
-            help="The synthesized stacks, or the file of cdktf deploy --outputs-file.",
+            help="The synthesized stacks, or a file that a deployment's --outputs-file wrote.",
         ),
     ] = Path("cdktf.out"),
     user: Annotated[
@@ -75,7 +75,7 @@ def sync(
 ) -> None:
     """Read the targets of a deployment; they replace those read before.
 
-    Without --user you stay who you were the last time.
+    Without --user the account of the last time is kept.
     """
     from fairway_cli.ui.targets import print_targets, target_facts, warn_of_unready
     from fairway_core.project_folder import find_project

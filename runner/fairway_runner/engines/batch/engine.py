@@ -70,7 +70,7 @@ class BatchEngine:
         preconditions.require(self.account, job)
 
     def environment(self) -> dict[str, str]:
-        """Nothing: the nodes set what they need."""
+        """Does nothing: the nodes set what they need."""
         return {}
 
     def task_environment(self, ranks: int) -> dict[str, str]:

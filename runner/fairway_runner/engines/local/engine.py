@@ -108,7 +108,7 @@ class LocalEngine:
         _supervise(run, lock, secrets, retry=retry)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
-        """Nothing: the supervisor writes into the folders."""
+        """Does nothing: the supervisor writes into the folders."""
 
     def wait(self, run: RunFolder) -> None:
         """Until nobody holds the run's lock any more."""
@@ -117,10 +117,10 @@ class LocalEngine:
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
-        """Nothing: the outputs are there."""
+        """Does nothing: the outputs are there."""
 
     def bring_figures(self, run: RunFolder) -> None:
-        """Nothing: the samples are there."""
+        """Does nothing: the samples are there."""
 
     def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end; what a lost run left behind is ended too."""
@@ -140,7 +140,7 @@ class LocalEngine:
         """Nothing lies elsewhere."""
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
-        """Nothing: every run on this machine has its folder."""
+        """Does nothing: every run on this machine has its folder."""
         return ()
 
     def nodes(self) -> list[Node]:

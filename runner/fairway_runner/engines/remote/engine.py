@@ -81,7 +81,7 @@ class RemoteEngine:
             raise UserError.of("no-containers", message, hint)
 
     def environment(self) -> dict[str, str]:
-        """Nothing: the node side knows what its launchers need."""
+        """Does nothing: the node side knows what its launchers need."""
         return {}
 
     def task_environment(self, ranks: int) -> dict[str, str]:
