@@ -36,5 +36,5 @@ def did_you_mean(word: str, known: Iterable[str], most: int = 12) -> str:
     if near is not None:
         return f"did you mean `{near}`?"
     if 0 < len(words) <= most:
-        return "known are: " + ", ".join(words)
+        return "one of: " + ", ".join(words)
     return ""

@@ -197,7 +197,7 @@ FAULTS = {
     "DNS servers of a network of others": (
         _existing(COMPUTE, ENDPOINTS, more="dns: {servers: [10.0.0.4]}, "),
         "network.dns.servers",
-        "its owner's to set",
+        "the owner of an existing network sets its DNS servers",
     ),
     "zones without endpoints": (
         f"network: {{{CLOSED}, dns: {{zones: none}}}}\n",

@@ -84,7 +84,7 @@ def test_an_option_is_set_on_the_command_line(tmp_path: Path) -> None:
             "xyz: 1",
             "unknown-option",
             "the template `own.sh.j2` has no option `xyz`",
-            "known are: count, flag, mode, rate, text",
+            "one of: count, flag, mode, rate, text",
         ),
         (
             "count: 1.5",

@@ -265,7 +265,7 @@ def test_an_interrupt_is_not_the_users_codes_fault(tmp_path: Path) -> None:
     ("reference", "message", "hint"),
     [
         ("my_point:f", "there is no module `my_point`", "did you mean `my_points`?"),
-        ("nothing_here:f", "there is no module `nothing_here`", "known are: my_points"),
+        ("nothing_here:f", "there is no module `nothing_here`", "one of: my_points"),
         ("my_points.deeper:f", "there is no module `my_points.deeper`", ""),
         ("my_points:generat", "no function `generat`", "did you mean `generate`?"),
         ("my_points:x", "no function `x`", "generate"),

@@ -56,7 +56,7 @@ REFUSED = [
     ("[[]]", "points.0", "expected a generator", ""),
     ("[grid]", "points.0", "found the text `grid`", ""),
     ("[{gird: {a: [1]}}]", "points.0.gird", "unknown key `gird`", "did you mean `grid`?"),
-    ("[{nothing: 1}]", "points.0.nothing", "unknown key", "known are: combinations, files, grid"),
+    ("[{nothing: 1}]", "points.0.nothing", "unknown key", "one of: combinations, files, grid"),
     ("{repeat: 1, grid: {a: [1]}}", "points.repeat", "`grid` and `repeat`", "keep one"),
     ("[{grid: }]", "points.0.grid", "`grid` has no value", "give it a value"),
     ("[{repeat: null}]", "points.0.repeat", "`repeat` has no value", ""),
@@ -215,7 +215,7 @@ def test_an_unknown_distribution_is_told_the_nearest_name() -> None:
     assert finding.id == "unknown-key"
     assert finding.hint == "did you mean `loguniform`?"
     (finding,) = findings("[{random: {count: 1, x: {cauchy: [1, 2]}}}]")
-    assert "known are: beta, choice, exponential" in finding.hint
+    assert "one of: beta, choice, exponential" in finding.hint
 
 
 @pytest.mark.parametrize("number", [".nan", ".inf", "1e999"])

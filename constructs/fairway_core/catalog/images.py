@@ -86,7 +86,7 @@ def image(name: str) -> Image:
         if version and stem == f"{row.publisher}:{row.offer}:{row.sku}":
             return replace(row, version=version, version_source="the environment file")
     known = sorted({f"{row.publisher}:{row.offer}:{row.sku}:VERSION" for row in images().values()})
-    raise UserError.of("unknown-image", f"unknown image `{name}`", "known are: " + ", ".join(known))
+    raise UserError.of("unknown-image", f"unknown image `{name}`", "one of: " + ", ".join(known))
 
 
 def default_image(size: VmSize) -> Image:

@@ -76,8 +76,8 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
             )
         if storage.existing:
             raise FieldError(
-                "Managed Lustre logs what it imports in a container of its own, and none is made "
-                "in an account that is there already",
+                "Managed Lustre logs its imports in a container of its own, and Fairway makes none "
+                "in an existing account",
                 "leave it out, and copy the data to the file system by a job",
                 place,
             )

@@ -156,7 +156,7 @@ class Network(Model, defer_build=True):
     def _existing_is_left_as_it_is(self) -> Self:
         for field in sorted(self.model_fields_set - _WITH_EXISTING) if self.existing else ():
             raise FieldError(
-                f"`{field}:` has no effect on a network that is there already",
+                f"`{field}:` has no effect on an existing network",
                 "leave it out: the owner of the network sees to it",
                 (field,),
             )
@@ -166,7 +166,7 @@ class Network(Model, defer_build=True):
     def _dns_has_an_effect(self) -> Self:
         if self.existing and self.dns.servers:
             raise FieldError(
-                "the DNS servers of a network that is there already are its owner's to set",
+                "the owner of an existing network sets its DNS servers",
                 "leave them out",
                 ("dns", "servers"),
             )
@@ -283,7 +283,7 @@ def _with_endpoints(
 def _check_existing(access: Access) -> None:
     if access.bastion:
         raise FieldError(
-            "a bastion needs a subnet and rules of its own, and this network is there already",
+            "a bastion needs a subnet and rules of its own, which an existing network does not get",
             "leave it out, and use the bastion of the network's owner",
             ("access", "bastion"),
         )

@@ -179,7 +179,7 @@ class NfsServer(FileSystem, defer_build=True):
             fit = ", ".join(s.name for s in vm_sizes().values() if self._vm_mbps(s) is not None)
             raise FieldError(
                 f"what `{self.size}` does with `{self.disks.kind}` disks is not known",
-                f"known are: {fit}",
+                f"one of: {fit}",
                 path=("size",),
             )
         if self.disks.count > size.max_data_disks:

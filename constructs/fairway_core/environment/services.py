@@ -37,7 +37,7 @@ class Registry(Model, defer_build=True):
             if field in self.model_fields_set:
                 raise FieldError(
                     f"`{field}:` has no effect on a registry that "
-                    + ("is there already" if self.existing else "is made, which Azure names"),
+                    + ("exists" if self.existing else "Fairway makes, which Azure names"),
                     "leave it out",
                     (field,),
                 )

@@ -56,8 +56,8 @@ class Storage(Model, defer_build=True):
         for field in _OWNERS if self.existing else ("private_endpoint",):
             if field in self.model_fields_set:
                 raise FieldError(
-                    f"`{field}:` has no effect on an account that is "
-                    + ("there already" if self.existing else "made"),
+                    f"`{field}:` has no effect on an account that "
+                    + ("exists" if self.existing else "Fairway makes"),
                     "leave it out"
                     if self.existing
                     else "leave it out: `private_endpoints:` under `network:` says so",
@@ -66,8 +66,7 @@ class Storage(Model, defer_build=True):
         for name, container in self.containers.items() if self.existing else ():
             if container.expire:
                 raise FieldError(
-                    "an account has one set of rules by which blobs expire, and that of one that "
-                    "is there already is its owner's",
+                    "an account has one set of expiry rules; of an existing one it is its owner's",
                     "leave it out, and ask the owner for a rule",
                     ("containers", name, "expire"),
                 )

@@ -229,7 +229,7 @@ def _near(name: str, context: Mapping[str, Any]) -> str:
             known.setdefault(inner, f"{outer}.{inner}")
     found = nearest(name, known)
     listed = ", ".join(sorted(known.values()))
-    return f": did you mean `{known[found]}`?" if found else f": known are: {listed}"
+    return f": did you mean `{known[found]}`?" if found else f"; known names: {listed}"
 
 
 def _place(error: BaseException, template: Template) -> tuple[int, str | None]:

@@ -118,7 +118,7 @@ def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     """
     if nodes == 1 and size.rdma:
         yield Fault(
-            f"jobs of one node have nobody to reach over the InfiniBand of `{size.name}`",
+            f"jobs on one node do not use the InfiniBand of `{size.name}`",
             "let them take more nodes, or a size without it: fairway sizes",
         )
 

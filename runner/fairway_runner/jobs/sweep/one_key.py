@@ -32,7 +32,7 @@ class OneKey(Model):
         found = [name for name in type(self).model_fields if name in self.model_fields_set]
         known = ", ".join(type(self).model_fields)
         if not found:
-            raise FieldError(f"{self.noun} has one key, this has none", f"known are: {known}")
+            raise FieldError(f"{self.noun} has one key, this has none", f"one of: {known}")
         if len(found) > 1:
             listed = " and ".join(f"`{name}`" for name in found)
             message = f"{self.noun} has one key, this has {listed}"
