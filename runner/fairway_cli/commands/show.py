@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
 if TYPE_CHECKING:
-    from fairway_runner.runs.accounting import Use
-    from fairway_runner.runs.results import TaskResult
+    from fairway_runner.runs.detail import Detail
     from fairway_runner.runs.store import Run
 
 
@@ -31,28 +30,20 @@ def command(
     If its target does not answer, what is known locally is shown, and the exit code is 5.
     """
     from fairway_cli.ui.away import EXIT_CODE, is_away
-    from fairway_runner.runs.facts import run_facts, setup_facts, task_facts
+    from fairway_runner.runs.detail import Detail
     from fairway_runner.runs.store import RunStore
 
     found = RunStore.here().find(run)
     away = is_away(found, lambda: _look(found))
-    facts = run_facts(found)
-    setup = setup_facts(found, facts["state"])
-    every = found.tasks
-    tasks = [task for task in every if not failed or task.state in ("failed", "cancelled", "lost")]
-    use, currency = _use(found, every)
+    detail = Detail.of(found)
     if json_:
-        from fairway_cli.ui.run_costs import use_facts
-
-        more: dict[str, Any] = {"folder": str(found.folder), "setup": setup}
-        more |= {"cost": use_facts(use, currency), "task_list": task_facts(tasks)}
-        more["use"] = _figures(found) or None
-        print(json.dumps({**facts, **more}, indent=1))
+        print(json.dumps(detail.to_json(failed=failed), indent=1))
     else:
         from fairway_cli.ui.overview import print_overview
 
-        spent = {"cost": _cost(use, currency), "use": _figures(found)}
-        print_overview(found, facts, setup, tasks, limit, spent)
+        tasks = detail.unsuccessful if failed else detail.tasks
+        spent = {"cost": _cost(detail), "use": detail.figures}
+        print_overview(found, detail.facts, detail.setup, tasks, limit, spent)
     if away:
         raise typer.Exit(EXIT_CODE)
 
@@ -62,23 +53,9 @@ def _look(run: Run) -> None:
     run.engine.bring_figures(run)
 
 
-def _figures(run: Run) -> str:
-    """How it has used its nodes, in words; "" where they were not sampled."""
-    from fairway_runner.runs.figures import figures, in_words
-
-    return in_words([sample for samples in figures(run).values() for sample in samples])
-
-
-def _use(run: Run, tasks: list[TaskResult]) -> tuple[Use, str]:
-    """What the run has held, at the prices that are at hand, and their currency."""
-    from fairway_core.cost.cache import prices_at_hand
-    from fairway_runner.runs.accounting import use_of
-
-    prices = prices_at_hand()
-    return use_of(run, tasks, prices), prices.currency
-
-
-def _cost(use: Use, currency: str) -> str:
+def _cost(detail: Detail) -> str:
+    """What it has held and cost, in a sentence; "" where nothing of that is known."""
     from fairway_cli.ui.run_costs import cost_line
 
-    return cost_line(use, currency) if use.is_priced and use.node_hours else ""
+    use = detail.use
+    return cost_line(use, detail.currency) if use.is_priced and use.node_hours else ""

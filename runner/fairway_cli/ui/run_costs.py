@@ -76,19 +76,6 @@ def cost_line(use: Use, currency: str) -> str:
     return f"{money(use.cost)} {currency}: {hours} at {money(use.hourly)} an hour{place}"
 
 
-def use_facts(use: Use, currency: str) -> dict[str, Any]:
-    """The same as plain data; `cost` is null where no price is known."""
-    return {
-        "node_hours": round(use.node_hours, 4),
-        "vm_size": use.size or None,
-        "spot": use.spot,
-        "region": use.region or None,
-        "hourly": use.hourly,
-        "cost": None if use.cost is None else round(use.cost, 4),
-        "currency": currency,
-    }
-
-
 def _money(facts: dict[str, Any]) -> str:
     if facts["cost"] is None:
         return money(None)

@@ -55,6 +55,18 @@ class Use:
         """Whether it should have a cost."""
         return bool(self.size) or self.hourly is not None
 
+    def to_json(self, currency: str) -> dict[str, Any]:
+        """As plain data, in that currency; `cost` is null where no price is known."""
+        return {
+            "node_hours": round(self.node_hours, 4),
+            "vm_size": self.size or None,
+            "spot": self.spot,
+            "region": self.region or None,
+            "hourly": self.hourly,
+            "cost": None if self.cost is None else round(self.cost, 4),
+            "currency": currency,
+        }
+
 
 def uses(
     runs: Iterable[Run], prices: Prices, region: str | None = None, now: float | None = None

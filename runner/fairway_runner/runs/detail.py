@@ -1,0 +1,67 @@
+"""All that is said of one run: what `show` prints, and the page of `fairway serve`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_runner.runs.accounting import use_of
+from fairway_runner.runs.facts import run_facts, setup_facts, task_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_runner.runs.accounting import Use
+    from fairway_runner.runs.results import TaskResult
+    from fairway_runner.runs.store import Run
+
+_UNSUCCESSFUL = ("failed", "cancelled", "lost")
+
+
+@dataclass(frozen=True)
+class Detail:
+    """One run as its folder has it: its facts, its setup's, its tasks, what it has held, and how
+    it has used its nodes, in words; "" where they were not sampled."""
+
+    run: Run
+    facts: dict[str, Any]
+    setup: dict[str, Any] | None
+    tasks: Sequence[TaskResult]
+    use: Use
+    currency: str
+    figures: str
+
+    @classmethod
+    def of(cls, run: Run) -> Detail:
+        """Reads it; UserError for a run that cannot be read."""
+        from fairway_core.cost.cache import prices_at_hand
+        from fairway_runner.runs.figures import figures, in_words
+
+        facts, tasks, prices = run_facts(run), run.tasks, prices_at_hand()
+        samples = [sample for some in figures(run).values() for sample in some]
+        return cls(
+            run=run,
+            facts=facts,
+            setup=setup_facts(run, facts["state"]),
+            tasks=tasks,
+            use=use_of(run, tasks, prices),
+            currency=prices.currency,
+            figures=in_words(samples),
+        )
+
+    @property
+    def unsuccessful(self) -> list[TaskResult]:
+        """The tasks that did not succeed."""
+        return [task for task in self.tasks if task.state in _UNSUCCESSFUL]
+
+    def to_json(self, *, failed: bool = False) -> dict[str, Any]:
+        """All of it as plain data; with `failed` only the tasks that did not succeed."""
+        tasks = self.unsuccessful if failed else self.tasks
+        return {
+            **self.facts,
+            "folder": str(self.run.folder),
+            "setup": self.setup,
+            "cost": self.use.to_json(self.currency),
+            "task_list": task_facts(tasks),
+            "use": self.figures or None,
+        }
