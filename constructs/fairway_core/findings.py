@@ -75,6 +75,22 @@ class UserError(Exception):
         return cls([Finding(id=id, message=message, hint=hint)], exit_code=exit_code)
 
 
+def finding_facts(finding: Finding) -> dict[str, str | int | None]:
+    """One finding as plain data; its line and column count from 1, and are null where it has no
+    place."""
+    place = finding.location
+    return {
+        "id": finding.id,
+        "severity": str(finding.severity),
+        "path": finding.path,
+        "message": finding.message,
+        "hint": finding.hint,
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+    }
+
+
 def format_finding(finding: Finding) -> str:
     """The finding as a person reads it: place and message, the line with a caret, the hint.
 

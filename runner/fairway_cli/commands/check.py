@@ -45,14 +45,14 @@ def command(
     Where the way out is a firewall, or the network is there already, it lists what machines ask
     for on the internet.
     """
-    from fairway_cli.ui.findings import finding_facts, print_findings
+    from fairway_cli.ui.findings import print_findings
     from fairway_cli.ui.offers import offer_facts, offer_table
     from fairway_cli.ui.outbound import outbound_table
     from fairway_core.checks import check_environment, require_known
     from fairway_core.environment import read_environment
     from fairway_core.environment.egress import outbound
     from fairway_core.environment.selection import environment_file
-    from fairway_core.findings import Severity, UserError
+    from fairway_core.findings import Severity, UserError, finding_facts
 
     require_known(ignore or ())
     failed = 0

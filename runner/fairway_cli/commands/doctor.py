@@ -104,7 +104,7 @@ def _print(examined: Examined) -> None:
 
 
 def _facts(examined: Examined) -> dict[str, object]:
-    from fairway_cli.ui.findings import finding_facts
+    from fairway_core.findings import finding_facts
 
     return {
         "what": examined.what,

@@ -1,9 +1,9 @@
-"""Findings as plain data and as text."""
+"""Findings as text."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import Severity, format_finding
 
@@ -11,21 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_core.findings import Finding
-
-
-def finding_facts(finding: Finding) -> dict[str, Any]:
-    """One finding; its line and column count from 1, and are null where it has no place."""
-    place = finding.location
-    return {
-        "id": finding.id,
-        "severity": str(finding.severity),
-        "path": finding.path,
-        "message": finding.message,
-        "hint": finding.hint,
-        "file": place.file if place else None,
-        "line": place.line if place else None,
-        "column": place.column if place else None,
-    }
 
 
 def print_findings(findings: Sequence[Finding], subject: str) -> None:
