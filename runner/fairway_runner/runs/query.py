@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Wanted:
     """What must hold for a run: all that is given here.
 
-    `tags` are all to be there, `since` is in seconds since 1970, `text` is looked for in the
-    run's id, tags, note and job file, in small letters and capitals alike.
+    `tags` are all to be there, `since` and `before` are in seconds since 1970, `text` is looked
+    for in the run's id, tags, note and job file, in small letters and capitals alike.
     """
 
     states: Collection[str] = ()
@@ -31,6 +31,7 @@ class Wanted:
     tags: Collection[str] = ()
     since: float | None = None
     text: str = ""
+    before: float | None = None
 
     def takes_record(self, record: RunRecord) -> bool:
         """Whether what was submitted fits."""
@@ -38,6 +39,7 @@ class Wanted:
             (self.name is None or record.name == self.name)
             and (self.target is None or record.target == self.target)
             and (self.since is None or record.created >= self.since)
+            and (self.before is None or record.created < self.before)
         )
 
     def takes_words(self, run: Run, labels: Labels) -> bool:

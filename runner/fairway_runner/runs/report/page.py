@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from fairway_runner.quantities import duration, number
 from fairway_runner.runs.facts import iso, run_facts
@@ -18,6 +20,8 @@ from fairway_runner.runs.report.scaling import points, scaling, throughput_metri
 from fairway_runner.runs.varying import shown
 
 if TYPE_CHECKING:
+    from jinja2 import Template
+
     from fairway_runner.runs.store import Run
 
 _MOST_ROWS = 1000
@@ -29,7 +33,18 @@ def page(run: Run, throughput: str | None = None) -> str:
     `throughput` names the metric that scaling is measured by; by default the first whose
     name contains `per_second`. UserError where the run has no such metric.
     """
-    report = read(run)
+    return _template().render(_context(run, throughput))
+
+
+def sections(run: Run) -> Markup:
+    """What the page is made of, for a page that has a frame of its own."""
+    template = _template()
+    block = template.blocks["sections"]
+    return Markup("".join(block(template.new_context(_context(run)))))  # noqa: S704 - it escapes
+
+
+@cache
+def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("fairway_runner.runs.report", "."),
         autoescape=True,
@@ -38,33 +53,37 @@ def page(run: Run, throughput: str | None = None) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "shown": shown, "duration": duration, "iso": iso}
+    return environment.get_template("page.html.j2")
+
+
+def _context(run: Run, throughput: str | None = None) -> dict[str, Any]:
+    report = read(run)
     rate = throughput_metric(report, throughput)
     found = points(report, rate) if rate else []
     facts, sampled = run_facts(run), figures(run)
-    template = environment.get_template("page.html.j2")
-    return template.render(
-        report=report,
-        facts=facts,
-        tiles=_tiles(report, facts),
-        provenance=_provenance(report, facts),
-        setup=run.setup_status(facts["state"]),
-        most_rows=_MOST_ROWS,
-        most_curves=MOST_CURVES,
-        shades=SHADES,
-        curves=[
+    return {
+        "report": report,
+        "facts": facts,
+        "tiles": _tiles(report, facts),
+        "provenance": _provenance(report, facts),
+        "setup": run.setup_status(facts["state"]),
+        "most_rows": _MOST_ROWS,
+        "most_curves": MOST_CURVES,
+        "shades": SHADES,
+        "curves": [
             (name, chart)
             for name in report.metrics
             if (chart := curves(name, report.drawn, report.params)) is not None
         ],
-        parallel=parallel(report),
-        rate=rate,
-        points=found,
-        scaling=scaling(found, rate) if rate and found else None,
-        nodes=node_charts(sampled),
-        node_legend=legend(sampled),
-        use=in_words([sample for samples in sampled.values() for sample in samples]),
-        drawn_at=iso(time.time()),
-    )
+        "parallel": parallel(report),
+        "rate": rate,
+        "points": found,
+        "scaling": scaling(found, rate) if rate and found else None,
+        "nodes": node_charts(sampled),
+        "node_legend": legend(sampled),
+        "use": in_words([sample for samples in sampled.values() for sample in samples]),
+        "drawn_at": iso(time.time()),
+    }
 
 
 def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
