@@ -1,0 +1,51 @@
+"""The outputs of a run: which files there are, and each of them by its path in the run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.task_spec import LAST
+from fairway_core.findings import UserError
+from fairway_runner.runs.chosen import chosen_task
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.store import Run
+
+MOST = 1000  # files that are listed
+
+
+def outputs(run: Run) -> list[dict[str, Any]]:
+    """The files that tasks have kept, by task and path, with their sizes in bytes; of very many
+    the first."""
+    found: list[dict[str, Any]] = []
+    for index in range(run.record.tasks):
+        base, task = run.task_folder(index) / "outputs", task_name(run, index)
+        for parent, folders, names in os.walk(base):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(parent, name)
+                if path.is_file() and not path.is_symlink():
+                    relative = f"{task}/{path.relative_to(base).as_posix()}"
+                    found.append({"path": relative, "size": path.stat().st_size})
+                    if len(found) == MOST:
+                        return found
+    return found
+
+
+def output(run: Run, path: str) -> Path:
+    """The file of that path, TASK/OUTPUT/…; UserError where it is none of the run's outputs."""
+    task, *parts = PurePosixPath(path).parts or ("",)
+    if parts and ".." not in parts:
+        base = (run.task_folder(chosen_task(run, task)) / "outputs").resolve()
+        file = base.joinpath(*parts).resolve()
+        if file.is_relative_to(base) and file.is_file():
+            return file
+    message, hint = f"{run.id} has no output `{path}`", "the run's page lists them"
+    raise UserError.of("unknown-output", message, hint)
+
+
+def task_name(run: Run, index: int) -> str:
+    """A task as people name it: by its number, or `finally`."""
+    return LAST if run.has_last and index == run.record.tasks - 1 else str(index)

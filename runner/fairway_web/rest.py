@@ -1,0 +1,154 @@
+"""REST under `/api/v1`: what `--json` prints, and the calls behind the buttons of the pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
+
+from fairway_core.findings import UserError, finding_facts
+from fairway_runner.runs.detail import Detail
+from fairway_runner.runs.plans import read_specs
+from fairway_runner.runs.records import damaged
+from fairway_runner.submit.retry import retry
+from fairway_web import files, logs
+from fairway_web.listing import listed
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from fairway_runner.runs.store import Run
+    from fairway_web.project import Refresher, Runs
+
+_UNKNOWN = frozenset({"unknown-run", "unknown-task", "unknown-output"})
+_STATUS = {2: 422, 3: 409, 5: 502}
+
+
+def problem(error: UserError) -> JSONResponse:
+    """What is said of an error: its findings, and the status that its exit code stands for."""
+    codes = {finding.id for finding in error.findings}
+    status = 404 if codes & _UNKNOWN else _STATUS.get(error.exit_code, 422)
+    if "running-run" in codes:
+        status = 409
+    return JSONResponse({"findings": [finding_facts(each) for each in error.findings]}, status)
+
+
+class Rest:
+    """The handlers, over the runs of one project."""
+
+    def __init__(self, runs: Runs, refresher: Refresher) -> None:
+        self._runs = runs
+        self._refresher = refresher
+
+    def routes(self) -> list[Route]:
+        """What is answered below `/api/v1`."""
+        return [
+            Route("/runs", self.list),
+            Route("/runs/{run}", self.show),
+            Route("/runs/{run}/log", self.log),
+            Route("/runs/{run}/script", self.script),
+            Route("/runs/{run}/outputs", self.outputs),
+            Route("/runs/{run}/outputs/{path:path}", self.output),
+            Route("/runs/{run}/cancel", self.cancel, methods=["POST"]),
+            Route("/runs/{run}/retry", self.retry, methods=["POST"]),
+        ]
+
+    def _run(self, request: Request) -> Run:
+        return self._runs.find(request.path_params["run"])
+
+    async def list(self, request: Request) -> Response:
+        """Runs as `fairway list --json` prints them, the newest first."""
+        self._refresher.watch()
+        found = await to_thread.run_sync(listed, self._runs, request.query_params)
+        answer = JSONResponse(list(found.runs))
+        if found.older:
+            answer.headers["Link"] = f'</api/v1/runs?{found.older}>; rel="next"'
+        return answer
+
+    async def show(self, request: Request) -> Response:
+        """A run as `fairway show --json` prints it."""
+        run = self._run(request)
+        self._refresher.watch()
+        return JSONResponse(await to_thread.run_sync(lambda: Detail.of(run).to_json()))
+
+    async def log(self, request: Request) -> Response:
+        """What a task printed, from a byte on: as text, or as events where those are accepted."""
+        run = self._run(request)
+        path = logs.log_of(run, request.query_params.get("task", "0"))
+        start = _offset(request)
+        self._refresher.watch(run.id)
+        if "text/event-stream" in request.headers.get("accept", ""):
+            return StreamingResponse(logs.follow(run, path, start), media_type="text/event-stream")
+        found = await to_thread.run_sync(lambda: logs.part(path, start, ended=run.status.is_final))
+        return PlainTextResponse(found.text, headers={"Next-Offset": str(found.end)})
+
+    async def script(self, request: Request) -> Response:
+        """The script of a task."""
+        run, task = self._run(request), request.query_params.get("task", "0")
+        logs.log_of(run, task)  # refuses what is no task
+        return PlainTextResponse(await to_thread.run_sync(_script, run, task))
+
+    async def outputs(self, request: Request) -> Response:
+        """The files that tasks have kept, with their sizes."""
+        return JSONResponse(await to_thread.run_sync(files.outputs, self._run(request)))
+
+    async def output(self, request: Request) -> Response:
+        """One of them, never shown inline: a page in it must not run as ours."""
+        run, path = self._run(request), request.path_params["path"]
+        file = await to_thread.run_sync(files.output, run, path)
+        return FileResponse(file, media_type="application/octet-stream", filename=file.name)
+
+    async def cancel(self, request: Request) -> Response:
+        """Ends a run early; answers when it has ended."""
+        run = self._run(request)
+        await to_thread.run_sync(run.cancel)
+        return JSONResponse({"run_id": run.id, "state": run.state})
+
+    async def retry(self, request: Request) -> Response:
+        """Runs the unsuccessful tasks of an ended run again."""
+        run = self._run(request)
+        tasks = await to_thread.run_sync(retry, run)
+        return JSONResponse({"run_id": run.id, "tasks": len(tasks)})
+
+
+def _script(run: Run, task: str) -> str:
+    files = ("setup.jsonl",) if task == "setup" else ("tasks.jsonl", "finally.jsonl")
+    for path in (run.folder / name for name in files):
+        for spec in read_specs(path) if path.exists() else ():
+            if spec.name == task:
+                return spec.script
+    raise damaged(run.folder / files[0], f"it has no task {task}")
+
+
+def _offset(request: Request) -> int:
+    text = request.headers.get("last-event-id") or request.query_params.get("from", "0")
+    if text.isascii() and text.isdecimal() and len(text) < 16:
+        return int(text)
+    raise UserError.of("bad-value", "`from` is no offset in bytes", "0 is the beginning")
+
+
+def metrics(runs: Runs) -> str:
+    """The runs by state and target, in Prometheus' text format."""
+    counts: dict[tuple[str, str], int] = {}
+    for run in runs.unsorted():
+        try:
+            key = (run.record.target, run.state)
+        except (UserError, OSError):
+            continue  # `list` says what is wrong with it
+        counts[key] = counts.get(key, 0) + 1
+    lines = ["# HELP fairway_runs Runs of this project.", "# TYPE fairway_runs gauge"]
+    for (target, state), count in sorted(counts.items()):
+        lines.append(f'fairway_runs{{target="{_label(target)}",state="{state}"}} {count}')
+    return "\n".join(lines) + "\n"
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
