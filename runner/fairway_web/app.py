@@ -1,0 +1,97 @@
+"""The application: its routes, and what is said of errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from fairway_core.findings import UserError
+from fairway_web.guard import Guard
+from fairway_web.pages import Pages, problem_page
+from fairway_web.project import Refresher, Runs
+from fairway_web.rest import Rest, metrics, problem
+from fairway_web.styles import report_style
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from starlette.requests import Request
+
+    from fairway_runner.runs.store import RunStore
+
+
+def application(
+    store: RunStore, token: str, hosts: Collection[str], cookie: str = "fairway"
+) -> Guard:
+    """The server of one project's runs, for those who have the token.
+
+    `hosts` are the names, with their port, under which it is reached.
+    """
+    runs = Runs(store.base)
+    refresher = Refresher(runs)
+    refresher.start()
+
+    async def login(request: Request) -> Response:
+        if not guard.is_token(request.query_params.get("token", "")):
+            text = "this is not the token of this start: open the address that was printed\n"
+            return PlainTextResponse(text, 401)
+        answer = RedirectResponse(_inside(request.query_params.get("to", "/")), 303)
+        answer.set_cookie(cookie, token, httponly=True, samesite="strict")
+        return answer
+
+    async def prometheus(request: Request) -> Response:
+        text = await to_thread.run_sync(metrics, runs)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    app = Starlette(
+        routes=[
+            Route("/healthz", _healthy),
+            Route("/login", login),
+            Route("/metrics", prometheus),
+            Route("/static/report.css", report_style),
+            Mount("/static", StaticFiles(packages=[("fairway_web", "static")])),
+            Mount("/api/v1", routes=Rest(runs, refresher).routes()),
+            *Pages(runs, refresher).routes(),
+        ],
+        exception_handlers={UserError: _user_error, HTTPException: _http_error},
+    )
+    guard = Guard(app, token, hosts, cookie)
+    return guard
+
+
+async def _healthy(request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+def _inside(address: str) -> str:
+    """A path of this server; what names another is its first page."""
+    parts = urlsplit(address)
+    is_inside = not parts.scheme and not parts.netloc and address.startswith("/")
+    return address if is_inside and "\\" not in address else "/"
+
+
+async def _user_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, UserError)
+    answer = problem(error)
+    if request.url.path.startswith("/api/"):
+        return answer
+    return problem_page(error, answer.status_code)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    found = UserError.of("no-such-page", str(error.detail), "the first page is /")
+    if request.url.path.startswith("/api/"):
+        answer: Response = problem(found)
+        answer.status_code = error.status_code
+    else:
+        answer = problem_page(found, error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer

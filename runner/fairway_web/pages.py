@@ -1,0 +1,189 @@
+"""The pages: made on the server, from what the commands print."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode
+
+from anyio import to_thread
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from fairway_core.findings import UserError
+from fairway_runner.quantities import duration, number
+from fairway_runner.runs.compare import compare
+from fairway_runner.runs.report.page import sections
+from fairway_runner.runs.varying import shown
+from fairway_runner.submit.retry import retry
+from fairway_runner.targets.lookup import all_targets
+from fairway_web import files, logs
+from fairway_web.listing import STATES, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from fairway_runner.runs.store import Run
+    from fairway_web.project import Refresher, Runs
+
+_ASKED = {
+    "cancel": ("Cancel", "Cancel these runs? Their programs are ended."),
+    "retry": ("Retry", "Run the tasks that did not succeed again?"),
+}
+_MOST_LOGS = 2000  # tasks that can be chosen; others by their address
+_MOST_COMPARED = 200
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("fairway_web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "shown": shown, "duration": duration}
+    return environment
+
+
+def _page(name: str, status: int = 200, **facts: Any) -> HTMLResponse:
+    return HTMLResponse(_templates().get_template(name).render(**facts), status)
+
+
+def problem_page(error: UserError, status: int) -> HTMLResponse:
+    """What is said of an error, and what to do."""
+    title = "Not found" if status == 404 else "That cannot be done"
+    return _page("problem.html.j2", status, title=title, findings=error.findings)
+
+
+class Pages:
+    """The handlers, over the runs of one project."""
+
+    def __init__(self, runs: Runs, refresher: Refresher) -> None:
+        self._runs = runs
+        self._refresher = refresher
+
+    def routes(self) -> list[Route]:
+        """What is shown."""
+        return [
+            Route("/", self.list),
+            Route("/runs", self.act, methods=["POST"]),
+            Route("/runs/{run}", self.show),
+            Route("/runs/{run}/sections", self.sections),
+            Route("/compare", self.compare),
+            Route("/targets", self.targets),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        """The runs; with `fragment` only what changes while somebody looks."""
+        self._refresher.watch()
+        query = {name: value for name, value in request.query_params.items() if value}
+        is_fragment = bool(query.pop("fragment", ""))
+        page = await to_thread.run_sync(listed, self._runs, query)
+        facts: dict[str, Any] = {
+            "title": "Runs",
+            "page": page,
+            "query": query,
+            "states": STATES,
+            "findings": [*self._refresher.findings, *page.findings],
+            "here": "/?" + urlencode({**query, "fragment": "1"}),
+        }
+        if not is_fragment:
+            return _page("runs.html.j2", **facts)
+        template = _templates().get_template("runs.html.j2")
+        block = template.blocks["fragment"]
+        return HTMLResponse("".join(block(template.new_context(facts))))
+
+    async def show(self, request: Request) -> Response:
+        """One run: what its report says, its log as it grows, its outputs."""
+        run = self._runs.find(request.path_params["run"])
+        self._refresher.watch(run.id)
+        task = request.query_params.get("task", "0")
+        path = logs.log_of(run, task)
+        facts = await to_thread.run_sync(_run_facts, run, task)
+        facts["is_cut"] = facts["log"].end > logs.MOST
+        return _page("run.html.j2", title=f"{run.id} · {path.parent.name}", **facts)
+
+    async def sections(self, request: Request) -> Response:
+        """The part of a run's page that changes, and whether it still does."""
+        run = self._runs.find(request.path_params["run"])
+        self._refresher.watch(run.id)
+        is_final = run.status.is_final  # before the sections: they show no less than that
+        answer = HTMLResponse(await to_thread.run_sync(sections, run))
+        answer.headers["Fairway-Final"] = "yes" if is_final else "no"
+        return answer
+
+    async def compare(self, request: Request) -> Response:
+        """Runs side by side, by parameters and last metrics."""
+        names = request.query_params.getlist("run")[:_MOST_COMPARED]
+        runs = [self._runs.find(name) for name in names]
+        records = await to_thread.run_sync(compare, runs)
+        return _page(
+            "compare.html.j2",
+            title="Compare",
+            records=records,
+            names=list(dict.fromkeys(name for each in records for name in each["differs"])),
+            metrics=list(dict.fromkeys(name for each in records for name in each["metrics"])),
+        )
+
+    async def targets(self, request: Request) -> Response:
+        """Where jobs can be sent."""
+        known = await to_thread.run_sync(all_targets)
+        facts = [
+            {
+                "name": each.target.name,
+                "engine": each.target.engine,
+                "vm_size": each.target.vm_size,
+                "nodes_max": each.target.nodes.max,
+                "source": each.source,
+            }
+            for each in known.values()
+        ]
+        return _page("targets.html.j2", title="Targets", targets=facts)
+
+    async def act(self, request: Request) -> Response:
+        """What a button does to runs, after it was asked for once more."""
+        form = parse_qs((await request.body()).decode("utf-8", "replace"))
+        action = form.get("action", [""])[0]
+        names = list(dict.fromkeys(form.get("run", [])))
+        if action not in _ASKED or not names:
+            raise UserError.of("bad-value", "no run was selected", "go back, and tick some")
+        runs = [self._runs.find(name) for name in names]
+        if form.get("confirmed") != ["yes"]:
+            title, question = _ASKED[action]
+            return _page(
+                "confirm.html.j2", title=title, question=question, action=action, runs=names
+            )
+        await to_thread.run_sync(_act, action, runs)
+        self._refresher.watch()
+        return RedirectResponse(f"/runs/{names[0]}" if len(names) == 1 else "/", 303)
+
+
+def _act(action: str, runs: Sequence[Run]) -> None:
+    for run in runs:
+        if action == "cancel":
+            run.cancel()
+        else:
+            retry(run)
+
+
+def _run_facts(run: Run, task: str) -> dict[str, Any]:
+    # The state is read first, so that what is followed from here on misses nothing.
+    is_final = run.status.is_final
+    count = run.record.tasks
+    names = [files.task_name(run, index) for index in range(min(count, _MOST_LOGS))]
+    if (run.folder / "setup.jsonl").exists():
+        names.insert(0, "setup")
+    return {
+        "is_final": is_final,
+        "facts": {"run_id": run.id, "state": run.state},
+        "sections": sections(run),
+        "log": logs.last_part(logs.log_of(run, task), ended=is_final),
+        "logs": names,
+        "task": task,
+        "outputs": files.outputs(run),
+    }

@@ -1,0 +1,138 @@
+"""Starts the server: an address on loopback or a socket, and the token of this start."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from fairway_core.findings import UserError
+from fairway_web.app import application
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from fairway_runner.runs.store import RunStore
+
+_GRACE = 2  # seconds that open streams have at the end
+_RECORD = "serve.json"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the server listens, and the token that it asks for."""
+
+    listener: socket.socket
+    url: str
+    hosts: frozenset[str]
+    cookie: str
+    token: str
+
+    @property
+    def login(self) -> str:
+        """What a browser opens first."""
+        return f"{self.url}/login?token={self.token}"
+
+
+def on_loopback(port: int) -> Address:
+    """A port of this machine's loopback, any free one for 0; UserError where it is taken."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        message = f"port {port} cannot be had: {error.strerror}"
+        hint = "choose another with --port, or leave it out for any free one"
+        raise UserError.of("port-taken", message, hint) from None
+    port = listener.getsockname()[1]
+    hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
+    # Cookies take no notice of ports: the name has it, so that two servers can run.
+    return Address(listener, f"http://127.0.0.1:{port}", hosts, f"fairway-{port}", _token())
+
+
+def on_socket(path: Path) -> Address:
+    """A socket in the file system, which only its owner can use; UserError where it cannot be."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        _remove_stale(path)
+        listener.bind(str(path))
+    except OSError as error:
+        listener.close()
+        message = f"{path}: no socket can be made: {error.strerror or error}"
+        raise UserError.of("no-socket", message, "choose another path with --socket") from None
+    finally:
+        os.umask(before)
+    return Address(listener, "http://localhost", frozenset({"localhost"}), "fairway", _token())
+
+
+def _remove_stale(path: Path) -> None:
+    """Removes a socket at which nobody answers any more."""
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+
+
+def _token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def serve(store: RunStore, address: Address, ready: Callable[[], None]) -> None:
+    """Answers until SIGINT or SIGTERM; `ready` is called when it does."""
+    config = uvicorn.Config(
+        application(store, address.token, address.hosts, address.cookie),
+        log_level="warning",
+        access_log=False,  # the address of the login has the token
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=_GRACE,
+        # Nothing between us and the browser says who it is.
+        proxy_headers=False,
+        ws="none",
+    )
+    # uvicorn ends in order, then raises the signal again: the record must go before we do.
+    signal.signal(signal.SIGTERM, _end)
+    with address.listener, _recorded(store, address):
+        address.listener.listen(128)
+        ready()
+        uvicorn.Server(config).run(sockets=[address.listener])
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
+
+
+@contextmanager
+def _recorded(store: RunStore, address: Address) -> Iterator[None]:
+    """Address and token in `.fairway/serve.json`, which only its owner can read, while it runs."""
+    file = store.base / _RECORD
+    draft = file.with_name(f".{_RECORD}.{os.getpid()}")
+    with store.recording():
+        store.base.mkdir(parents=True, exist_ok=True)
+        (store.base / ".gitignore").write_text("*\n", encoding="ascii")
+        with suppress(FileNotFoundError):
+            draft.unlink()
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        facts = {"url": address.url, "token": address.token, "pid": os.getpid()}
+        with os.fdopen(descriptor, "w", encoding="ascii") as out:
+            json.dump(facts, out)
+        draft.replace(file)
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):
+            if json.loads(file.read_text("ascii")).get("pid") == os.getpid():
+                file.unlink()

@@ -1,0 +1,51 @@
+// Keeps a page in step with what it shows. Without it every page works, and stands still.
+"use strict";
+
+const live = document.querySelector("[data-fragment]");
+const log = document.querySelector("#log[data-events]");
+const PAUSE = 3000; // milliseconds between two looks
+
+// What somebody has ticked stays ticked when the list is drawn again.
+function redraw(element, html) {
+  const ticked = new Set([...element.querySelectorAll("input:checked")].map((each) => each.value));
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  const again = focused && (focused.value || focused.getAttribute("href"));
+  element.replaceChildren(...new DOMParser().parseFromString(html, "text/html").body.childNodes);
+  for (const each of element.querySelectorAll("input, a")) {
+    if (each.type === "checkbox" && ticked.has(each.value)) each.checked = true;
+    if (again && (each.type === "checkbox" ? each.value : each.getAttribute("href")) === again) each.focus();
+  }
+}
+
+async function look() {
+  if (document.visibilityState === "visible") {
+    try {
+      const answer = await fetch(live.dataset.fragment, { headers: { Accept: "text/html" } });
+      if (answer.ok) {
+        const html = await answer.text();
+        if (html !== look.last) redraw(live, html);
+        look.last = html;
+        if (answer.headers.get("Fairway-Final") === "yes") return;
+      }
+    } catch {
+      // The server is away: what was last known stays, and it is asked again.
+    }
+  }
+  setTimeout(look, PAUSE);
+}
+
+function follow() {
+  const events = new EventSource(log.dataset.events);
+  events.onmessage = (event) => {
+    const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
+    log.append(JSON.parse(event.data)); // a text node: nothing in it is markup
+    if (isAtEnd) log.scrollTop = log.scrollHeight;
+  };
+  events.addEventListener("end", () => events.close());
+}
+
+if (live) setTimeout(look, PAUSE);
+if (log) {
+  log.scrollTop = log.scrollHeight;
+  follow();
+}

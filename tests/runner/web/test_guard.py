@@ -1,0 +1,111 @@
+"""Who is refused: other hosts, other pages, other users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_web.guard import LARGEST_BODY
+
+if TYPE_CHECKING:
+    from conftest import MakeRun
+    from starlette.testclient import TestClient
+
+ORIGIN = "http://127.0.0.1:8765"
+ADDRESSES = ["/", "/compare", "/targets", "/metrics", "/static/page.js", "/api/v1/runs", "/no"]
+
+
+@pytest.mark.parametrize("path", ADDRESSES)
+def test_without_the_token_nothing_is_told(anyone: TestClient, path: str) -> None:
+    answer = anyone.get(path)
+    assert answer.status_code == 401
+    assert "the token of this server is missing" in answer.text
+
+
+@pytest.mark.parametrize("given", ["Bearer wrong", "Basic " + "t" * 43, "Bearer", "t" * 43])
+def test_a_wrong_token_is_none(anyone: TestClient, given: str) -> None:
+    assert anyone.get("/", headers={"Authorization": given}).status_code == 401
+
+
+@pytest.mark.parametrize("cookie", ["fairway-8765=wrong", "fairway=" + "t" * 43, "a=b; =; ;;"])
+def test_a_wrong_cookie_is_none(anyone: TestClient, cookie: str) -> None:
+    assert anyone.get("/", headers={"Cookie": cookie}).status_code == 401
+
+
+def test_the_login_sets_a_cookie_that_no_script_and_no_other_site_has(anyone: TestClient) -> None:
+    assert anyone.get("/login?token=wrong").status_code == 401
+    answer = anyone.get("/login?token=" + "t" * 43)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/"
+    cookie = answer.headers["set-cookie"].lower()
+    assert cookie.startswith("fairway-8765=")
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert anyone.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("to", ["//evil.example", "https://evil.example/", "/\\evil.example", "x"])
+def test_the_login_leads_to_no_other_server(anyone: TestClient, to: str) -> None:
+    answer = anyone.get("/login", params={"token": "t" * 43, "to": to})
+    assert answer.headers["location"] == "/"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example:8765", "127.0.0.1", "127.0.0.1:1", "", "[::1]:8765"]
+)
+def test_another_name_is_not_ours(client: TestClient, host: str) -> None:
+    """A name that somebody else's page has made point to loopback."""
+    answer = client.get("/", headers={"Host": host})
+    assert answer.status_code == 421
+    assert "this server has another name" in answer.text
+    assert client.get("/healthz", headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "strange"])
+def test_another_page_gets_nothing(browser: TestClient, site: str) -> None:
+    answer = browser.get("/", headers={"Sec-Fetch-Site": site})
+    assert answer.status_code == 403
+    assert "a page of another site asked for this" in answer.text
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": ""}, {}]
+)
+def test_another_page_sends_nothing(
+    browser: TestClient, make_run: MakeRun, headers: dict[str, str]
+) -> None:
+    make_run("job-a", state="running")
+    for path in ("/runs", "/api/v1/runs/job-a/cancel"):
+        answer = browser.post(path, content="action=cancel&run=job-a", headers=headers)
+        assert answer.status_code == 403
+        assert "a page of another site sent this" in answer.text
+    assert browser.post("/runs", headers={"Origin": ORIGIN}).status_code != 403
+
+
+def test_a_body_has_an_end(client: TestClient) -> None:
+    answer = client.post("/runs", content=b"x" * (LARGEST_BODY + 1))
+    assert answer.status_code == 413
+    assert f"more than {LARGEST_BODY:,} bytes" in answer.text
+
+
+def test_every_answer_says_what_may_run(client: TestClient, anyone: TestClient) -> None:
+    for path in ("/", "/healthz", "/no", "/api/v1/runs", "/static/page.css"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; ")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_health_needs_no_token_and_tells_nothing(anyone: TestClient) -> None:
+    answer = anyone.get("/healthz")
+    assert (answer.status_code, answer.text) == (200, "ok\n")
+
+
+def test_refusals_of_rest_are_findings(anyone: TestClient) -> None:
+    answer = anyone.get("/api/v1/runs")
+    assert answer.json()["findings"][0]["id"] == "no-token"

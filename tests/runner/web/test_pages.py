@@ -1,0 +1,117 @@
+"""The pages: whole without a script, and free of what runs inject."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import MakeRun
+    from starlette.testclient import TestClient
+
+ORIGIN = {"Origin": "http://127.0.0.1:8765"}
+EVIL = "<script>alert('x')</script>\"'&"
+
+
+def test_the_list_names_what_runs(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a", tags=("best",))
+    make_run("job-b", [{"state": "failed"}], "failed")
+    page = client.get("/").text
+    assert 'href="/runs/job-a"' in page
+    assert '<span class="state failed">failed</span>' in page
+    assert "job-a" not in client.get("/?state=failed").text
+
+
+def test_an_empty_list_says_how_to_begin(client: TestClient) -> None:
+    assert "fairway submit JOB" in client.get("/").text
+
+
+def test_only_the_fragment_is_asked_for_again(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a")
+    page = client.get("/?state=succeeded").text
+    assert 'data-fragment="/?state=succeeded&amp;fragment=1"' in page
+    fragment = client.get("/?state=succeeded&fragment=1").text
+    assert "<html" not in fragment
+    assert 'href="/runs/job-a"' in fragment
+
+
+def test_a_run_has_its_report_its_log_and_its_outputs(
+    client: TestClient, make_run: MakeRun
+) -> None:
+    run = make_run("job-a", [{"params": {"lr": 0.1}, "log": "loss 3\n"}, {"log": "other\n"}])
+    kept = run.task_folder(1) / "outputs" / "model"
+    kept.mkdir(parents=True)
+    (kept / "a b.bin").write_bytes(b"1234")
+    page = client.get("/runs/job-a").text
+    assert '<section aria-labelledby="tasks">' in page
+    assert ">loss 3\n</pre>" in page
+    assert "/outputs/1/model/a%20b.bin" in page
+    assert ">other\n</pre>" in client.get("/runs/job-a?task=1").text
+    # It has ended: nothing is asked for again.
+    assert "data-events" not in page
+    assert "data-fragment" not in page
+
+
+def test_a_run_that_goes_on_is_followed(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a", [{"log": "one\ntw", "state": "running"}], "running", engine="batch")
+    page = client.get("/runs/job-a").text
+    assert ">one\n</pre>" in page  # the line that is not whole yet comes with an event
+    assert 'data-events="/api/v1/runs/job-a/log?task=0&amp;from=4"' in page
+    answer = client.get("/runs/job-a/sections")
+    assert answer.headers["fairway-final"] == "no"
+    assert "<html" not in answer.text
+
+
+def test_nothing_of_a_run_is_markup(client: TestClient, make_run: MakeRun) -> None:
+    log = f"{EVIL}\x1b[31mred\x1b[0m\x1b]0;title\x07\x07\n10 %\r20 %\r\n"
+    make_run("job-a", [{"params": {EVIL: EVIL}, "log": log}], name=EVIL, tags=(EVIL,))
+    for path in ("/", "/runs/job-a", "/compare?run=job-a", f"/?text={EVIL}"):
+        page = client.get(path).text
+        assert "<script>alert" not in page, path
+        assert "\x1b" not in page
+    page = client.get("/runs/job-a").text
+    assert "red\n20 %\n</pre>" in page
+
+
+def test_runs_side_by_side(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a", [{"params": {"lr": 0.125}}])
+    make_run("job-b", [{"params": {"lr": 0.25}}])
+    page = client.get("/compare?run=job-a&run=job-b").text
+    assert "0.125" in page
+    assert "0.25" in page
+    assert '<th scope="col" class="param">lr</th>' in page
+    assert "Select runs" in client.get("/compare").text
+
+
+def test_targets(client: TestClient) -> None:
+    assert 'href="/?target=local"' in client.get("/targets").text
+
+
+def test_a_button_asks_once_more(browser: TestClient, make_run: MakeRun) -> None:
+    run = make_run("job-a", [{"state": "failed"}], "failed")
+    form = {"action": "retry", "run": "job-a"}
+    before = (run.folder / "state.json").read_bytes()
+    answer = browser.post("/runs", data=form, headers=ORIGIN)
+    assert answer.status_code == 200
+    assert "Run the tasks that did not succeed again?" in answer.text
+    assert (run.folder / "state.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("form", [{}, {"action": "cancel"}, {"action": "burn", "run": "job-a"}])
+def test_a_button_without_a_run(
+    browser: TestClient, make_run: MakeRun, form: dict[str, str]
+) -> None:
+    make_run("job-a")
+    answer = browser.post("/runs", data=form, headers=ORIGIN)
+    assert answer.status_code == 422
+    assert "no run was selected" in answer.text
+
+
+def test_what_there_is_not(client: TestClient) -> None:
+    answer = client.get("/runs/none")
+    assert answer.status_code == 404
+    assert "there is no run `none`" in answer.text
+    answer = client.get("/nowhere")
+    assert answer.status_code == 404
+    assert "the first page is /" in answer.text

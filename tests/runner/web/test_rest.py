@@ -1,0 +1,199 @@
+"""REST: what `--json` prints, logs from any byte on, outputs and no other file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import MakeRun, RunFairway
+    from starlette.testclient import TestClient
+
+    from fairway_runner.runs.store import RunStore
+
+
+def test_runs_are_what_list_prints(
+    client: TestClient, make_run: MakeRun, fairway: RunFairway, store: RunStore
+) -> None:
+    for number in range(3):
+        make_run(f"job-{number}", created=1e9 + number)
+    (store.base.parent / "fairway.yaml").write_text("{}\n")
+    code, printed, _ = fairway(store.base.parent, "list", "--json")
+    assert code == 0
+    assert client.get("/api/v1/runs").json() == list(reversed(json.loads(printed)))
+
+
+def test_a_run_is_what_show_prints(
+    client: TestClient, make_run: MakeRun, fairway: RunFairway, store: RunStore
+) -> None:
+    make_run("job-a", [{"params": {"lr": 1}}, {"state": "failed"}], "failed")
+    (store.base.parent / "fairway.yaml").write_text("{}\n")
+    code, printed, _ = fairway(store.base.parent, "show", "job-a", "--json")
+    assert code == 0
+    assert client.get("/api/v1/runs/job-a").json() == json.loads(printed)
+
+
+def test_runs_come_page_by_page(client: TestClient, make_run: MakeRun) -> None:
+    for number in range(5):
+        make_run(f"job-{number}", created=1e9 + number)
+    address, seen = "/api/v1/runs?limit=2", []
+    while address:
+        answer = client.get(address)
+        seen += [run["run_id"] for run in answer.json()]
+        address = answer.links["next"]["url"] if answer.links else ""
+    assert seen == [f"job-{number}" for number in (4, 3, 2, 1, 0)]
+
+
+def test_runs_are_filtered(client: TestClient, make_run: MakeRun) -> None:
+    make_run("good-a")
+    make_run("bad-b", [{"state": "failed"}], "failed", target="gpu")
+
+    def ids(**query: str) -> list[str]:
+        found = client.get("/api/v1/runs", params=query).json()
+        return [run["run_id"] for run in found]
+
+    assert ids(state="failed") == ["bad-b"]
+    assert ids(target="local") == ["good-a"]
+    assert ids(name="good") == ["good-a"]
+    assert ids(text="BAD-") == ["bad-b"]
+    assert ids(state="running") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("state=ended", "no run is ever `ended`"),
+        ("limit=0", "`limit` is no number of runs"),
+        ("limit=many", "`limit` is no number of runs"),
+        ("limit=99999999999", "`limit` is no number of runs"),
+        ("before=yesterday", "`before` is no moment"),
+    ],
+)
+def test_a_wrong_query_is_a_finding(client: TestClient, query: str, said: str) -> None:
+    answer = client.get(f"/api/v1/runs?{query}")
+    assert answer.status_code == 422
+    assert answer.json()["findings"][0]["message"] == said
+
+
+@pytest.mark.parametrize("name", ["none", "job", ".hidden", "a%2fb", "job-a%00"])
+def test_a_run_that_there_is_not(client: TestClient, make_run: MakeRun, name: str) -> None:
+    make_run("job-a")
+    assert client.get(f"/api/v1/runs/{name}").status_code == 404
+
+
+def test_a_log_goes_on_where_a_reader_left_off(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a", [{"log": "one\ntwö\nthree"}])
+    whole = client.get("/api/v1/runs/job-a/log")
+    assert whole.text == "one\ntwö\nthree"
+    assert whole.headers["next-offset"] == "14"
+    assert client.get("/api/v1/runs/job-a/log?from=4").text == "twö\nthree"
+    assert client.get("/api/v1/runs/job-a/log?from=99").text == ""
+
+
+def test_events_end_with_the_state(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a", [{"log": "one\ntwo\n"}])
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": "4"}
+    answer = client.get("/api/v1/runs/job-a/log", headers=headers)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.text == 'id: 8\ndata: "two\\n"\n\nevent: end\nid: 8\ndata: "succeeded"\n\n'
+
+
+@pytest.mark.parametrize("task", ["2", "-1", "x", "", "0/../1", "٣", "setup"])
+def test_a_task_that_there_is_not(client: TestClient, make_run: MakeRun, task: str) -> None:
+    make_run("job-a", [{}, {}])
+    for what in ("log", "script"):
+        answer = client.get(f"/api/v1/runs/job-a/{what}", params={"task": task})
+        assert answer.status_code == 404
+        assert answer.json()["findings"][0]["hint"] == "its tasks are 0 to 1"
+
+
+@pytest.mark.parametrize("start", ["-1", "x", "1e3", "9" * 20])
+def test_an_offset_that_is_none(client: TestClient, make_run: MakeRun, start: str) -> None:
+    make_run("job-a")
+    answer = client.get("/api/v1/runs/job-a/log", params={"from": start})
+    assert answer.status_code == 422
+    assert answer.json()["findings"][0]["message"] == "`from` is no offset in bytes"
+
+
+def test_the_script_of_a_task(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a")
+    assert client.get("/api/v1/runs/job-a/script").text.startswith("true\n")
+
+
+def test_a_script_that_is_missing_is_damage(client: TestClient, make_run: MakeRun) -> None:
+    run = make_run("job-a", [{}, {}])
+    specs = (run.folder / "tasks.jsonl").read_text().splitlines(keepends=True)
+    (run.folder / "tasks.jsonl").write_text(specs[0])
+    answer = client.get("/api/v1/runs/job-a/script?task=1")
+    assert answer.status_code == 422
+    assert "it has no task 1" in answer.json()["findings"][0]["message"]
+
+
+def test_outputs_and_no_other_file(client: TestClient, make_run: MakeRun) -> None:
+    run = make_run("job-a")
+    kept = run.task_folder(0) / "outputs" / "model"
+    kept.mkdir(parents=True)
+    (kept / "page.html").write_text("<script>steal()</script>")
+    (kept / "leak").symlink_to("/etc/passwd")
+    listed = client.get("/api/v1/runs/job-a/outputs").json()
+    assert listed == [{"path": "0/model/page.html", "size": 24}]
+    answer = client.get("/api/v1/runs/job-a/outputs/0/model/page.html")
+    assert answer.text == "<script>steal()</script>"
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"].startswith("attachment")
+    for path in (
+        "0/model/leak",
+        "0/model/none",
+        "0/%2e%2e/state.json",
+        "0/..%2f..%2f..%2frun.json",
+        "0//etc/passwd",
+        "%2fetc%2fpasswd",
+        "9/model/page.html",
+        "0",
+        "0/model",
+    ):
+        answer = client.get(f"/api/v1/runs/job-a/outputs/{path}")
+        assert answer.status_code == 404, path
+        assert "has no " in answer.text or "Not Found" in answer.text
+
+
+def test_the_last_task_has_its_name(client: TestClient, make_run: MakeRun) -> None:
+    run = make_run("job-a", [{"log": "one\n"}, {"log": "two\n"}])
+    specs = (run.folder / "tasks.jsonl").read_text().splitlines(keepends=True)
+    (run.folder / "tasks.jsonl").write_text(specs[0])
+    (run.folder / "finally.jsonl").write_text(specs[1].replace('"index": 1', '"index": "finally"'))
+    (run.folder / "tasks" / "1").rename(run.folder / "tasks" / "finally")
+    (run.folder / "tasks" / "finally" / "outputs").mkdir()
+    (run.folder / "tasks" / "finally" / "outputs" / "all.txt").write_text("all")
+    assert client.get("/api/v1/runs/job-a/log?task=finally").text == "two\n"
+    assert client.get("/api/v1/runs/job-a/script?task=finally").text.startswith("true")
+    listed = client.get("/api/v1/runs/job-a/outputs").json()
+    assert listed == [{"path": "finally/all.txt", "size": 3}]
+    assert client.get("/api/v1/runs/job-a/outputs/finally/all.txt").text == "all"
+    assert ">two\n</pre>" in client.get("/runs/job-a?task=finally").text
+
+
+def test_what_cannot_be_done_is_a_conflict(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a")
+    answer = client.post("/api/v1/runs/job-a/retry")
+    assert answer.status_code in (409, 422)
+    assert answer.json()["findings"][0]["message"]
+
+
+def test_metrics_for_prometheus(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a")
+    make_run("job-b", target='a"b\\c')
+    lines = client.get("/metrics").text.splitlines()
+    assert 'fairway_runs{target="local",state="succeeded"} 1' in lines
+    assert any(line.startswith('fairway_runs{target="a\\"b\\\\c"') for line in lines)
+
+
+def test_a_damaged_run_hides_no_other(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a")
+    damaged = make_run("job-b")
+    (damaged.folder / "run.json").write_text("{")
+    assert [run["run_id"] for run in client.get("/api/v1/runs").json()] == ["job-a"]
+    assert client.get("/metrics").status_code == 200
+    assert client.get("/api/v1/runs/job-b").status_code == 422
