@@ -46,6 +46,7 @@ class Commands(LazyGroup):
         "tag": "Add tags to a run, remove some, or print those it has.",
         "note": "Write a note about a run, or print the one it has.",
         "report": "Write a page about a run: its tasks, metrics, sweep, scaling and nodes.",
+        "serve": "Show the runs of this project in a browser, and answer by REST under /api/v1.",
         "fetch": "Copy the outputs and logs of a run to FOLDER/TASK/.",
         "targets": "List the targets that jobs can run on, or read them from a deployment.",
         "nodes": "List, stop, start, drain, resume, reboot, reimage or report a target's nodes.",

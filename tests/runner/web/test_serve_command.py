@@ -1,0 +1,175 @@
+"""`fairway serve` as a program: where it listens, who can read its token, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "fairway.yaml").write_text("{}\n")
+    return tmp_path
+
+
+@contextmanager
+def serving(project: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The program, and what it said when it was ready; killed at the end if it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fairway_cli.entry", "serve", *options],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def get(url: str, token: str) -> str:
+    with urlopen(Request(url, headers={"Authorization": f"Bearer {token}"})) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_it_answers_until_it_is_ended(
+    project: Path, make_run: MakeRun, number: signal.Signals, code: int
+) -> None:
+    make_run("job-a")
+    record = project / ".fairway" / "serve.json"
+    with serving(project) as (process, said):
+        known = json.loads(record.read_text())
+        assert said == f"ready: open {known['url']}/login?token={known['token']}\n"
+        assert stat.S_IMODE(record.stat().st_mode) == 0o600
+        assert known["url"].startswith("http://127.0.0.1:")
+        assert json.loads(get(f"{known['url']}/api/v1/runs/job-a", known["token"]))
+        with pytest.raises(HTTPError, match="401"):
+            get(f"{known['url']}/", "wrong")
+        process.send_signal(number)
+        process.wait()
+        assert process.stdout is not None
+        assert process.stdout.read() == ""
+    assert process.returncode == code
+    assert not record.exists()
+
+
+def test_it_ends_beside_a_reader_who_follows(project: Path, make_run: MakeRun) -> None:
+    make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
+    with serving(project) as (process, _):
+        known = json.loads((project / ".fairway" / "serve.json").read_text())
+        headers = {"Authorization": f"Bearer {known['token']}", "Accept": "text/event-stream"}
+        address = f"{known['url']}/api/v1/runs/job-a/log"
+        with urlopen(Request(address, headers=headers)) as events:
+            assert events.readline() == b"id: 4\n"
+            process.terminate()
+            process.wait()
+    assert process.returncode == 143
+
+
+def test_what_is_printed_is_seen_at_once(project: Path, make_run: MakeRun) -> None:
+    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
+    with serving(project) as (_, _):
+        known = json.loads((project / ".fairway" / "serve.json").read_text())
+        headers = {"Authorization": f"Bearer {known['token']}", "Accept": "text/event-stream"}
+        address = f"{known['url']}/api/v1/runs/job-a/log"
+        with urlopen(Request(address, headers=headers)) as events:
+            assert [events.readline() for _ in range(3)][1] == b'data: "one\\n"\n'
+            with run.log(0).open("a") as log:
+                log.write("two\nthr")
+            assert [events.readline() for _ in range(3)][1] == b'data: "two\\n"\n'
+            (run.folder / "new").write_text(json.dumps({"state": "failed"}))
+            (run.folder / "new").rename(run.folder / "state.json")
+            assert [events.readline() for _ in range(3)][1] == b'data: "thr"\n'
+            assert events.readline() == b"event: end\n"
+
+
+def test_a_socket_is_its_owners_alone(project: Path) -> None:
+    path = project / "page.sock"
+    for _ in range(2):  # the first leaves a socket at which nobody answers
+        with serving(project, "--socket", str(path)) as (_, said):
+            assert said.startswith(f"ready: listening on {path}; the token is in ")
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(path))
+                client.sendall(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+                assert b" 200 " in client.makefile("rb").readline()
+    assert path.is_socket()
+
+
+def test_a_socket_that_somebody_listens_at_is_left(
+    project: Path, fairway: RunFairway, tmp_path: Path
+) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        other.listen(1)
+        code, _, said = fairway(project, "serve", "--socket", str(path))
+    assert code == 2
+    assert f"{path}: no socket can be made" in said
+
+
+def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen(1)
+        port = other.getsockname()[1]
+        code, _, said = fairway(project, "serve", "--port", str(port))
+    assert code == 2
+    assert f"port {port} cannot be had: Address already in use" in said
+    assert "choose another with --port" in said
+
+
+@pytest.mark.parametrize("option", [["--open"], ["--port", "8765"]])
+def test_a_socket_excludes_ports(project: Path, fairway: RunFairway, option: list[str]) -> None:
+    code, _, said = fairway(project, "serve", "--socket", "s", *option)
+    assert code == 2
+    assert "--socket excludes --port and --open" in said
+    assert not (project / "s").exists()
+
+
+def test_without_the_extra_it_says_what_to_install(
+    project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    code, _, said = fairway(project, "serve")
+    assert code == 4
+    assert "`fairway serve` needs starlette and uvicorn" in said
+    assert "pip install" in said
+
+
+def test_the_browser_is_opened_where_that_is_wanted(
+    project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        code, printed, _ = fairway(project, "serve", "--open")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert code == 0
+    assert printed == f"ready: open {opened[0]}\n"
+    assert [each.name for each in (project / ".fairway").iterdir()] == [".gitignore"]
