@@ -1,4 +1,4 @@
-"""The Python blocks of docs/python.md, run one after the other as one program each."""
+"""The Python blocks of documents, run one after the other as one program each."""
 
 import os
 import re
@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
-def test_the_blocks_do_what_they_say(repository: Path, tmp_path: Path) -> None:
-    text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
+
+@pytest.mark.parametrize("document", ["python.md", "notebooks.md"])
+def test_the_blocks_do_what_they_say(repository: Path, tmp_path: Path, document: str) -> None:
+    text = (repository / "docs" / document).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 4
     for block in blocks:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_cli.ui.attempts import require_attempt
 from fairway_cli.ui.follow import Selection, copy_logs
 from fairway_cli.ui.log_lines import LineFilter, tail_offset
 from fairway_core.findings import UserError
 from fairway_runner import cpu_limit
+from fairway_runner.runs.log_lines import LogLine, require_attempt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,3 +130,35 @@ def test_attempts_that_a_log_does_not_tell_apart(make_run: MakeRun, fairway: Run
     make_run("job-b", [{"state": "queued", "attempt": None}], state="queued")
     code, _, err = fairway(base, "logs", "job-b", "--attempt", "1")
     assert (code, "none has begun yet" in err) == (2, True)
+
+
+def test_lines_as_records(make_run: MakeRun) -> None:
+    """As `Run.logs` gives them: what they are of, and their text without labels."""
+    logs = [{"log": RANKS.replace("\n", "\r\n"), "processes_per_node": 2}]
+    run = make_run("job-a", [*logs, {"log": f"{AGAIN}\xff", "attempt": 1}, {}])
+    ranks = [LogLine(0, 1, rank, f"step {step}") for step in (1, 2) for rank in (0, 1)]
+    one, again, two = AGAIN.splitlines()
+    second = [LogLine(1, 2, None, text) for text in (again, two, "\xff")]
+    assert run.logs() == [*ranks, LogLine(1, 1, None, one), *second]
+    assert run.logs(task=0, rank=1, grep="^step 2$") == [ranks[3]]
+    assert run.logs(attempt=2) == second
+    assert run.logs(tail=1) == [ranks[3], second[-1]]
+    assert run.logs(tail=0) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"task": 2}, "job-a has no task 2"),
+        ({"task": -1}, "job-a has no task -1"),
+        ({"rank": 1}, "job-a has no rank 1"),
+        ({"rank": 0}, "does not say which rank"),
+        ({"attempt": 0}, "job-a has no attempt 0"),
+        ({"grep": "("}, "is not a regular expression"),
+        ({"tail": -1}, "tail: -1 is below 0"),
+    ],
+)
+def test_records_of_what_is_not_there(make_run: MakeRun, wanted: Any, says: str) -> None:
+    run = make_run("job-a", [{"log": "one\n"}, {}])
+    with pytest.raises(UserError, match=says):
+        run.logs(**wanted)

@@ -268,3 +268,23 @@ def test_steps_that_begin_anew_are_no_axis(make_run: MakeRun) -> None:
     log = "".join(f"epoch {e} step {n}: loss={9 - e}\n" for e in range(3) for n in range(4))
     run = make_run("job-a", [{"log": log}], metrics={"loss": "loss=([.0-9]+)"})
     assert ">epoch</text>" in page(run)
+
+
+def test_curves_as_records(make_run: MakeRun) -> None:
+    """Over the steps that the job prints, its own pattern of them, or counted from 1."""
+    log = "step=10 loss=3\nstep=20 loss=2\nloss=nan\n"
+    run = make_run(
+        "job-a", [{"log": log}, {"log": "loss=5\nloss=4\n"}, {}], metrics={"loss": "loss=([0-9]+)"}
+    )
+    first, second, third = run.tasks
+    assert first.curves == {"loss": [(10.0, 3.0), (20.0, 2.0)]}
+    assert second.curves == {"loss": [(1.0, 5.0), (2.0, 4.0)]}
+    assert third.curves == {}
+    assert make_run("job-b", [{"log": "loss=5\n"}]).tasks[0].curves == {}
+    many = make_run(
+        "job-c",
+        [{"log": "".join(f"loss={n}\n" for n in range(5000))}],
+        metrics={"loss": "loss=([0-9]+)"},
+    )
+    points = many.tasks[0].curves["loss"]
+    assert (len(points) <= 1001, points[0], points[-1]) == (True, (1.0, 0.0), (5000.0, 4999.0))

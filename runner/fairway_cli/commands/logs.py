@@ -10,8 +10,6 @@ import typer
 from fairway_cli.commands.arguments import DeadlineOption, RunArgument, TaskOption
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from fairway_runner.runs.store import Run
 
 
@@ -51,11 +49,16 @@ def command(
     Where its target does not answer, what is known here is printed, and the exit code is 5; with
     --follow it is asked again until the deadline.
     """
-    from fairway_cli.ui.attempts import require_attempt
     from fairway_cli.ui.away import EXIT_CODE, is_away
     from fairway_cli.ui.columns import has_colours
-    from fairway_cli.ui.follow import Selection, copy_logs, names_ranks
-    from fairway_cli.ui.log_lines import LineFilter, pattern
+    from fairway_cli.ui.follow import Selection, copy_logs
+    from fairway_cli.ui.log_lines import LineFilter
+    from fairway_runner.runs.log_lines import (
+        names_ranks,
+        pattern,
+        ranks_wanted,
+        require_attempt,
+    )
     from fairway_runner.runs.store import RunStore
 
     expression = pattern(grep)
@@ -65,7 +68,7 @@ def command(
     away = looks and is_away(found, lambda: found.refresh(logs=True))
     several = names_ranks(found) or (task is None and found.record.tasks > 1)
     coloured = several and has_colours()
-    lines = LineFilter(_ranks(found, task, rank, node), expression, coloured)
+    lines = LineFilter(ranks_wanted(found, task, rank, node), expression, coloured)
     selection = Selection.of(found, task, lines, tail, attempt)
     if attempt is not None and not follow:
         require_attempt(found, selection.tasks, attempt)
@@ -87,26 +90,3 @@ def _require_end(run: Run) -> None:
         message = f"{run.id} is lost: {run.status.reason or 'nothing knows of it any more'}"
         hint = f"run it again: fairway retry {run.id}"
         raise UserError.of("lost-run", message, hint, exit_code=5)
-
-
-def _ranks(
-    run: Run, task: str | None, rank: int | None, node: int | None
-) -> Collection[int] | None:
-    """The ranks that are asked for; None is all of them."""
-    if rank is None and node is None:
-        return None
-    from fairway_core.findings import UserError
-    from fairway_runner.jobs.ranks import ranks_of_node
-    from fairway_runner.runs.chosen import chosen_task
-
-    spec = run.tasks[0 if task is None else chosen_task(run, task)]
-    if rank is not None and rank >= spec.world_size:
-        message = f"{run.id} has no rank {rank}"
-        raise UserError.of("unknown-rank", message, f"its ranks are 0 to {spec.world_size - 1}")
-    if node is None:
-        return {rank for rank in [rank] if rank is not None}
-    if node >= spec.nodes:
-        message = f"{run.id} has no node {node}"
-        raise UserError.of("unknown-node", message, f"its nodes are 0 to {spec.nodes - 1}")
-    ranks = set(ranks_of_node(node, spec.processes_per_node))
-    return ranks if rank is None else ranks & {rank}

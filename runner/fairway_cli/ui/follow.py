@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, BinaryIO
 from fairway_agent.attempt_line import begun
 from fairway_agent.task_spec import LAST
 from fairway_cli.ui.log_lines import LineFilter, label, tail_offset
-from fairway_core.findings import UserError, printable
+from fairway_core.findings import printable
 from fairway_runner.engines.absence import Absence
-from fairway_runner.jobs.ranks import split_label
-from fairway_runner.runs.chosen import chosen_task
-from fairway_runner.runs.records import read_json
+from fairway_runner.runs.log_lines import require_labels, task_numbers
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -100,16 +98,15 @@ class Selection:
         attempt: int | None = None,
     ) -> Selection:
         """UserError where the run has no such task, or its ranks cannot be told apart."""
-        chosen = None if task is None else chosen_task(run, task)
-        indices: Sequence[int] = range(run.record.tasks) if chosen is None else [chosen]
+        indices = task_numbers(run, task)
         logs = [Log(str(index), run.log(index)) for index in indices]
-        if chosen is None and run.has_last:
+        if task is None and run.has_last:
             logs[-1].label = LAST
         if task is None and (run.folder / "setup.jsonl").exists():
             logs.insert(0, Log("setup", run.folder / "setup" / "log.txt"))
         lines = lines or LineFilter()
         if lines.ranks is not None:
-            _require_labels(run, logs)
+            require_labels(run, [log.path for log in logs])
         return cls(indices, lines, tail, attempt, logs)
 
     @property
@@ -200,30 +197,3 @@ def _label(log: Log, selection: Selection) -> bytes:
     if selection.lines.coloured:
         return label(log.label, selection.logs.index(log))
     return f"[{log.label}] ".encode()
-
-
-def names_ranks(run: Run) -> bool:
-    """Whether the run's job asked for labels."""
-    try:
-        job = read_json(run.folder / "job.json")
-    except (UserError, OSError):
-        return False
-    return job.get("options", {}).get("label_ranks") is True
-
-
-def _require_labels(run: Run, logs: Sequence[Log]) -> None:
-    """UserError where neither the job asked for labels nor any line has one."""
-    if names_ranks(run) or any(map(_is_labelled, logs)):
-        return
-    message = f"the log of {run.id} does not say which rank printed a line"
-    hint = "submit the job with -s options.label_ranks=true"
-    raise UserError.of("unlabelled-ranks", message, hint)
-
-
-def _is_labelled(log: Log) -> bool:
-    try:
-        with log.path.open("rb") as file:
-            beginning = file.read(_CHUNK)
-    except FileNotFoundError:
-        return False
-    return any(split_label(line)[0] is not None for line in beginning.split(b"\n"))

@@ -12,6 +12,7 @@ from fairway_runner.runs.metric_settings import metric_settings
 from fairway_runner.runs.metrics import compile_patterns, last_values
 from fairway_runner.runs.plans import read_last, read_specs
 from fairway_runner.runs.records import damaged
+from fairway_runner.runs.series import axis_of, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,6 +67,21 @@ class TaskResult:
         """The last value of each metric that its log has; read anew each time."""
         patterns = compile_patterns(self.run.record.metrics)
         return last_values(self.run.log(self.index), patterns) if patterns else {}
+
+    @property
+    def curves(self) -> dict[str, list[tuple[float, float]]]:
+        """How each metric that its log has went: the step of each value, and the value.
+
+        Steps are those that a report draws, or count from 1. Of more than a thousand values some
+        are left out, evenly; read anew each time.
+        """
+        patterns = compile_patterns(self.run.record.metrics)
+        steps = {
+            name: setting.step
+            for name, setting in metric_settings(self.run.folder, patterns).items()
+        }
+        found = series(self.run.log(self.index), patterns, steps=steps)
+        return {name: each.points_over(axis_of(name, [each])) for name, each in found.items()}
 
     @property
     def log(self) -> str:

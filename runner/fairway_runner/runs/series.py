@@ -68,6 +68,10 @@ class Series:
             return [(float(at), value) for at, value in points]
         return [(mark[axis], value) for mark, (_, value) in zip(marks, points, strict=True)]
 
+    def points_over(self, axis: str | None) -> list[tuple[float, float]]:
+        """The same, where values that have no step count from 1."""
+        return [(at + (axis is None), value) for at, value in self.drawn(axis)]
+
     def goes_by(self, axis: str) -> bool:
         """Whether every value belongs to a step of that name, and the steps go on."""
         if not all(axis in mark for mark in [*self.marks, self.last_marks]):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.engines.engine import Engine
     from fairway_runner.runs.figures import Sample
+    from fairway_runner.runs.log_lines import LogLine
     from fairway_runner.runs.results import TaskResult
 
 __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
@@ -60,6 +61,26 @@ class Run(RunFolder):
 
         self.engine.bring_figures(self)
         return figures(self)
+
+    def logs(
+        self,
+        *,
+        task: str | int | None = None,
+        rank: int | None = None,
+        attempt: int | None = None,
+        grep: str | None = None,
+        tail: int | None = None,
+    ) -> list[LogLine]:
+        """What its tasks have printed, brought up to date: a record for each line.
+
+        Of those the ones of a task, a rank and an attempt, from 1, that hold a pattern, and of each
+        task the last `tail` of them. UserError for what is not there, and where the log does not
+        tell ranks or attempts apart.
+        """
+        from fairway_runner.runs.log_lines import log_lines
+
+        self.refresh(logs=True)
+        return log_lines(self, task=task, rank=rank, attempt=attempt, grep=grep, tail=tail)
 
     def cancel(self) -> None:
         """Ends the run early; returns when it has ended."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from fairway_runner.runs.report.data import Row
-    from fairway_runner.runs.series import Series
 
 SIZE = (520.0, 300.0)
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 508.0, 14.0, 256.0
@@ -27,7 +26,7 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
     if not having:
         return None
     axis = axis_of(metric, [row.series[metric] for row in having])
-    drawn = [(row, _points(row.series[metric], axis)) for row in having]
+    drawn = [(row, row.series[metric].points_over(axis)) for row in having]
     first, last = (end(at for _, points in drawn for at, _ in points) for end in (min, max))
     x = Scale(first, max(last, first + 1), LEFT, RIGHT)
     y = scale_of((value for _, points in drawn for _, value in points), BOTTOM, TOP)
@@ -48,11 +47,6 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
     ticks = whole_ticks(x) if last > first else [first]
     parts = [*axes(x, y, axis_title(metric, axis), ticks), group(lines, class_="lines")]
     return chart(f"curve-{metric}", metric, description, SIZE, parts)
-
-
-def _points(series: Series, axis: str | None) -> list[tuple[float, float]]:
-    """Its points; values that have no step count from 1."""
-    return [(at + (axis is None), value) for at, value in series.drawn(axis)]
 
 
 def whole_ticks(scale: Scale) -> list[float]:

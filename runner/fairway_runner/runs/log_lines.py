@@ -1,0 +1,195 @@
+"""The lines of a run's logs: of which task, attempt and rank each is, and which are wanted."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from fairway_agent.attempt_line import begun
+from fairway_core.findings import UserError
+from fairway_runner import cpu_limit
+from fairway_runner.jobs.ranks import ranks_of_node, split_label
+from fairway_runner.runs.chosen import chosen_task
+from fairway_runner.runs.records import read_json
+from fairway_runner.runs.results import task_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from fairway_runner.runs.folder import RunFolder
+
+T = TypeVar("T")
+
+_BATCH = 1000  # lines that are searched under one limit of processor time
+_BEGINNING = 1 << 20  # bytes of a log in which labels are looked for
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of a log: the place in the run of the task that printed it, and in which attempt, from
+    1; its rank, where the log names ranks; its text without that."""
+
+    task: int
+    attempt: int
+    rank: int | None
+    text: str
+
+
+def log_lines(
+    run: RunFolder,
+    *,
+    task: str | int | None = None,
+    rank: int | None = None,
+    attempt: int | None = None,
+    grep: str | None = None,
+    tail: int | None = None,
+) -> list[LogLine]:
+    """What a run has printed, as it is known here; see `Run.logs`."""
+    if tail is not None and tail < 0:
+        raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
+    if tail is not None and tail < 0:
+        raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
+    expression, tasks = pattern(grep), task_numbers(run, task)
+    ranks = ranks_wanted(run, task, rank)
+    if ranks is not None:
+        require_labels(run, [run.log(each) for each in tasks])
+    if attempt is not None:
+        require_attempt(run, tasks, attempt)
+    found: list[LogLine] = []
+    for number in tasks:
+        wanted = (
+            line
+            for line in _lines(run.log(number), number)
+            if (attempt is None or line.attempt == attempt)
+            and (ranks is None or line.rank in ranks)
+        )
+        lines = matching(wanted, lambda line: line.text, expression)
+        found += lines if tail is None else deque(lines, tail)
+    return found
+
+
+def _lines(log: Path, task: int) -> Iterator[LogLine]:
+    attempt = 1
+    try:
+        file = log.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for line in file:
+            whole = line.removesuffix(b"\n").removesuffix(b"\r")
+            attempt = begun(whole) or attempt
+            rank, text = split_label(whole)
+            yield LogLine(task, attempt, rank, text.decode("utf-8", "replace"))
+
+
+def pattern(text: str | None) -> re.Pattern[str] | None:
+    """A regular expression that a person gave; UserError where it is none."""
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        message = f"--grep: `{text[:60]}` is not a regular expression: {error}"
+        raise UserError.of("bad-value", message, r"write \[ and \( for [ and (") from None
+
+
+def matching(
+    items: Iterable[T], text_of: Callable[[T], str], expression: re.Pattern[str] | None
+) -> Iterator[T]:
+    """Those whose text holds the pattern, or all; UserError where it takes without end."""
+    if expression is None:
+        yield from items
+        return
+    rest = iter(items)
+    while batch := list(islice(rest, _BATCH)):
+        try:
+            with cpu_limit.cpu_limit():
+                found = [each for each in batch if expression.search(text_of(each))]
+        except cpu_limit.OverLimit:
+            message = (
+                f"--grep was stopped after {cpu_limit.CPU_LIMIT:g} s of processor time: "
+                f"{expression.pattern}"
+            )
+            hint = "do not repeat what is a repetition itself: write (a+) for ((?:a+)+)"
+            raise UserError.of("slow-pattern", message, hint) from None
+        yield from found
+
+
+def task_numbers(run: RunFolder, task: str | int | None) -> Sequence[int]:
+    """The places of that task alone, or of all; UserError where the run has no such task."""
+    return range(run.record.tasks) if task is None else [chosen_task(run, task)]
+
+
+def ranks_wanted(
+    run: RunFolder, task: str | int | None, rank: int | None, node: int | None = None
+) -> Collection[int] | None:
+    """The ranks that are asked for; None is all of them. UserError for one that is not there."""
+    if rank is None and node is None:
+        return None
+    spec = task_results(run)[0 if task is None else chosen_task(run, task)]
+    if rank is not None and not 0 <= rank < spec.world_size:
+        message = f"{run.id} has no rank {rank}"
+        raise UserError.of("unknown-rank", message, f"its ranks are 0 to {spec.world_size - 1}")
+    if node is None:
+        return {rank for rank in [rank] if rank is not None}
+    if node >= spec.nodes:
+        message = f"{run.id} has no node {node}"
+        raise UserError.of("unknown-node", message, f"its nodes are 0 to {spec.nodes - 1}")
+    ranks = set(ranks_of_node(node, spec.processes_per_node))
+    return ranks if rank is None else ranks & {rank}
+
+
+def names_ranks(run: RunFolder) -> bool:
+    """Whether the run's job asked for labels."""
+    try:
+        job = read_json(run.folder / "job.json")
+    except (UserError, OSError):
+        return False
+    return job.get("options", {}).get("label_ranks") is True
+
+
+def require_labels(run: RunFolder, logs: Iterable[Path]) -> None:
+    """UserError where neither the job asked for labels nor any line has one."""
+    if names_ranks(run) or any(map(_is_labelled, logs)):
+        return
+    message = f"the log of {run.id} does not say which rank printed a line"
+    hint = "submit the job with -s options.label_ranks=true"
+    raise UserError.of("unlabelled-ranks", message, hint)
+
+
+def _is_labelled(log: Path) -> bool:
+    try:
+        with log.open("rb") as file:
+            beginning = file.read(_BEGINNING)
+    except FileNotFoundError:
+        return False
+    return any(split_label(line)[0] is not None for line in beginning.split(b"\n"))
+
+
+def require_attempt(run: RunFolder, tasks: Sequence[int], attempt: int) -> None:
+    """UserError where none of the tasks has this attempt, from 1, or a log does not say where it
+    begins and ends, as those of an earlier release do not."""
+    counts = {task: run.task_status(task).attempts for task in tasks}
+    most = max(counts.values(), default=0)
+    if not 0 < attempt <= most:
+        hint = f"its attempts are 1 to {most}" if most else "none has begun yet"
+        raise UserError.of("unknown-attempt", f"{run.id} has no attempt {attempt}", hint)
+    for task, count in counts.items():
+        wanted = {attempt, attempt + 1} - {1, count + 1}
+        if attempt <= count and wanted and not wanted <= _begun(run.log(task)):
+            message = f"the log of task {task} of {run.id} does not say where its attempts begin"
+            hint = "an earlier release wrote it; leave --attempt out"
+            raise UserError.of("unmarked-attempts", message, hint)
+
+
+def _begun(log: Path) -> set[int]:
+    """The attempts, from 1, that a log says to begin."""
+    try:
+        with log.open("rb") as lines:
+            return {attempt for line in lines if (attempt := begun(line)) is not None}
+    except FileNotFoundError:
+        return set()
