@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import attempt_line, container, outputs, processes, state_files
+from fairway_agent import attempt_line, container, mpi_session, outputs, processes, state_files
 from fairway_agent.fanout import ways
 from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
@@ -47,6 +47,7 @@ class Task:
     `before` is why the attempt before the next one ended.
     `states` are its supervisor's, where it has one that writes late what finds no room.
     `nodes` are its own, its main host first; it has none where its ranks share this machine.
+    `session_folder` is where MPI's launchers keep what they know of the last attempt.
     """
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
@@ -70,6 +71,7 @@ class Task:
     before: str = attempt_line.RETRIED
     states: state_files.States | None = None
     nodes: list[Host] = field(default_factory=list)
+    session_folder: Path | None = None
 
     @property
     def name(self) -> str:
@@ -212,6 +214,8 @@ class Task:
         processes.end_all(self.sessions, _STRAY_GRACE)
         if self.pump is not None:
             self.pump.join()
+        if self.session_folder is not None:
+            shutil.rmtree(self.session_folder, ignore_errors=True)
         self.held += max(0.0, time.time() - self.started)
         code = TIMED_OUT if self.timed_out else 128 - code if code < 0 else code
         self.before = self.why() or self._ending(code)
@@ -315,7 +319,14 @@ class Task:
             **self._others(),
             self.MARK: self.mark(),
         }
+        self.session_folder = self._session_folder()
+        environment |= mpi_session.variables(self.session_folder, environment)
         return environment | self._reach(environment.get("PATH", os.defpath))
+
+    def _session_folder(self) -> Path:
+        """Where MPI's launchers make a folder of the attempt's own: one that nobody can guess. The
+        run's folder may be on the network, and its path too long for a socket."""
+        return Path(os.environ.get("TMPDIR") or "/tmp", f"fairway-{os.urandom(8).hex()}")  # noqa: S108 - as above
 
     def _reach(self, path: str) -> dict[str, str]:
         """The variables by which its launcher reaches its nodes."""

@@ -178,6 +178,10 @@ class BatchTask(Task):
     def _directories(self) -> dict[str, Path]:
         return directories(self.folders, self.spec)
 
+    def _session_folder(self) -> Path:
+        """On each node's own disk."""
+        return self.folders.scratch / f"mpi{self.attempt}"
+
     def _kept(self) -> Path:
         """Batch has brought it from storage, where it lies below the run's name."""
         return self.folders.kept / self.plan.run

@@ -29,6 +29,10 @@ class ClusterTask(Task):
         """Its own folder on each node's local disk."""
         return scratch.root() / "tasks" / f"{self.plan.run}-{self.name}"
 
+    def _session_folder(self) -> Path:
+        """On each node's own disk, which goes with the task."""
+        return self.scratch_folder / f"mpi{self.attempt}"
+
     def _checkpoint_directory(self) -> Path:
         own = super()._checkpoint_directory()
         return self.shared / "checkpoints" / own  # which an absolute path is itself

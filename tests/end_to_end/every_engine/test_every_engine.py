@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -457,6 +458,31 @@ class TestTheTarget:
         assert code == 0, log
         # mpirun warns now and then of what does no harm.
         assert fairway("logs", run).stdout.splitlines().count("6 4") == 4
+
+    def test_what_a_killed_mpirun_has_left_is_in_nobodys_way(
+        self, fairway: Fairway, place: Place
+    ) -> None:
+        """Its folder is named for its process, and a later one may have the same number."""
+        if not place.has_mpi:
+            pytest.skip("needs root: each node has a host name of its own")
+        left = "${TMPDIR:-/tmp}/ompi.$$/pmix.vm.tool"
+        command = f'mkdir -p "{left}"; exec mpirun -n 1 true'
+        code, _, log = watched(fairway, place, template="plain", command=command)
+        assert code == 0, log
+
+    def test_mpi_keeps_nothing_where_others_do(self, fairway: Fairway, place: Place) -> None:
+        """Of each node that is in a folder of the attempt's own, which goes with it."""
+        if not place.has_mpi:
+            pytest.skip("needs root: each node has a host name of its own")
+        command = "echo at=$PMIX_SERVER_TMPDIR"
+        code, run, log = watched(fairway, place, command=command, nodes=2)
+        assert code == 0, log
+        printed = fairway("logs", run).stdout.splitlines()
+        found = {Path(line[3:]).parent for line in printed if line.startswith("at=")}
+        assert len(found) == 1, printed
+        [own] = found
+        assert "fairway" in own.as_posix()
+        assert not own.exists()
 
     def test_a_failing_rank_is_the_jobs_code(self, fairway: Fairway, place: Place) -> None:
         if not place.has_mpi:

@@ -1,0 +1,39 @@
+"""Where MPI's launchers keep what they know: in a folder of the attempt's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairway_agent import mpi_session, scratch
+from fairway_agent.plan import RunPlan
+from fairway_agent.shared.task import ClusterTask
+from fairway_agent.task import Task
+from fairway_agent.task_spec import TaskSpec
+
+BOTH = {"OMPI_MCA_orte_tmpdir_base": "/x", "PRTE_MCA_prte_tmpdir_base": "/x"}
+
+
+def test_open_mpi_4_and_5_are_told() -> None:
+    assert mpi_session.variables(Path("/x"), {"TMPDIR": "/y"}) == BOTH
+
+
+@pytest.mark.parametrize("kind", ["", "_local", "_remote"])
+@pytest.mark.parametrize("family", ["OMPI_MCA_orte", "PRTE_MCA_prte"])
+def test_what_a_user_says_stays(family: str, kind: str) -> None:
+    found = mpi_session.variables(Path("/x"), {f"{family}{kind}_tmpdir_base": "/mine"})
+    other = {name: value for name, value in BOTH.items() if not name.startswith(family)}
+    assert found == other
+
+
+def test_each_attempt_has_another(tmp_path: Path) -> None:
+    """On this machine one that nobody can guess: /tmp is everybody's."""
+    task = Task(RunPlan("job-aaaaaa", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path / "t", 0)
+    first, second = (task._contract()["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
+    assert first != second
+    assert not Path(first).exists()  # mpirun makes it
+    there = ClusterTask(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3)
+    folder = scratch.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
+    assert there._contract()["OMPI_MCA_orte_tmpdir_base"] == str(folder)
+    assert not folder.exists()
