@@ -48,8 +48,8 @@ class Access(Model, defer_build=True):
     ssh_keys: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Public keys, or paths of files that hold them."""
     allowed: tuple[Annotated[Range, AfterValidator(_own_range)], ...] = ()
-    """Address ranges from which SSH is let in; the public ones among them may use storage, Batch,
-    vault and registry too."""
+    """Address ranges that may connect by SSH; the public ones may also use storage, Batch,
+    vault and registry."""
     bastion: bool = False
     """Deploy Azure Bastion, so that SSH needs no allowed range."""
     admins: tuple[ObjectId, ...] = ()
@@ -60,8 +60,8 @@ class Access(Model, defer_build=True):
     users: People = ()
     """People with an account of their own, in place of the one that all share."""
     gateway: bool | GatewayVm = False
-    """A small VM for environments without any other, as those of Batch alone: storage and Batch
-    are reached through it over SSH from machines to which they are closed."""
+    """A small VM through which storage and Batch are reached over SSH, for environments without
+    another VM, such as those with Batch pools only."""
     reach: Literal["direct"] | Reach | None = None
     """How people's machines get to nodes over SSH: by default through the environment's own
     bastion where there is one, or `direct`, as a VPN does."""

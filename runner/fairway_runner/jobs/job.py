@@ -163,9 +163,9 @@ class Checkpoint(Model):
     has its own.
     """
     signal: Literal["TERM", "INT", "USR1", "USR2", "HUP"] = "TERM"
-    """What a task gets that is to stop."""
+    """The signal that tells a task to stop."""
     grace: Span = 10.0
-    """How long after that signal it is killed."""
+    """How long a task may take after that signal before it is killed."""
 
 
 class StagedInput(Model):
@@ -198,7 +198,7 @@ class Metric(Model):
     pattern: MetricPattern
     """A regular expression with one group, the number."""
     better: Literal["lower", "higher"] | None = None
-    """Which values are better; without it known of names such as `loss` and `accuracy`."""
+    """Which values are better; by default known for names such as `loss` and `accuracy`."""
     step: MetricPattern | None = None
     """A regular expression with one group, the step that a value belongs to: `epoch=([0-9]+)`.
     It is looked for in the value's own line, or is the last one before it.
@@ -297,15 +297,16 @@ class Job(Model):
     it with exit code 124.
     """
     sample_every: Span | None = 10.0
-    """How often GPUs, processors, memory, disks and network of its nodes are looked at, for
+    """How often GPUs, processors, memory, disks and network of its nodes are sampled, for
     `fairway top`; null is never.
     """
     priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
-    """Which of several waiting jobs starts first; −1000 to 1000 where words are too few."""
+    """Which of several waiting jobs starts first: a word, or a number from −1000 to 1000, the
+    highest first."""
     account: SlurmName | None = None
-    """The account of Slurm's that the job counts for."""
+    """The Slurm account that the job is charged to."""
     qos: SlurmName | None = None
-    """The quality of service that it asks Slurm for."""
+    """The Slurm quality of service that it runs with."""
     metrics: dict[Identifier, MetricPattern | Metric] = Field(default_factory=dict)
     """Figures to find in the log, each by a regular expression."""
     notify: Notify | None = None

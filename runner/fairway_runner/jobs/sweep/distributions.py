@@ -95,11 +95,11 @@ class Distribution(OneKey):
     noun: ClassVar[str] = "a distribution"
 
     integer: _Integer | None = None
-    """`[start, stop]`: each whole number alike, from `start` up to but not `stop`."""
+    """`[start, stop]`: a whole number from `start` up to but not `stop`, all equally likely."""
     uniform: _Bounds | None = None
-    """`[low, high]`: each number alike."""
+    """`[low, high]`: a number between them, all equally likely."""
     loguniform: _PositiveBounds | None = None
-    """`[low, high]`: each order of magnitude alike, as learning rates want it; both above 0."""
+    """`[low, high]`: every order of magnitude equally likely, as for learning rates; both > 0."""
     triangular: _Triangle | None = None
     """`[low, high, mode]`: most often near `mode`."""
     beta: _AlphaBeta | None = None
@@ -117,4 +117,4 @@ class Distribution(OneKey):
     pareto: _Alpha | None = None
     """`[alpha]`: the shape; values from 1."""
     choice: ParamValues | None = None
-    """`[value, …]`: each of the values alike."""
+    """`[value, …]`: one of the values, all equally likely."""

@@ -162,11 +162,11 @@ class Generator(OneKey):
     random: Random | None = None
     """Values drawn from distributions."""
     repeat: Annotated[int, Field(ge=1)] | None = None
-    """As many points without values of their own."""
+    """That many points without values of their own."""
     files: FilePattern | None = None
     """A point for each file that matches: the parameters `file`, `name` and `stem`."""
     python: FunctionReference | None = None
-    """The mappings that a function yields, of a module in the job's folder."""
+    """The mappings that a function yields, in a module of the job's folder."""
 
     @property
     def count(self) -> int | None:
