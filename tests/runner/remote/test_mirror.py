@@ -275,3 +275,10 @@ def test_a_reader_who_was_overtaken_adds_only_what_is_missing(tmp_path: Path) ->
     add_logs(run, {"0": piece(0, b"one\n")})
     add_logs(run, {"0": piece(20, b"far behind\n")})
     assert run.log_text(0) == "one\ntwo\n"
+    with pytest.raises(UserError) as caught:
+        add_logs(run, {"0": Piece(8, "no zlib")})
+    (finding,) = caught.value.findings
+    target = run.record.target
+    assert finding.message == f"the host of `{target}` sent a piece of a file that cannot be read"
+    assert finding.hint.startswith("nothing of it was taken over")
+    assert run.log_text(0) == "one\ntwo\n"

@@ -35,7 +35,7 @@ def bring_figures(run: RunFolder, remote: RemoteHost) -> None:
             for node, piece in pieces.items():
                 if piece.offset == known.get(node, 0):
                     with (folder / f"{node}.jsonl").open("ab") as file:
-                        added += file.write(unpacked(piece.data))
+                        added += file.write(unpacked(piece.data, run))
             more = bool(answer.get("more")) and added > 0
 
 

@@ -39,7 +39,7 @@ def add_logs(run: RunFolder, pieces: Mapping[str, Piece]) -> None:
     """
     folders = dict(_folders(run))
     for name, piece in pieces.items():
-        folder, data = folders[name], unpacked(piece.data)
+        folder, data = folders[name], unpacked(piece.data, run)
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "log.txt").open("ab") as log:
             known = log.tell() - piece.offset
@@ -47,12 +47,12 @@ def add_logs(run: RunFolder, pieces: Mapping[str, Piece]) -> None:
                 log.write(data[known:])
 
 
-def unpacked(data: str) -> bytes:
-    """A piece's bytes; what is more than a host may send at once is left out."""
+def unpacked(data: str, run: RunFolder) -> bytes:
+    """A piece's bytes, of that run; what is more than a host may send at once is left out."""
     try:
         return zlib.decompressobj().decompress(base64.b64decode(data), MOST)
     except (ValueError, zlib.error):
-        message = "the host sent a piece of a file that cannot be read"
+        message = f"the host of `{run.record.target}` sent a piece of a file that cannot be read"
         raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
 
 
