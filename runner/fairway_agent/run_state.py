@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 class RunState:
     """A run: its state and why; since when and until when, in seconds since 1970; the process that
     supervises it; which time it was started, from 0; how many of its tasks are in which state.
-    `limit` names the limit of its own that it was over, and `exit_code` is its code then."""
+    `limit` names the limit of its own that it was over, and `exit_code` is its code then.
+    `no_capacity` says of one that is queued that its target has no nodes for it: none can be had,
+    or no quota is left."""
 
     state: str = "queued"
     reason: str | None = None
@@ -27,6 +29,7 @@ class RunState:
     tasks: Mapping[str, int] = field(default_factory=dict)
     exit_code: int | None = None
     limit: str | None = None
+    no_capacity: bool = False
 
     @property
     def goes_on(self) -> bool:
@@ -60,6 +63,8 @@ class RunState:
             facts["exit_code"] = self.exit_code
         if self.limit is not None:
             facts["limit"] = self.limit
+        if self.no_capacity:
+            facts["no_capacity"] = True
         return facts
 
 
@@ -72,4 +77,5 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
     "tasks": Fields.counts,
     "exit_code": Fields.whole_or_none,
     "limit": Fields.text_or_none,
+    "no_capacity": Fields.flag,
 }

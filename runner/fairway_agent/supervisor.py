@@ -307,9 +307,10 @@ class Supervisor:
         if self.states.late:
             self.reason = self.reason or record.WAS_FULL
         ended = None if state in record.GOING_STATES else time.time()
+        waits = self.blocked and state == "queued"
         value = RunState(
             state=state,
-            reason=self.allocator.reason if self.blocked and state == "queued" else self.reason,
+            reason=self.allocator.reason if waits else self.reason,
             started=self.started,
             ended=ended,
             supervisor=os.getpid(),
@@ -317,6 +318,7 @@ class Supervisor:
             tasks={name: count for name, count in self.counts.items() if count > 0},
             exit_code=TIMED_OUT if self.limit else None,
             limit=self.limit,
+            no_capacity=waits and self.allocator.no_capacity,
         )
         if value != self.recorded:
             self.states.write(self.folder / state_files.FILE, value)

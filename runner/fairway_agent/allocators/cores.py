@@ -19,6 +19,7 @@ class Cores:
     lends_nodes: bool = False
     pause: float | None = None
     reason: str | None = None
+    no_capacity: bool = False
     cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     tasks: int = 0
     used: int = 0

@@ -34,6 +34,11 @@ class Nodes:
         """What the next task waits for."""
         return self.queue.reason
 
+    @property
+    def no_capacity(self) -> bool:
+        """Whether fewer nodes are up than that asks for."""
+        return self.queue.no_capacity
+
     def take(self, nodes: int, ranks: int) -> list[Host] | None:
         """Nodes for a task, all of which take connections; None where it is to wait."""
         hosts = self._reachable(self.queue.take(nodes))

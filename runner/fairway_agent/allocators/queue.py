@@ -34,7 +34,8 @@ class Queue:
 
     `priority` is from −1000 to 1000, the highest first, and `began` orders runs of the same.
     `lost` says of nodes that failed this run when that was, by the age of their announcements:
-    one is used again when it has announced itself anew. `reason` is why the run waits.
+    one is used again when it has announced itself anew. `reason` is why the run waits, and
+    `no_capacity` that fewer nodes are up than it asks for.
     """
 
     shared: Path
@@ -43,6 +44,7 @@ class Queue:
     priority: int = 0
     began: int = field(default_factory=time.time_ns)
     reason: str | None = None
+    no_capacity: bool = False
     taken: dict[str, int] = field(default_factory=dict)
     lost: dict[str, float] = field(default_factory=dict)
     ticket: int | None = None
@@ -55,6 +57,7 @@ class Queue:
     def take(self, count: int) -> list[Host]:
         """So many nodes, which are this run's until they are given back; none where it is to
         wait, with the `reason`."""
+        self.no_capacity = False
         with self._alone():
             self._draw_ticket()
             if ahead := self._ahead():
@@ -73,6 +76,7 @@ class Queue:
             wanted = f"{count} node{'s' * (count != 1)}"
             self.reason = f"waits for {wanted}: {len(free)} free of {len(usable)} that are up"
             self.reason += self._used_by(usable)
+            self.no_capacity = len(usable) < count
             if len(usable) < count and len(known) > len(usable):
                 silent = [host.name for host in known if host not in usable]
                 self.reason += f" (silent, lost or unwell: {', '.join(silent)})"

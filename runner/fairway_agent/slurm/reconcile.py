@@ -91,6 +91,7 @@ class _Settling:
         self.settled: dict[str, str] = dict(settled["tasks"]) if mine else {}
         self.begun = _names(folder / "tasks")
         self.waits = self.rests = ""
+        self.no_capacity = False
         self.starts: list[float] = []
         self.ends: list[float] = []
 
@@ -102,7 +103,8 @@ class _Settling:
         for part, index in self._open():
             verdict = self._verdict(part, index)
             counts[verdict.state] += 1
-            self.waits = self.waits or verdict.waits
+            if verdict.waits and not self.waits:
+                self.waits, self.no_capacity = verdict.waits, verdict.no_capacity
             self.rests = self.rests or verdict.rests
             self._note_times(verdict.status)
             if verdict.is_final:
@@ -165,6 +167,7 @@ class _Settling:
             submission=self.known.submission,
             exit_code=TIMED_OUT if over else None,
             limit=over.limit if over else None,
+            no_capacity=name == "queued" and self.no_capacity,
         )
         if new != state:
             state_files.write(self.folder, new)

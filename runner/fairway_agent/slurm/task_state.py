@@ -61,11 +61,12 @@ _ENDS: dict[str, tuple[str, int, str]] = {
 @dataclass(frozen=True)
 class Verdict:
     """A task's state now: `status` as its file is to have it; `waits` says why it is queued, and
-    `rests` why it does nothing though it runs."""
+    `rests` why it does nothing though it runs. `no_capacity` is the element's."""
 
     status: TaskState
     waits: str = ""
     rests: str = ""
+    no_capacity: bool = False
 
     @property
     def state(self) -> str:
@@ -95,7 +96,8 @@ def judge(
     if element.state in ENDED:
         return _judge_ended(known, element, cancelled=cancelled, now=now)
     if element.state in WAITING:
-        return _waiting(known, explain(element) + expected(element, now), "it starts again")
+        waiting = _waiting(known, explain(element) + expected(element, now), "it starts again")
+        return replace(waiting, no_capacity=element.no_capacity)
     if element.state == "CONFIGURING":
         return _waiting(known, "its nodes are starting", "")
     if element.state in _RESTING:

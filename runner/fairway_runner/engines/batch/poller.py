@@ -170,12 +170,13 @@ class Poller:
     ) -> RunState:
         state = states.run_state(counts, ended=ended)
         starts = [status.started for status in found.values() if status.started]
-        reason = ""
+        reason, no_capacity = "", False
         if state == "queued":
             waits = {status.reason for status in found.values()}
-            preparing = "its node is made ready for the job" in waits
-            ready = "a node is made ready for it"
-            reason = ready if preparing else pools.why_waiting(self.account, job)
+            if "its node is made ready for the job" in waits:
+                reason = "a node is made ready for it"
+            else:
+                reason, no_capacity = pools.why_waiting(self.account, job)
         elif state == "failed":
             reason = next((each.reason for each in found.values() if each.reason), "")
         return RunState(
@@ -184,6 +185,7 @@ class Poller:
             started=min(starts, default=None),
             ended=_end(found.values(), job) if ended else None,
             tasks={name: count for name, count in counts.items() if count > 0},
+            no_capacity=no_capacity,
         )
 
     def _known(self, run: RunFolder, number: int) -> TaskState | None:

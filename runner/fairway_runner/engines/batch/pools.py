@@ -43,9 +43,11 @@ def resize_errors(pool: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def why_waiting(account: Account, job: Mapping[str, Any]) -> str:
-    """What a queued run waits for, and what is done before its job."""
-    return f"{_why_no_node(account)}{_done_before(account, job)}"
+def why_waiting(account: Account, job: Mapping[str, Any]) -> tuple[str, bool]:
+    """What a queued run waits for and what is done before its job, in a sentence, and whether
+    that is capacity or quota which cannot be had."""
+    why, no_capacity = _why_no_node(account)
+    return f"{why}{_done_before(account, job)}", no_capacity
 
 
 def _done_before(account: Account, job: Mapping[str, Any]) -> str:
@@ -76,18 +78,18 @@ def _turn(job: Mapping[str, Any]) -> tuple[int, float, str]:
     return -int(job.get("priority") or 0), made, str(job["id"])
 
 
-def _why_no_node(account: Account) -> str:
+def _why_no_node(account: Account) -> tuple[str, bool]:
     try:
         pool = account.pool_facts()
     except ServiceError as error:
-        return str(error)
+        return str(error), False
     if errors := resize_errors(pool):
-        return f"the pool cannot grow: {errors[0]}"
+        return f"the pool cannot grow: {errors[0]}", True
     counts = Counter(str(node["state"]).lower() for node in account.nodes())
     known = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     steady = str(pool.get("allocationState") or "").lower()
     growing = "" if steady == "steady" else f", which is {steady}"
-    return f"waiting for nodes; the pool{growing} has {known or 'none'}"
+    return f"waiting for nodes; the pool{growing} has {known or 'none'}", False
 
 
 def start_task_words(account: Account, node: Mapping[str, Any]) -> str:
