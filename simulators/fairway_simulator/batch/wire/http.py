@@ -163,8 +163,8 @@ def _write(connection: socket.socket, method: str, response: Response) -> None:
     elif method == "HEAD" or response.status in {204, 304}:
         connection.sendall(start)
     elif response.file:
-        connection.sendall(start)
-        with response.file as file:
+        with response.file as file:  # closed also where the other side has gone
+            connection.sendall(start)
             connection.sendfile(file, response.offset, response.length)
     elif response.slowly:
         connection.sendall(start)
