@@ -12,7 +12,7 @@ from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
-from fairway_runner.moments import moment
+from fairway_runner.moments import moment, span
 from fairway_runner.runs.accounting import BY, grouped, uses
 from fairway_runner.runs.compare import compare as _compare
 from fairway_runner.runs.labels import labelled
@@ -20,8 +20,8 @@ from fairway_runner.runs.query import Wanted, select
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.rerun import rerun as _rerun
-from fairway_runner.submit.submission import prepare, start
-from fairway_runner.targets import LOCAL
+from fairway_runner.submit.several import choose, prepare_for
+from fairway_runner.submit.submission import start
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 def submit(
     job: Job | str | Path,
-    target: str = LOCAL,
+    target: str | Sequence[str] | None = None,
     *,
+    patience: str | None = None,
     set: Sequence[str] = (),  # noqa: A002 - the option's own name
     folder: str | Path = ".",
     run_id: str | None = None,
@@ -42,6 +43,9 @@ def submit(
 ) -> Run:
     """Starts a job and returns its run, which is recorded in the current project.
 
+    `target` is where it runs, by default what the job says, or `local`; of several a run goes to
+    the first that has room, and `run.wait()` takes it to the next one where it waits longer than
+    `patience`, such as "30m", or where there is no capacity.
     `job` is a job file, or a job made here, whose code lies in `folder`. Its strings are
     templates, as in a file. `run_id` is one of your choice: called again with it, this goes on
     where it was cut off. `set` holds `KEY=VALUE` as the option `--set` does, `tags` and `note` what
@@ -51,7 +55,9 @@ def submit(
     """
     job_file = _job_file(job, Path(folder), set) if isinstance(job, Job) else load_job(job, set)
     store = RunStore.here()
-    prepared = prepare(job_file, find_target(target), store, run_id=run_id)
+    names = [target] if isinstance(target, str) else target or ()
+    choice = choose(job_file, names, None if patience is None else span("patience", patience))
+    prepared = prepare_for(job_file, choice, store, run_id=run_id)
     prepared.record = labelled(prepared.record, tags, note)
     return start(prepared, store)
 

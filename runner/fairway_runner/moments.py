@@ -25,3 +25,14 @@ def moment(option: str, text: str, now: float | None = None) -> float:
     message = f"{option}: `{text[:60]}` is neither a span of time nor a date"
     hint = "write how long ago, as 2h or 7d, or since when, as 2026-11-01 or 2026-11-01T09:30"
     raise UserError.of("bad-value", message, hint)
+
+
+def span(name: str, text: str) -> float:
+    """The seconds of a span such as 10m; UserError that says `name` where it is none."""
+    from fairway_core.documents import FieldError
+    from fairway_core.durations import seconds_of
+
+    try:
+        return seconds_of(text)
+    except FieldError as error:
+        raise UserError.of("bad-value", f"{name}: {error}", error.hint) from None

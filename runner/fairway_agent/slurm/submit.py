@@ -143,7 +143,10 @@ def _found(folder: Path, part: Part, submission: int) -> str:
     """The job that an earlier try has submitted for this part; "" where there is none."""
     comment = part.comment(folder.name, submission)
     for element in jobs_named([folder.name]):
-        if element.comment == comment:
+        # One that was cancelled before it had nodes may be from another partition, which the run
+        # has left.
+        never_began = element.state == "CANCELLED" and not element.nodes
+        if element.comment == comment and not never_began:
             return element.job
     trace = folder / "jobs" / f"{part.stage}-{part.number}-{submission}"
     return trace.read_text(encoding="ascii").strip() if trace.exists() else ""

@@ -46,6 +46,25 @@ TargetOption = Annotated[
     str,
     typer.Option("--target", "-t", help="Where to run.", autocompletion=completion.targets),
 ]
+TargetsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="TARGET",
+        help="Where to run; of several, as in nd,spot, the first that has room. Repeatable. By"
+        " default what the job says, or local.",
+        autocompletion=completion.targets,
+    ),
+]
+PatienceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--patience",
+        metavar="SPAN",
+        help="How long to wait on each of several targets before the next, such as 30m.",
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -106,6 +125,11 @@ DeadlineOption = Annotated[
 ]
 
 
+def target_names(given: list[str] | None) -> list[str]:
+    """The targets that were named, in their order: several by commas, or by the option again."""
+    return [name for words in given or () for name in words.split(",")]
+
+
 def states(given: list[str] | None) -> tuple[str, ...]:
     """The states that were asked for; UserError for a word that is none."""
     from fairway_agent.record import STATES
@@ -122,11 +146,6 @@ def states(given: list[str] | None) -> tuple[str, ...]:
 
 def span(option: str, text: str) -> float:
     """The seconds of a span such as 10m; UserError that names the option where it is none."""
-    from fairway_core.documents import FieldError
-    from fairway_core.durations import seconds_of
-    from fairway_core.findings import UserError
+    from fairway_runner.moments import span as seconds
 
-    try:
-        return seconds_of(text)
-    except FieldError as error:
-        raise UserError.of("bad-value", f"{option}: {error}", error.hint) from None
+    return seconds(option, text)

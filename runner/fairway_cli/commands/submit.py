@@ -12,13 +12,15 @@ from fairway_cli.commands.arguments import (
     DeadlineOption,
     JsonOption,
     NoteOption,
+    PatienceOption,
     SetOption,
     TagOption,
-    TargetOption,
+    TargetsOption,
     WatchOption,
+    span,
+    target_names,
 )
 from fairway_core.findings import UserError, format_finding
-from fairway_runner.targets import LOCAL
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run, RunStore
@@ -30,7 +32,8 @@ def command(
     job: Annotated[
         str | None, typer.Argument(metavar="JOB", help="The job file.", show_default=False)
     ] = None,
-    target: TargetOption = LOCAL,
+    target: TargetsOption = None,
+    patience: PatienceOption = None,
     set_: SetOption = None,
     tag: TagOption = None,
     note: NoteOption = None,
@@ -70,14 +73,18 @@ def command(
     --watch follows the log, or the progress of a sweep, and exits with the job's code; with
     --json the log goes to standard error. The run continues when this command or its terminal
     ends.
+
+    Of several targets the first takes the run that has no reason to refuse it. Whoever follows the
+    run (--watch, `fairway wait`, `fairway logs -f`) takes it to the next one where a target has no
+    capacity or quota for it, or where it waits longer than --patience.
     """
     from fairway_cli.ui.started import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.labels import labelled
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.resume import resume as go_on
-    from fairway_runner.submit.submission import prepare, start
-    from fairway_runner.targets.lookup import find_target
+    from fairway_runner.submit.several import choose, prepare_for
+    from fairway_runner.submit.submission import start
 
     store = RunStore.here()
     if resume is not None:
@@ -85,12 +92,15 @@ def command(
     elif job is None:
         raise UserError.of("no-job", "say which job", "fairway submit JOB, or --resume RUN")
     else:
-        prepared = prepare(load_job(job, set_ or ()), find_target(target), store, run_id=run_id)
+        job_file = load_job(job, set_ or ())
+        longest = None if patience is None else span("--patience", patience)
+        choice = choose(job_file, target_names(target), longest)
+        prepared = prepare_for(job_file, choice, store, run_id=run_id)
         prepared.record = labelled(prepared.record, tag or (), note)
         for finding in prepared.warnings:
             print(format_finding(finding), file=sys.stderr)
         if dry_run:
-            print_prepared(prepared.record, json_=json_)
+            print_prepared(prepared, json_=json_)
             return
         _ask(prepared.record.tasks, yes=yes)
         run = start(prepared, store)

@@ -59,7 +59,7 @@ def _wait(run: Run, end: float | None, timeout: str | None) -> None:
     while True:
         left = end - time.monotonic()
         run.engine.deadline = max(0.0, min(run.engine.deadline, left))
-        absence.look(run.refresh)
+        absence.look(run.follow)
         if (state := run.state) in FINAL_STATES:
             return
         if left <= 0:

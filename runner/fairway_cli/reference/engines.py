@@ -13,9 +13,41 @@ refused when the job is submitted.
 
 """
 
+_TAIL = """
+## Several targets
+
+`target: [nd, spot]` in a job, or `fairway submit JOB --target nd,spot`, names several targets, the
+best one first. All that can be wrong with the job (mounts, sizes, what an engine cannot do) is
+looked at for each of them before anything starts, and the run goes to the first that takes it. It
+goes on to the next one where a target
+
+- cannot be asked, or refuses the run, before anything of it is there;
+- says that it has no capacity or quota: a pool of Batch whose resize failed, a partition that is
+  down or for whose nodes Azure has no room, limits of Slurm's that are used up, fewer nodes up than
+  the job takes;
+- has not started it within the patience: `--patience 30m`, or in the job
+
+```yaml
+target: {in_order: [nd, spot], patience: 30m}
+```
+
+Nothing of Fairway's stays on to watch a run. So it is moved by the command that follows it:
+`fairway submit JOB --watch`, `fairway wait RUN` or `fairway logs RUN -f`. Without one it stays
+where it is, and `fairway show RUN` says which targets are left.
+
+A run is never on two targets. It is cancelled, and has ended on the one, before anything of it is
+sent to the next, and each step is written down first: where the command is killed, another goes
+on. A target that does not answer while it may have the run is waited for. A run that has begun
+stays; one that begins at the very moment in which it is cancelled gets its signal and its grace as
+by `fairway cancel`, and starts anew on the next target. The run keeps its id; `fairway show` tells
+on which targets it was tried, when, and why it left them.
+"""
+
 
 def engines_page() -> str:
     """docs/engines.md."""
     rows = [["", *(f"`{name}`" for name in ENGINES)], ["---"] * (len(ENGINES) + 1)]
     rows += [[title, *words] for title, words in table()]
-    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows).replace("|  |", "| |")
+    return (
+        _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows).replace("|  |", "| |") + _TAIL
+    )

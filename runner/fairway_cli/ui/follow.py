@@ -160,7 +160,7 @@ def copy_logs(
     while True:
         # Asked before reading: what was printed by then is read below.
         if absence is not None:
-            absence.look(lambda: run.refresh(logs=True))
+            absence.look(lambda: run.follow(logs=True))
         ended = not follow or run.state in FINAL_STATES
         if remarks and not ended:
             remarked.look()

@@ -12,7 +12,7 @@ from fairway_runner.runs.facts import task_facts
 from fairway_runner.runs.varying import shown, varying
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
@@ -30,12 +30,8 @@ def print_overview(
     tasks; 0 is all."""
     took = duration(facts["seconds"])
     print(f"{run.id}  {coloured(facts['state'])}  on {printable(facts['target'])}  {took}".rstrip())
-    if facts["reason"]:
-        print(f"reason  {printable(facts['reason'])}")
-    if facts["tags"]:
-        print(f"tags    {printable(' '.join(facts['tags']))}")
-    for line in facts["note"].splitlines():
-        print(f"note    {printable(line)}")
+    for line in _remarks(facts):
+        print(line)
     for title, words in spent.items():
         if words:
             print(f"{title:<8}{words}")
@@ -56,6 +52,22 @@ def print_overview(
     print(task_table(task_facts(some), names, list(run.record.metrics)))
     if len(some) < len(tasks):
         print(f"… and {len(tasks) - len(some):,} more; all of them: --limit 0")
+
+
+def _remarks(facts: dict[str, Any]) -> Iterator[str]:
+    """Why it stands where it does, where else it was tried and may still go, what is said of it."""
+    if facts["reason"]:
+        yield f"reason  {printable(facts['reason'])}"
+    for each in facts["tried"]:
+        if each["reason"]:
+            when = f"{each['began']} to {each['ended']}"
+            yield f"tried   {printable(each['target'])}, {when}: {printable(each['reason'])}"
+    if facts["next_targets"]:
+        yield f"next    {', '.join(map(printable, facts['next_targets']))}"
+    if facts["tags"]:
+        yield f"tags    {printable(' '.join(facts['tags']))}"
+    for line in facts["note"].splitlines():
+        yield f"note    {printable(line)}"
 
 
 def _params(tasks: Sequence[TaskResult]) -> list[str]:

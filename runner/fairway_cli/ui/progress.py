@@ -35,7 +35,7 @@ def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, TaskS
     open_, absence = list(tasks), Absence(run, run.engine.deadline)
     seen: object = None
     while True:
-        absence.look(lambda: run.refresh(logs=bool(run.record.metrics)))
+        absence.look(lambda: run.follow(logs=bool(run.record.metrics)))
         status = run.status
         ended = status.is_final
         counts = status.tasks

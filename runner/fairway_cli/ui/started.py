@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_core.findings import printable
-from fairway_runner.runs.facts import run_facts
+from fairway_runner.runs.facts import run_facts, target_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.store import Run
+    from fairway_runner.submit.submission import Prepared
 
 Changes = Mapping[str, tuple[Any, Any]]
 
@@ -23,13 +23,16 @@ _DETACHED = 130
 _IN_JSON = ("run_id", "target", "tasks", "state")
 
 
-def print_prepared(record: RunRecord, *, json_: bool = False) -> None:
+def print_prepared(prepared: Prepared, *, json_: bool = False) -> None:
     """What a submission would start."""
+    record, others = prepared.record, [each.record.target for each in prepared.next]
     if json_:
-        print(json.dumps({"target": record.target, "tasks": record.tasks, "dry_run": True}))
+        facts = {"target": record.target, "tasks": record.tasks, "dry_run": True}
+        print(json.dumps({**facts, **({"next_targets": others} if others else {})}))
         return
     tasks = "1 task" if record.tasks == 1 else f"{record.tasks:,} tasks"
-    print(f"{record.name} is valid; it would start {tasks} on {record.target}")
+    where = ", or else on ".join([record.target, *others])
+    print(f"{record.name} is valid; it would start {tasks} on {where}")
 
 
 def print_started(
@@ -37,10 +40,11 @@ def print_started(
 ) -> None:
     """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
     earlier run."""
-    facts = run_facts(run)
+    facts, left = run_facts(run), target_facts(run)["next_targets"]
     with _named(run):
         if json_:
             more = {} if changes is None else {"changes": changes}
+            more |= {"next_targets": left} if left else {}
             print(json.dumps({**{name: facts[name] for name in _IN_JSON}, **more}))
         elif quiet:
             print(run.id)
@@ -48,6 +52,8 @@ def print_started(
             print(f"{run.id} runs on {facts['target']}")
             for line in changes_shown(changes or {}):
                 print(line)
+            if left:
+                print(f"  or else on: {', '.join(left)}, by: fairway wait {run.id}")
             print(f"  follow it:  fairway logs {run.id} -f")
             print(f"  end it:     fairway cancel {run.id}")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
@@ -37,6 +37,8 @@ class Capabilities:
     """Whether who tells that a run waits has the job's secrets."""
     limits: bool = _row("`max_duration:` and `max_cost:`", False)
     """Whether something there ends a run as a whole, beside its tasks."""
+    falls_back: bool = _row("`target:` of several", True)
+    """Whether a run that waits there may go to another target."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
@@ -53,6 +55,7 @@ ENGINES = {
         notifies=True,
         tells_secretly=True,
         limits=True,
+        falls_back=False,
         shell=False,
     ),
     "ssh": Capabilities(containers=True, notifies=True, tells_secretly=True, limits=True),
@@ -135,6 +138,18 @@ def _about_notify(job: Job, target: Target, able: Capabilities) -> Iterator[Find
             message = f"`{target.name}` cannot tell that a run waits: only its tasks know `{name}`"
             hint = "leave `waiting` out of `notify.on`, or take a receiver without a secret"
             yield Finding("not-supported", message, hint, "notify.on")
+
+
+def require_movable(targets: Sequence[Target]) -> None:
+    """Refuses what a run cannot leave for another target, nor come to from one."""
+    findings = []
+    for target in targets:
+        if not capabilities(target.engine).falls_back:
+            message = f"`{target.name}` cannot be one of several targets: its runs start at once"
+            hint = f"name it alone: --target {target.name}"
+            findings.append(Finding("not-supported", message, hint, "target"))
+    if findings:
+        raise UserError(findings)
 
 
 def _with(name: str) -> str:

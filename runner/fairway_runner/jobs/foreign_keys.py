@@ -11,7 +11,7 @@ _NODES = "write the number of nodes as `nodes: 2`"
 _TIMEOUT = "write how long it may take as `timeout: 2h`"
 _IMAGE = "write `container: {image: REGISTRY/NAME:TAG}`"
 _CODE = "the job file's own folder is copied; for another: `code: {path: FOLDER}`"
-_TARGET = "say where it runs on the command line: `fairway submit JOB --target NAME`"
+_TARGET = "write `target: NAME`, or `fairway submit JOB --target NAME`"
 
 FOREIGN_KEYS = MappingProxyType(
     {
@@ -22,6 +22,6 @@ FOREIGN_KEYS = MappingProxyType(
         **dict.fromkeys(("time", "time_limit", "max_duration", "walltime"), _TIMEOUT),
         **dict.fromkeys(("image", "docker", "docker_image"), _IMAGE),
         **dict.fromkeys(("workdir", "working_dir", "src", "file_mounts"), _CODE),
-        **dict.fromkeys(("target", "compute", "partition", "queue", "pool"), _TARGET),
+        **dict.fromkeys(("compute", "partition", "queue", "pool"), _TARGET),
     }
 )

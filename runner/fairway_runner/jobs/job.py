@@ -15,6 +15,7 @@ from fairway_runner.jobs.foreign_keys import FOREIGN_KEYS
 from fairway_runner.jobs.labels import Note, Tags
 from fairway_runner.jobs.params import Identifier, ParamValue, Scalar
 from fairway_runner.jobs.sweep.models import Sweep
+from fairway_runner.jobs.where import Targets
 
 T = TypeVar("T")
 
@@ -254,6 +255,10 @@ class Job(Model):
     """Words to find its runs by, beside those of `--tag`."""
     note: Note = ""
     """What its runs are about, in your own words; `--note` gives another."""
+    target: Targets | None = None
+    """Where it runs, unless `--target` says it: a target's name, or several of which a run goes to
+    the first that has room; without it `local`.
+    """
     template: Annotated[str, Field(min_length=1)] = "openmpi"
     """The launcher: a name that `fairway templates` lists, or a file."""
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 1

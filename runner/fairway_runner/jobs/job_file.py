@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SHELL_FIELDS = {("command",), ("setup",), ("setup", "command"), ("finally", "command")}
 # What the templates draw on is itself taken as it stands.
-LITERAL_FIELDS = {"params", "sweep"}
+LITERAL_FIELDS = {"params", "sweep", "target"}
 
 
 @dataclass(frozen=True)

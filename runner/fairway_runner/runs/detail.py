@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.runs.accounting import use_of
-from fairway_runner.runs.facts import run_facts, setup_facts, task_facts
+from fairway_runner.runs.facts import run_facts, setup_facts, target_facts, task_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,8 @@ class Detail:
         from fairway_core.cost.cache import prices_at_hand
         from fairway_runner.runs.figures import figures, in_words
 
-        facts, tasks, prices = run_facts(run), run.tasks, prices_at_hand()
+        facts = run_facts(run) | target_facts(run)
+        tasks, prices = run.tasks, prices_at_hand()
         samples = [sample for some in figures(run).values() for sample in some]
         return cls(
             run=run,

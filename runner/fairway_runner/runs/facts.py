@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration
+from fairway_runner.runs import fallback
 from fairway_runner.runs.records import read_json
 
 if TYPE_CHECKING:
@@ -42,6 +43,19 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
         "ended": iso(status.ended),
         "seconds": seconds(status.state, status.started, status.ended),
     }
+
+
+def target_facts(run: Run) -> dict[str, Any]:
+    """The targets that a run was tried on, when, and why it left them; and those that it may still
+    go to. Both are empty for a run that was submitted to one target."""
+    found = fallback.read(run.folder)
+    if found is None:
+        return {"tried": [], "next_targets": []}
+    tried = [
+        {"target": t.target, "began": iso(t.began), "ended": iso(t.ended), "reason": t.reason}
+        for t in found.tries
+    ]
+    return {"tried": tried, "next_targets": list(found.left) if found.is_open else []}
 
 
 def _timed_out(run: Run, status: RunState) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs import fallback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,18 +21,26 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
     have printed, also where they have ended; returns what is wrong with targets that do not
     answer, whose runs stay as they were last seen."""
     by_target: dict[tuple[str, bool], list[Run]] = {}
+    movable: list[tuple[Run, bool]] = []
     for run in runs:
         try:
             elsewhere = not runs_here(run.record.engine)
             printed = logs and bool(run.record.metrics)
-            if elsewhere and (printed or not run.status.is_final):
+            if elsewhere and not run.status.is_final and fallback.is_open(run.folder):
+                movable.append((run, printed))  # it may go to another target meanwhile
+            elif elsewhere and (printed or not run.status.is_final):
                 by_target.setdefault((run.record.target, printed), []).append(run)
         except (UserError, OSError):
             continue  # whoever reads it next says what is wrong with it
     findings: list[Finding] = []
-    for (_, printed), some in by_target.items():
+    looks = [
+        partial(some[0].engine.refresh, some, logs=printed)
+        for (_, printed), some in by_target.items()
+    ]
+    looks += [partial(run.refresh, logs=printed) for run, printed in movable]
+    for look in looks:
         try:
-            some[0].engine.refresh(some, logs=printed)
+            look()
         except UserError as error:
             findings += error.findings
     return findings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
+from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs import fallback
 from fairway_runner.runs.folder import RunFolder, RunFolders
 from fairway_runner.runs.records import FINAL_STATES, RunRecord
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from fairway_agent.run_state import RunState
     from fairway_runner.engines.engine import Engine
     from fairway_runner.runs.figures import Sample
     from fairway_runner.runs.log_lines import LogLine
@@ -28,6 +32,12 @@ __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
 @dataclass(frozen=True)
 class Run(RunFolder):
     """A run: what can be read from its folder, and what its engine does with it."""
+
+    def _recorded(self) -> RunState:
+        """Not that of a target which the run leaves: it goes on."""
+        status = super()._recorded()
+        ended_there = status.state in ("cancelled", "lost")
+        return fallback.under_way(self.folder, status) if ended_there else status
 
     @property
     def tasks(self) -> list[TaskResult]:
@@ -51,8 +61,31 @@ class Run(RunFolder):
 
     def refresh(self, *, logs: bool = False) -> None:
         """Brings its folder up to date where it runs elsewhere: states, and logs if wanted."""
-        if not runs_here(self.record.engine):
-            self.engine.refresh([self], logs=logs)
+        if runs_here(self.record.engine):
+            return
+        with fallback.staying(self.folder) as stays:
+            if stays:
+                self._engine_now().refresh([self], logs=logs)
+
+    def follow(self, *, logs: bool = False) -> None:
+        """The same for a command that follows it to its end: one that may go to other targets is
+        taken to the next where this one has no room for it."""
+        if not fallback.is_open(self.folder):
+            self.refresh(logs=logs)
+            return
+        from fairway_runner.runs import moving
+
+        moving.follow(self, self._engine_now, logs=logs)
+        self._engine_now()
+
+    def _engine_now(self) -> Engine:
+        """Its engine, which is another after it went to another target."""
+        if (self.folder / fallback.FILE).exists():
+            self.__dict__.pop("record", None)
+            known = self.__dict__.get("engine")
+            if known is not None and known.target.name != self.record.target:
+                del self.__dict__["engine"]
+        return self.engine
 
     @property
     def figures(self) -> dict[str, list[Sample]]:
@@ -84,11 +117,28 @@ class Run(RunFolder):
 
     def cancel(self) -> None:
         """Ends the run early; returns when it has ended."""
-        self.engine.cancel(self)
+        if not fallback.is_open(self.folder):
+            self._engine_now().cancel(self)
+            return
+        from fairway_runner.runs import moving
+
+        moving.cancel(self, self._engine_now)
+        self._engine_now()
 
     def wait(self) -> None:
         """Returns when the run has ended, or is lost."""
-        self.engine.wait(self)
+        if fallback.is_open(self.folder):
+            self._wait_for_its_target()
+        self._engine_now().wait(self)
+
+    def _wait_for_its_target(self) -> None:
+        """Until it goes to no other target any more."""
+        absence = Absence(self, self.engine.deadline)
+        while True:
+            absence.look(self.follow)
+            if not fallback.is_open(self.folder):
+                return
+            time.sleep(self.engine.pause)
 
 
 @dataclass(frozen=True)

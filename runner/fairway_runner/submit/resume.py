@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.engines.refusals import Refused
+from fairway_runner.runs import fallback, moving
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run
 from fairway_runner.submit import snapshot as code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from fairway_runner.runs.store import RunStore
 
@@ -20,15 +24,37 @@ if TYPE_CHECKING:
 def resume(run: Run) -> Run:
     """Completes the submission of a recorded run; one that was complete stays as it is.
 
-    UserError where another command is submitting it right now.
+    UserError where another command is submitting it right now; a run that its target refuses is
+    forgotten.
     """
     if runs_here(run.record.engine):
         return run  # it is recorded and started in one step
-    lock = run.take_lock()
-    snapshots = run.folder.parent.parent / "code"
-    digest = json.loads((run.folder / "provenance.json").read_text(encoding="utf-8"))["code"]
-    run.engine.start(run, lock, code.stored(digest, snapshots), {})
+    with forgetting(run):
+        if fallback.is_open(run.folder):
+            advance(run)
+            return Run(run.folder)
+        lock = run.take_lock()
+        snapshots = run.folder.parent.parent / "code"
+        digest = json.loads((run.folder / "provenance.json").read_text(encoding="utf-8"))["code"]
+        run.engine.start(run, lock, code.stored(digest, snapshots), {})
     return run
+
+
+def advance(run: Run) -> None:
+    """Sends a run that may go to several targets to the first that takes it."""
+    with fallback.moving(run.folder, wait=True):
+        moving.advance(run)
+
+
+@contextmanager
+def forgetting(run: Run) -> Iterator[None]:
+    """Around the start of a run: one that its target refuses, and that never began, leaves nothing
+    behind."""
+    try:
+        yield
+    except Refused:
+        shutil.rmtree(run.folder, ignore_errors=True)
+        raise
 
 
 _CUT_OFF = "cut-off-submission"
@@ -55,11 +81,19 @@ def earlier(store: RunStore, run_id: str, files: Mapping[str, str]) -> Run | Non
     run = Run(store.folder / run_id)
     if not (run.folder / "run.json").is_file():
         return None
-    same = all(
-        (run.folder / name).read_text(encoding="utf-8") == files[name]
-        for name in ("job.json", "target.json")
-    )
-    if not same:
+    if not _is_same(run, files):
         message = f"the run `{run_id}` is of another job, or on another target"
         raise UserError.of("taken-run-id", message, "choose another with --run-id")
     return run
+
+
+def _is_same(run: Run, files: Mapping[str, str]) -> bool:
+    """Whether it was submitted with these files; one that may go to several targets has those of
+    another by now."""
+    known, wanted = fallback.read(run.folder), fallback.submitted(files)
+    if known is not None or wanted:
+        return known is not None and known.submitted == wanted
+    return all(
+        (run.folder / name).read_text(encoding="utf-8") == files[name]
+        for name in ("job.json", "target.json")
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,14 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
-from fairway_runner.runs.store import RunRecord, RunStore
+from fairway_runner.runs import fallback
+from fairway_runner.runs.moving import FILES
+from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.budget import budget_of
 from fairway_runner.submit.plan import Plan
 from fairway_runner.submit.provenance import provenance
-from fairway_runner.submit.resume import cut_off, earlier, resume
+from fairway_runner.submit.resume import advance, cut_off, earlier, forgetting, resume
 from fairway_runner.submit.secret_values import require_readable, secret_values
 from fairway_runner.targets.lookup import default_notify
 
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Finally, Job
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.runs.store import Run
 
 
 def submit(job_file: JobFile, target: Target, store: RunStore, *, run_id: str | None = None) -> Run:
@@ -50,7 +51,7 @@ class Prepared:
     """A job that is ready to start: all its tasks are rendered, nothing is written yet.
 
     `job` is that of the first task; `secrets` are values that must not be written; `warnings`
-    are what a person should hear of.
+    are what a person should hear of. `next` is the same job for the targets after this one.
     """
 
     job: Job
@@ -60,6 +61,18 @@ class Prepared:
     record: RunRecord
     secrets: Mapping[str, str]
     warnings: Sequence[Finding] = ()
+    next: Sequence[Prepared] = ()
+
+    def all_files(self) -> dict[str, str]:
+        """The texts of the run's folder, by their paths."""
+        files = {**self.files, **self.plan.files(self.job)}
+        for other in self.next:
+            target = other.record.target
+            record = replace(self.record, target=target, engine=other.record.engine)
+            own = {**other.files, **other.plan.files(other.job)}
+            own["run.json"] = json.dumps(asdict(record), indent=1)
+            files |= {fallback.next_file(target, name): own[name] for name in FILES if name in own}
+        return files
 
 
 def start(prepared: Prepared, store: RunStore) -> Run:
@@ -71,7 +84,7 @@ def start(prepared: Prepared, store: RunStore) -> Run:
         plan.directory = store.folder / plan.run / "code"
     with store.recording(), code.in_use(store.base / "code"):
         snapshot = code.snapshot(prepared.code, store.base / "code")
-        files = {**prepared.files, **plan.files(prepared.job)}
+        files = prepared.all_files()
         return launch(store, plan.engine, prepared.record, files, snapshot, prepared.secrets)
 
 
@@ -90,10 +103,15 @@ def launch(
     """
     run, lock = store.create(record, files)
     try:
-        engine.start(run, lock, snapshot, secrets)
+        with forgetting(run):
+            if fallback.FILE not in files:
+                engine.start(run, lock, snapshot, secrets)
+                return run
+            os.close(lock)
+            advance(run)
+            return Run(run.folder)  # it may be on another target
     except UserError as error:
         raise cut_off(run, error) from None
-    return run
 
 
 def prepare(
@@ -103,12 +121,13 @@ def prepare(
     *,
     run_id: str | None = None,
     code_folder: Path | None = None,
+    asks: bool = True,
 ) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
     something is.
 
     `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
-    job says.
+    job says. `asks` is whether the target's engine is asked, who may ask the target.
     """
     tasks = job_file.tasks()
     first = next(tasks)
@@ -142,7 +161,8 @@ def prepare(
     require(job, target)
     plan.budget = budget_of(job, target)
     plan.needs = launchers.needs()
-    engine.require(job, plan.needs)
+    if asks:
+        engine.require(job, plan.needs)
     secrets = secret_values(job.secrets, os.environ, place)
     collected = code.collect(folder, job.code.exclude)
     files = {

@@ -150,3 +150,47 @@ def waiting(make_batch: Callable[..., Batch]) -> Waiting:
 def batch(make_batch: Callable[..., Batch]) -> Batch:
     """An account with a pool of three nodes."""
     return make_batch()
+
+
+@dataclass
+class Two(Batch):
+    """The targets `full`, whose pool gets no nodes, and `free`."""
+
+    def declare(self, **changes: dict[str, Any]) -> None:
+        """Writes both, each with these fields in place of its own."""
+        pools = {"full": "large", "free": "sim"}
+        targets = [
+            {
+                "name": name,
+                "engine": "batch",
+                "nodes": {"min": 0, "max": 4},
+                "mounts": {"data": str(self.data)},
+                "storage": {"containers": ["datasets", "outputs", "code"]},
+                "batch": {"pool": pool, "identity": IDENTITY},
+                **changes.get(name, {}),
+            }
+            for name, pool in pools.items()
+        ]
+        (self.fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": targets}))
+
+    def job(self, **fields: Any) -> Path:
+        """A job that adds a line to a file for each time that it runs."""
+        line = 'echo "$FAIRWAY_RUN $AZ_BATCH_POOL_ID" >> ' + str(self.data / "ran")
+        return self.fairway.job(line, template="plain", **fields)
+
+    def ran(self) -> list[str]:
+        """The runs whose tasks have begun, with the pool of each."""
+        path = self.data / "ran"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture
+def two(make_batch: Callable[..., Batch]) -> Two:
+    """An account with a pool that cannot grow, and one with three nodes."""
+    made = make_batch()
+    formula = "$TargetDedicatedNodes = 2;"
+    made.service.add_pool("large", enableAutoScale=True, autoScaleFormula=formula)
+    made.service.limit_pool(0, pool="large", code="AccountCoreQuotaReached")
+    two = Two(made.service, made.fairway)
+    two.declare()
+    return two

@@ -22,6 +22,7 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import keys, names
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
+from fairway_runner.engines.refusals import Unavailable
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.plans import read_last, read_plan, read_specs
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 _THREADS = 16
 _PAUSE = 1.0  # seconds between two looks whether a deleted job has gone
 _AT_ONCE = 100  # tasks in one request, which is the most that Batch takes
+
+# What Batch says where the account has as many jobs as it may have.
+_NO_QUOTA = frozenset({"ActiveJobAndScheduleQuotaReached"})
 
 RECORD = (
     *("run.json", "job.yaml", "job.json", "target.json", "plan.json", "provenance.json"),
@@ -188,6 +192,8 @@ class Submission:
                     continue
                 if error.code == "JobScheduleWithSameIdExists":
                     raise _taken(f"the account has a schedule with the id `{job['id']}`") from None
+                if error.code in _NO_QUOTA:
+                    raise self._without_quota(error) from None
                 if error.code != "JobExists":
                     raise
                 found = metadata_of(self.account.job(str(job["id"])))
@@ -244,6 +250,9 @@ class Submission:
         except ServiceError as error:
             if not error.exists_already or not _has_ended(self.account.job(job_id)):
                 raise  # otherwise it was told before, and has ended since
+
+    def _without_quota(self, error: ServiceError) -> Unavailable:
+        return Unavailable(self._cut_off(error).findings, exit_code=error.exit_code)
 
     def _cut_off(self, error: ServiceError) -> UserError:
         message = (

@@ -15,6 +15,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.absence import Absence, clock
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
+from fairway_runner.engines.refusals import Refused
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.slurm.health import findings_of
@@ -75,7 +76,8 @@ class SlurmEngine(RemoteEngine):
     ) -> None:
         """Brings the run to the shared folder and hands it to Slurm.
 
-        UserError where Slurm refuses it; nothing of a run that never began is left then.
+        UserError where Slurm refuses it: Refused for a run that never began, of which nothing is
+        left there.
         """
         try:
             submission = self.begin(run, retry=retry)
@@ -86,7 +88,7 @@ class SlurmEngine(RemoteEngine):
                 found = self.ask("submit", run, code=snapshot.name, **self._resources(run))
             except UserError as error:
                 if error.findings[0].id in _REFUSALS and not submission.number:
-                    _forget(run)
+                    raise Refused(error.findings, exit_code=error.exit_code) from None
                 raise
             submissions.note(run, jobs=found["jobs"])
             submissions.complete(run)
@@ -246,12 +248,6 @@ def _machine(comment: str) -> Machine | None:
     facts = dict(pair.split("=", 1) for pair in comment.split(",") if "=" in pair)
     resource = facts.get("resource", "")
     return Machine(resource, facts.get("vm", ""), facts.get("host", "")) if resource else None
-
-
-def _forget(run: RunFolder) -> None:
-    import shutil
-
-    shutil.rmtree(run.folder, ignore_errors=True)
 
 
 def _pause_of(deadline: float, pause: float) -> float:

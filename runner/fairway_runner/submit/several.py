@@ -1,0 +1,132 @@
+"""A job that may run on several targets: all that can be wrong with it is looked at for each of
+them before anything starts."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Finding, UserError
+from fairway_runner.engines.capabilities import require_movable
+from fairway_runner.jobs.where import where_of
+from fairway_runner.runs import fallback
+from fairway_runner.runs.fallback import Fallback, Try
+from fairway_runner.runs.moving import has_no_room
+from fairway_runner.submit.submission import prepare
+from fairway_runner.targets import LOCAL
+from fairway_runner.targets.lookup import find_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.target import Target
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.runs.store import RunStore
+    from fairway_runner.submit.submission import Prepared
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The targets that a job may run on, the best one first, and for how many seconds a run waits
+    on each."""
+
+    targets: tuple[Target, ...]
+    patience: float | None = None
+
+
+def choose(job_file: JobFile, names: Sequence[str] = (), patience: float | None = None) -> Choice:
+    """Where a job runs: what the caller names, or the job itself, or `local`.
+
+    UserError for a target that is not there, or that cannot be one of several.
+    """
+    own = where_of(job_file.document)
+    if not names and own is not None:
+        names = own.in_order
+        patience = own.patience if patience is None else patience
+    targets = [find_target(name) for name in dict.fromkeys(names or [LOCAL])]
+    if len(targets) > 1:
+        require_movable(targets)
+    elif patience is not None:
+        message = f"patience is for several targets, and there is only `{targets[0].name}`"
+        raise UserError.of("one-target", message, "name another: --target FIRST,SECOND")
+    return Choice(tuple(targets), patience)
+
+
+def prepare_for(
+    job_file: JobFile, choice: Choice, store: RunStore, *, run_id: str | None = None
+) -> Prepared:
+    """What `prepare` makes of the job for the first target that has room now, with those after
+    it. UserError with all that is wrong with the job on any of them."""
+    if len(choice.targets) == 1:
+        return prepare(job_file, choice.targets[0], store, run_id=run_id)
+    each = _prepared(job_file, choice.targets, store, run_id)
+    ready, away = _asked(each)
+    first, *others = ready
+    tries = [*away, Try(first.record.target, time.time())]
+    names = tuple(other.record.target for other in others)
+    state = Fallback("starting", tuple(tries), names, choice.patience, _digest(each))
+    first.files[fallback.FILE] = state.text()
+    first.next = others
+    first.warnings = _once([finding for one in each for finding in one.warnings])
+    return first
+
+
+def _prepared(
+    job_file: JobFile, targets: Sequence[Target], store: RunStore, run_id: str | None
+) -> list[Prepared]:
+    found: list[Prepared] = []
+    errors: list[UserError] = []
+    for target in targets:
+        try:
+            made = prepare(job_file, target, store, run_id=run_id, asks=False)
+        except UserError as error:
+            errors.append(error)
+            continue
+        run_id = made.plan.run
+        found.append(made)
+    _raise(errors)
+    return found
+
+
+def _asked(prepared: Sequence[Prepared]) -> tuple[list[Prepared], list[Try]]:
+    """Those whose targets may run the job; those that have no room now, and why.
+
+    UserError where a target never can run it, or none has room.
+    """
+    ready: list[Prepared] = []
+    away: list[Try] = []
+    errors: list[UserError] = []
+    full: list[UserError] = []
+    for each in prepared:
+        try:
+            each.plan.engine.require(each.job, each.plan.needs)
+            ready.append(each)
+        except UserError as error:
+            (full if has_no_room(error) else errors).append(error)
+            now, why = time.time(), error.findings[0].message
+            away.append(Try(each.record.target, now, now, why))
+    _raise(errors or ([] if ready else full))
+    return ready, away
+
+
+def _raise(errors: Sequence[UserError]) -> None:
+    """All of them as one."""
+    if errors:
+        findings = _once([finding for error in errors for finding in error.findings])
+        raise UserError(findings, exit_code=min(error.exit_code for error in errors))
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    """What is wrong on every target alike is said once."""
+    return list(dict.fromkeys(findings))
+
+
+def _digest(prepared: Sequence[Prepared]) -> str:
+    """What tells a submission apart, whichever targets could be asked."""
+    digest = hashlib.sha256()
+    for each in prepared:
+        for name in ("job.json", "target.json"):
+            digest.update(each.files[name].encode() + b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,145 @@
+"""Runs on several targets of which the first has no nodes to give: each starts once, on the next.
+
+Both pools are of one account, where a job's id can be taken once.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from fairway_simulator.batch import Fault
+from fairway_simulator.batch.simulator import IDENTITY
+
+if TYPE_CHECKING:
+    import pytest
+    from conftest import Two
+
+KILLS = 20
+BOTH = ("--target", "full,free")
+
+
+def test_a_run_goes_to_the_target_that_has_nodes(
+    two: Two, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = two.fairway.within("submit", two.job(), *BOTH, "--run-id", "moved", "--watch")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "moved goes from full to free: the pool cannot grow" in caplog.text
+    assert two.ran() == ["moved sim"]
+    facts = json.loads(two.ok("show", "moved", "--json"))
+    assert (facts["target"], facts["state"], facts["next_targets"]) == ("free", "succeeded", [])
+    first, second = facts["tried"]
+    assert (first["target"], second["target"]) == ("full", "free")
+    assert "AccountCoreQuotaReached" in first["reason"]
+    assert first["began"] <= first["ended"] <= second["began"]
+    assert (second["ended"], second["reason"]) == (None, None)
+    assert "tried   full, " in two.ok("show", "moved")
+
+
+def test_whoever_waits_moves_it(two: Two) -> None:
+    said = two.ok("submit", two.job(), *BOTH, "--run-id", "later")
+    assert "later runs on full\n  or else on: free, by: fairway wait later\n" in said
+    assert "next    free\n" in two.ok("show", "later")
+    assert two.ran() == []
+    assert two.ok("wait", "later", "--timeout", "1h") == "later succeeded\n"
+    assert two.ran() == ["later sim"]
+
+
+def test_patience_moves_a_run_whose_target_says_nothing(two: Two) -> None:
+    """It has no nodes, and nothing is wrong with it."""
+    formula = "$TargetDedicatedNodes = 0;"
+    two.service.add_pool("asleep", enableAutoScale=True, autoScaleFormula=formula)
+    two.declare(full={"batch": {"pool": "asleep", "identity": IDENTITY}})
+    words = ("submit", two.job(), *BOTH, "--patience", "25m", "--run-id", "patient")
+    two.ok(*words)
+    two.run("patient").follow()
+    assert two.run("patient").record.target == "full"
+    path = two.run("patient").folder / "fallback.json"
+    facts = json.loads(path.read_text())
+    assert facts["patience"] == 1500.0
+    facts["tries"][0]["began"] -= 1500.0
+    path.write_text(json.dumps(facts))
+    two.ok("logs", "patient", "-f")
+    assert two.ran() == ["patient sim"]
+    said = two.ok("show", "patient")
+    assert "it has not started there within 25m00s: waiting for nodes" in said
+
+
+def test_a_job_says_where_it_runs_itself(two: Two) -> None:
+    job = two.job(target=["full", "free"])
+    assert "it would start 1 task on full, or else on free" in two.ok("submit", job, "--dry-run")
+    two.ok("submit", job, "--watch", "--run-id", "own")
+    assert two.ran() == ["own sim"]
+
+
+def test_a_quota_of_jobs_that_is_used_up_is_no_end(two: Two) -> None:
+    two.service.limit_jobs(0)
+    done = two.fairway.within("submit", two.job(), *BOTH, "--run-id", "none")
+    assert done.returncode == 5
+    assert "ActiveJobAndScheduleQuotaReached" in done.stderr
+    assert "`full` was tried before: " in done.stderr
+    two.service.limit_jobs(None)
+    two.ok("submit", "--resume", "none")
+    two.ok("wait", "none")
+    assert two.ran() == ["none sim"]
+
+
+def test_the_same_submission_again_is_the_same_run(two: Two) -> None:
+    words = ("submit", two.job(), *BOTH, "--run-id", "same")
+    two.ok(*words)
+    two.ok("wait", "same")
+    two.ok(*words)
+    assert two.ran() == ["same sim"]
+    done = two.fairway.within(*words, "-s", "env.A=1")
+    assert done.returncode == 2
+    assert "the run `same` is of another job, or on another target" in done.stderr
+    done = two.fairway.within("submit", two.job(), "--target", "free", "--run-id", "same")
+    assert done.returncode == 2
+
+
+def test_what_a_later_target_cannot_run_starts_nowhere(two: Two) -> None:
+    two.declare(free={"mounts": {}})
+    job = two.job(inputs={"words": "data:/words"})
+    done = two.fairway.within("submit", job, *BOTH)
+    assert done.returncode == 2
+    assert "the target `free` has no mount `data`" in done.stderr
+    assert two.runs() == []
+
+
+def test_a_cancelled_run_goes_nowhere(two: Two) -> None:
+    two.ok("submit", two.job(), *BOTH, "--run-id", "ended")
+    assert two.ok("cancel", "ended") == "ended cancelled\n"
+    assert two.fairway.within("wait", "ended").returncode == 130
+    assert two.ran() == []
+
+
+def test_killed_at_any_point_it_runs_once(two: Two) -> None:
+    """`kill -9` of the command that submits and follows; another one goes on."""
+    chance, job, faults = random.Random(7), two.job(), two.service.faults
+    before = faults.requests
+    two.ok("submit", job, *BOTH, "--run-id", "whole", "--watch")
+    requests = faults.requests - before
+    killed = 0
+    for number in range(KILLS):
+        run_id = f"killed-{number}"
+        # Evenly over the whole of it, so that each part of the way is hit.
+        answered = int((number + chance.random()) * requests / KILLS)
+        held = faults.add(Fault("latency", seconds=3600, skip=answered))
+        after = faults.requests + answered
+        words = ("submit", job, *BOTH, "--run-id", run_id)
+        program = two.fairway.start(*words, "--watch")
+        while faults.requests <= after and program.poll() is None:
+            time.sleep(0.002)
+        program.send_signal(signal.SIGKILL)
+        program.wait()
+        killed += program.returncode == -signal.SIGKILL
+        faults.remove(held)
+        if not (two.run(run_id).folder / "run.json").exists():
+            two.ok(*words)  # nothing was recorded yet
+        two.ok("wait", run_id)
+        assert two.ran().count(f"{run_id} sim") == 1
+    assert killed >= KILLS // 2
+    assert len(two.ran()) == KILLS + 1

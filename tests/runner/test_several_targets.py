@@ -1,0 +1,199 @@
+"""What a job and a command line say of where it runs, and what is looked at for each target."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.ssh.engine import SshEngine
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.several import choose, prepare_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_runner.submit.several import Choice
+    from fairway_runner.submit.submission import Prepared
+
+NAMES = ("nd", "spot", "a100")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with three clusters that are reached by ssh, and the job's folder."""
+    monkeypatch.chdir(tmp_path)
+    _declare(tmp_path)
+    return tmp_path
+
+
+def _declare(folder: Path, **changes: dict[str, Any]) -> None:
+    targets = [
+        {
+            "name": name,
+            "engine": "ssh",
+            "nodes": {"min": 2, "max": 2},
+            "mounts": {"data": f"/mnt/{name}"},
+            "ssh": {"host": f"{name}.example", "user": "me", "shared": "/data"},
+            **changes.get(name, {}),
+        }
+        for name in NAMES
+    ]
+    (folder / ".fairway").mkdir(exist_ok=True)
+    (folder / ".fairway" / "targets.json").write_text(json.dumps(targets))
+
+
+def _choose(folder: Path, *names: str, patience: float | None = None, **fields: Any) -> Choice:
+    path = folder / "job.yaml"
+    path.write_text(json.dumps({"name": "a", "command": "true", **fields}))
+    return choose(load_job(path), names, patience)
+
+
+def _prepare(folder: Path, *names: str, **fields: Any) -> Prepared:
+    choice = _choose(folder, *names, **{"template": "plain", **fields})
+    return prepare_for(load_job(folder / "job.yaml"), choice, RunStore.here())
+
+
+def _names(choice: Choice) -> tuple[str, ...]:
+    return tuple(target.name for target in choice.targets)
+
+
+class TestChoosing:
+    """The command line wins over the job, and the job over `local`."""
+
+    @pytest.mark.parametrize(
+        ("said", "names"),
+        [
+            ({}, ("local",)),
+            ({"target": "nd"}, ("nd",)),
+            ({"target": None}, ("local",)),
+            ({"target": ["spot", "nd"]}, ("spot", "nd")),
+            ({"target": {"in_order": ["a100", "nd"]}}, ("a100", "nd")),
+        ],
+    )
+    def test_the_job_says_it(
+        self, project: Path, said: dict[str, Any], names: tuple[str, ...]
+    ) -> None:
+        assert _names(_choose(project, **said)) == names
+
+    def test_the_command_line_says_it(self, project: Path) -> None:
+        where = {"in_order": ["nd", "a100"], "patience": "30m"}
+        assert _names(_choose(project, "spot", target=where)) == ("spot",)
+        assert _choose(project, "spot", "nd", target=where).patience is None
+
+    def test_patience(self, project: Path) -> None:
+        where = {"in_order": ["nd", "a100"], "patience": "30m"}
+        assert _choose(project, target=where).patience == 1800.0
+        assert _choose(project, patience=60.0, target=where).patience == 60.0
+        assert _choose(project, "nd", "spot", patience=60.0).patience == 60.0
+
+    def test_patience_with_one_target_is_for_nothing(self, project: Path) -> None:
+        for names, fields in (
+            (("nd",), {}),
+            ((), {"target": {"in_order": ["nd"], "patience": "1m"}}),
+        ):
+            with pytest.raises(UserError, match="patience is for several targets"):
+                _choose(project, *names, patience=None if fields else 5.0, **fields)
+
+    @pytest.mark.parametrize(
+        ("target", "said"),
+        [
+            ([], "this names no target"),
+            (["nd", "nd"], "`nd` is there twice"),
+            ("-x", "this is not a target's name"),
+            (["nd", "../x"], "this is not a target's name"),
+            (3, "expected text or a list or a mapping, found the number 3"),
+            ({"in_orde": ["nd"]}, "unknown key `in_orde`"),
+            ({"in_order": ["nd", "a100"], "patience": "long"}, "`long` is not a span of time"),
+            ({"patience": "30m"}, "`target.in_order` is missing"),
+        ],
+    )
+    def test_what_is_wrong_is_said_at_its_line(self, project: Path, target: Any, said: str) -> None:
+        with pytest.raises(UserError) as caught:
+            _choose(project, target=target)
+        assert said in str(caught.value)
+        assert caught.value.findings[0].location is not None
+
+    def test_a_target_that_is_not_there(self, project: Path) -> None:
+        with pytest.raises(UserError, match="there is no target `sopt`") as caught:
+            _choose(project, target=["nd", "sopt"])
+        assert caught.value.findings[0].hint == "did you mean `spot`?"
+
+    def test_this_machine_is_not_one_of_several(self, project: Path) -> None:
+        with pytest.raises(UserError, match="`local` cannot be one of several targets"):
+            _choose(project, "nd", "local")
+
+
+class TestPreparing:
+    """All that can be wrong on any target is said before anything is written."""
+
+    def test_each_target_has_its_files(self, project: Path) -> None:
+        prepared = _prepare(project, *NAMES, inputs={"words": "data:/words"})
+        files = prepared.all_files()
+        for name in NAMES[1:]:
+            record = json.loads(files[f"targets/{name}/run.json"])
+            assert (record["id"], record["target"]) == (prepared.record.id, name)
+            plan = json.loads(files[f"targets/{name}/plan.json"])
+            assert plan["environment"]["FAIRWAY_INPUT_WORDS"] == f"/mnt/{name}/words"
+            assert json.loads(files[f"targets/{name}/target.json"])["name"] == name
+        state = json.loads(files["fallback.json"])
+        assert (state["phase"], state["left"]) == ("starting", ["spot", "a100"])
+        assert [each["target"] for each in state["tries"]] == ["nd"]
+
+    def test_one_target_has_none_of_that(self, project: Path) -> None:
+        files = _prepare(project, "nd").all_files()
+        assert not [name for name in files if name.startswith(("targets/", "fallback"))]
+
+    def test_every_target_is_looked_at(self, project: Path) -> None:
+        _declare(project, spot={"mounts": {}}, a100={"nodes": {"min": 1, "max": 1}})
+        with pytest.raises(UserError) as caught:
+            _prepare(project, *NAMES, inputs={"words": "data:/words"})
+        assert "the target `spot` has no mount `data`" in str(caught.value)
+        _declare(project, a100={"nodes": {"min": 1, "max": 1}})
+        with pytest.raises(UserError, match="wants 2 nodes, and `a100` has 1"):
+            _prepare(project, *NAMES, nodes=2)
+        assert not (project / ".fairway" / "runs").exists()
+
+    def test_what_is_wrong_everywhere_is_said_once(self, project: Path) -> None:
+        with pytest.raises(UserError) as caught:
+            _prepare(project, *NAMES, nodes=0)
+        assert len(caught.value.findings) == 1
+
+    def test_a_target_without_a_host_is_passed_over(self, project: Path) -> None:
+        _declare(project, nd={"ssh": {"host": "", "user": "me", "shared": "/data"}})
+        prepared = _prepare(project, *NAMES)
+        state = json.loads(prepared.all_files()["fallback.json"])
+        assert (prepared.record.target, state["left"]) == ("spot", ["a100"])
+        first, second = state["tries"]
+        assert (first["target"], second["target"]) == ("nd", "spot")
+        assert "`nd` has no address" in first["reason"]
+        assert first["ended"] is not None
+
+    def test_where_no_target_has_room_it_is_said_of_each(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def require(engine: SshEngine, *_: object) -> None:
+            message = f"{engine.target.name} does not answer"
+            raise UserError.of("no-connection", message, exit_code=5)
+
+        monkeypatch.setattr(SshEngine, "require", require)
+        with pytest.raises(UserError) as caught:
+            _prepare(project, *NAMES)
+        said = [finding.message for finding in caught.value.findings]
+        assert said == [f"{name} does not answer" for name in NAMES]
+        assert caught.value.exit_code == 5
+
+    def test_the_same_submission_is_known_again(self, project: Path) -> None:
+        def submitted(*names: str, **fields: Any) -> str:
+            text = _prepare(project, *names, **fields).all_files()["fallback.json"]
+            return str(json.loads(text)["submitted"])
+
+        known = submitted(*NAMES)
+        assert submitted(*NAMES) == known
+        assert submitted("nd", "a100", "spot") != known
+        assert submitted(*NAMES, env={"A": "1"}) != known
+        _declare(project, nd={"ssh": {"host": "", "user": "me", "shared": "/data"}})
+        assert submitted("spot", "a100") != known
