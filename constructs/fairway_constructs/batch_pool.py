@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
     from fairway_core.autoscale import Autoscale
@@ -134,7 +135,7 @@ class BatchPool(Component):
             network_configuration=_network(subnet, size, fixed),
             identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
             container_configuration=_container_configuration(containers, identity_id),
-            start_task=_start_task(_boot(name, subnet, image, mounts)),
+            start_task=_start_task(_boot(name, subnet, image, mounts, place.proxy)),
             metadata=dict(place.tags or {}) or None,
             **_scale(shape, autoscale),
             lifecycle=Lifecycle(
@@ -152,7 +153,13 @@ def _network(subnet: PlacedSubnet, size: VmSize, fixed: Mapping[str, str]) -> Ne
     )
 
 
-def _boot(name: str, subnet: PlacedSubnet, image: Image, mounts: Sequence[Mount]) -> str:
+def _boot(
+    name: str,
+    subnet: PlacedSubnet,
+    image: Image,
+    mounts: Sequence[Mount],
+    proxy: MachineProxy | None,
+) -> str:
     """The command that prepares a node."""
     cloud_config = node_cloud_init(
         cluster=name,
@@ -160,6 +167,7 @@ def _boot(name: str, subnet: PlacedSubnet, image: Image, mounts: Sequence[Mount]
         nfs_client_package=image.nfs_client_package,
         host_patterns=[subnet.address_pattern],
         peers=False,
+        proxy=proxy,
     )
     return start_task_command(cloud_config)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.data_storage_container import DataStorageContainer
 from fairway_constructs.cdk import Component
-from fairway_core.catalog.private_links import private_link
+from fairway_core.catalog.private_links import blob_host
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class ExistingStorage(Component):
         super().__init__(scope, id)
         self.id = account_id
         name = parts_of("storage account", account_id)["name"]
-        public = private_link("blob").zone.removeprefix("privatelink.")
-        self.account_url = f"https://{name}.{public}/"
+        self.host = blob_host(name)
+        self.account_url = f"https://{self.host}/"
         for container in containers:
             DataStorageContainer(
                 self, f"container-{container}", name=container, storage_account_id=account_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Component
+from fairway_constructs.cloud_init import server_cloud_init
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_core.catalog import vm_size
 
@@ -55,6 +56,7 @@ class Gateway(Component):
             size=machine,
             interface_id=interface.id,
             ssh_keys=ssh_keys,
+            cloud_init=server_cloud_init(place.proxy) if place.proxy else None,
         )
         if accounts is not None:
             from fairway_constructs.cloud_init.people import accounts_on_machine

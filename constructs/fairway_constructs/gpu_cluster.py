@@ -41,6 +41,7 @@ from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.placement import Placement
     from fairway_core.catalog import Image
@@ -91,7 +92,7 @@ class GpuCluster(Component):
         self.scale_set = self._scale_set(
             nodes,
             self._custom_data(watched=repair is not None, slurm=slurm),
-            extension=_extensions(spec, watched=repair is not None),
+            extension=_extensions(spec, watched=repair is not None, proxy=place.proxy),
             automatic_instance_repair=_repair(repair) if repair else None,
             lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
         )
@@ -112,6 +113,7 @@ class GpuCluster(Component):
             watched=watched,
             slurm=slurm,
             with_accounts=True,
+            proxy=self._place.proxy,
         )
         if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
             people = self._spec.accounts.people if self._spec.accounts else ()
@@ -194,12 +196,14 @@ class GpuCluster(Component):
         return [f'${{try({address}, "")}}' for address in found]
 
 
-def _extensions(spec: NodeSpec, *, watched: bool) -> list[Extension] | None:
+def _extensions(
+    spec: NodeSpec, *, watched: bool, proxy: MachineProxy | None
+) -> list[Extension] | None:
     extensions = []
     if spec.monitored:
         from fairway_constructs.monitoring_agent import agent_on_scale_set
 
-        extensions.append(agent_on_scale_set(spec.identity_id))
+        extensions.append(agent_on_scale_set(spec.identity_id, proxy))
     if watched:
         from fairway_constructs.node_health import health_on_scale_set
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.proxy import MachineProxy
 
 _NAME = "AzureMonitorLinuxAgent"
 _PUBLISHER = "Microsoft.Azure.Monitor"
@@ -19,7 +20,7 @@ _PUBLISHER = "Microsoft.Azure.Monitor"
 _VERSION = "1.0"
 
 
-def agent_on_scale_set(identity_id: str) -> Extension:
+def agent_on_scale_set(identity_id: str, proxy: MachineProxy | None = None) -> Extension:
     """The agent as a part of a scale set, so that a node has it from its first boot.
 
     >>> agent_on_scale_set("/subscriptions/…/nodes").type
@@ -32,7 +33,7 @@ def agent_on_scale_set(identity_id: str) -> Extension:
         type_handler_version=_VERSION,
         auto_upgrade_minor_version=True,
         automatic_upgrade_enabled=True,
-        settings=_settings(identity_id),
+        settings=_settings(identity_id, proxy),
     )
 
 
@@ -42,6 +43,7 @@ def agent_on_machine(
     *,
     virtual_machine_id: str,
     identity_id: str,
+    proxy: MachineProxy | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> VirtualMachineExtension:
     """The agent on one VM.
@@ -59,16 +61,20 @@ def agent_on_machine(
         type_handler_version=_VERSION,
         auto_upgrade_minor_version=True,
         automatic_upgrade_enabled=True,
-        settings=_settings(identity_id),
+        settings=_settings(identity_id, proxy),
         tags=tags,
     )
 
 
-def _settings(identity_id: str) -> str:
+def _settings(identity_id: str, proxy: MachineProxy | None) -> str:
     """By name: a machine may carry several identities.
+
+    It reads no variables. Source: Azure documentation, Azure Monitor agent network configuration.
 
     Without spaces, as the provider reads it back: another form would be drift.
     """
     identity = {"identifier-name": "mi_res_id", "identifier-value": identity_id}
-    settings = {"authentication": {"managedIdentity": identity}}
+    settings: dict[str, object] = {"authentication": {"managedIdentity": identity}}
+    if proxy is not None:
+        settings["proxy"] = {"mode": "application", "address": proxy.http, "auth": "false"}
     return json.dumps(settings, separators=(",", ":"))

@@ -80,6 +80,7 @@ class NfsServer(Component):
                 name,
                 virtual_machine_id=self.virtual_machine.id,
                 identity_id=identity_id,
+                proxy=place.proxy,
                 tags=place.tags,
             )
         self.disks, attachments = self._disks(protect)
@@ -131,6 +132,7 @@ class NfsServer(Component):
             threads=_THREADS_A_CORE * size.cores,
             clients=clients,
             versions=self._spec.versions,
+            proxy=self._place.proxy,
         )
         return server_vm(
             self,

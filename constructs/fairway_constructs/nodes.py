@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network import PlacedSubnet
     from fairway_core.catalog import Image, VmSize
@@ -69,6 +70,7 @@ def cloud_init_of(
     watched: bool = False,
     slurm: SlurmNode | None = None,
     with_accounts: bool = False,
+    proxy: MachineProxy | None = None,
 ) -> str:
     """The cloud-config of a node; `watched` is whether it says on its own port how it is.
 
@@ -93,6 +95,7 @@ def cloud_init_of(
         people=spec.accounts.setup_script() if spec.accounts and with_accounts else "",
         template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
         more=slurm.extension() if slurm else None,
+        proxy=proxy,
     )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.proxy import MachineProxy
 
 
 T = TypeVar("T")
@@ -25,7 +26,8 @@ class Placement:
 
     `resource_group` is the group's name, which may be a reference; `zone` is None where a
     region has no zones; `group_id` is the group's id, where `place_in_group` made or found it;
-    `shared` says that others use the group too.
+    `shared` says that others use the group too. Machines reach the internet by `proxy`, where
+    there is one.
 
     >>> place = Placement(environment="h100", resource_group="h100-rg-data",
     ...                   location="southcentralus", zone=1)
@@ -40,6 +42,7 @@ class Placement:
     tags: Mapping[str, str] | None = None
     group_id: str | None = None
     shared: bool = False
+    proxy: MachineProxy | None = None
 
     def name(self, kind: str, *parts: str, suffix: str = "") -> str:
         """The name of a resource of that kind, by the one rule; see `fairway_core.naming`."""
@@ -84,6 +87,7 @@ def place_in_group(
     zone: int | None = None,
     tags: Mapping[str, str] | None = None,
     existing: str | None = None,
+    proxy: MachineProxy | None = None,
 ) -> Placement:
     """Makes a resource group for that role, and answers with the placement in it.
 
@@ -106,4 +110,5 @@ def place_in_group(
         tags=tags,
         group_id=group.id,
         shared=existing is not None,
+        proxy=proxy,
     )

@@ -87,6 +87,7 @@ class SingleVm(Component):
                 f"machine-{name}",
                 virtual_machine_id=self.id,
                 identity_id=spec.identity_id,
+                proxy=place.proxy,
                 tags=place.tags,
             )
 
@@ -122,7 +123,9 @@ class SingleVm(Component):
             termination_notification=TerminationNotification(
                 enabled=True, timeout=TERMINATION_NOTICE
             ),
-            custom_data=custom_data(cloud_init_of(name, spec, host_patterns=[host_name])),
+            custom_data=custom_data(
+                cloud_init_of(name, spec, host_patterns=[host_name], proxy=place.proxy)
+            ),
             **spot_arguments(spec.spot),
             tags=place.tags,
             depends_on=terms(self, spec),

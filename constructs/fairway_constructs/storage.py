@@ -20,6 +20,7 @@ from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.storage_lifecycle import storage_lifecycle
 from fairway_constructs.unique_name import unique_name
+from fairway_core.catalog.private_links import blob_host
 from fairway_core.naming import check_name
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class Storage(Component):
         )
         self.id = account_id = self.account.id
         self.account_url = self.account.primary_blob_endpoint
+        self.host = blob_host(self.account.name)
         self.containers: Mapping[str, StorageContainer] = {
             name: self._container(name, account_id, protect) for name in containers
         }

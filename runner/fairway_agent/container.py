@@ -42,6 +42,7 @@ IMAGE_FILES = ("/opt/microsoft", "/etc/nccl.conf")
 
 # What the container is told: the contract, and what engines and fabrics set for its libraries.
 _TOLD = re.compile(
+    r"(https?|no)_proxy|(HTTPS?|NO)_PROXY|"
     r"(FAIRWAY|OMPI|PRTE|PMIX|UCX|NCCL|RCCL|OMP|CUDA|GLOO|TP|I_MPI|FI|MV2|SHARP)_\w+|SLURM_\w+"
 )
 # How MPI would reach other hosts by programs that are not in there.

@@ -47,6 +47,9 @@ def main() -> None:
     if sys.version_info < OLDEST:
         sys.stderr.write(f"Python {sys.version.split()[0]} is too old\n")
         sys.exit(OLD_PYTHON)
+    from fairway_agent import proxy
+
+    proxy.use()
     if sys.argv[1] == "call":
         answer(sys.argv[2], sys.argv[3])
         return

@@ -60,6 +60,8 @@ class ComputeStack(EnvironmentStack):
         super().__init__(project, environment, "compute")
         self._environment = environment
         self._data = data
+        if self.place.proxy:
+            self.place = replace(self.place, proxy=self.place.proxy.past(data.direct_hosts))
         # Nodes of Slurm have another, see `SlurmStack.partition`.
         self._identity_id = data.identity.id if data.identity else ""
         self._storage = StorageAccount(

@@ -221,6 +221,21 @@ class DataStack(EnvironmentStack):
             batch_account_id=self.batch.id if self.batch else None,
         )
 
+    @property
+    def direct_hosts(self) -> list[str]:
+        """The services that let in the network, and no proxy: those that the environment makes."""
+        environment, found = self._environment, []
+        if not environment.storage.existing or environment.storage.private_endpoint:
+            found.append(self.storage.host)
+        if self._watched_registry():
+            assert self.registry is not None
+            found += [self.registry.login_server, ".data.azurecr.io"]
+        if self.vault or self.slurm:
+            found.append(".vault.azure.net")
+        if self.batch:
+            found.append(".batch.azure.com")
+        return found
+
     def _slurm(self, spec: Slurm) -> Foundation:
         from fairway_constructs.slurm.shared_resources import Foundation
 

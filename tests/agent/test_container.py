@@ -80,6 +80,8 @@ class Host:
             "HOME": "/root",
             "KEY": "secret",
             "OTHER": "of the host",
+            "no_proxy": "localhost",
+            "HTTPS_PROXY": "http://proxy.example.com:3128",
             "OMPI_MCA_plm_rsh_agent": "fairway-rsh",
             "FAIRWAY_RUN": "job-abc",
             "FAIRWAY_TASK": "0",
@@ -138,6 +140,7 @@ def test_a_command_runs_with_the_contract_and_the_directories_that_it_names(
     assert f"--volume={host.run / 'shared'}:{host.run / 'shared'}" not in words, "in the run's"
     told = {word.removeprefix("--env=") for word in words if word.startswith("--env=")}
     assert {"FAIRWAY_RUN", "FAIRWAY_SHARED_DIR", "KEY", "HOME", "_FAIRWAY_MARK"} <= told
+    assert {"no_proxy", "HTTPS_PROXY"} <= told, "the way to the internet is the machine's"
     assert not told & {"OTHER", "PATH", "OMPI_MCA_plm_rsh_agent", "_FAIRWAY_CONTAINER"}
     assert "secret" not in " ".join(words), "no value is on a command line"
     assert words.index("--cap-add=SYS_PTRACE") + 1 == words.index("contoso.example/train:1")

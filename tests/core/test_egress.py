@@ -42,6 +42,11 @@ def test_each_part_has_its_own() -> None:
     assert "pas.windows.net" not in found
 
 
+def test_the_owner_of_a_proxy_is_told_too() -> None:
+    found = _names(load_environment(SECTIONS / "company.yaml"))
+    assert {"security.ubuntu.com", "management.azure.com"} <= found
+
+
 @pytest.mark.parametrize("section", ["box", "people", "nat"])
 def test_a_way_out_of_its_own_needs_nobodys_leave(section: str) -> None:
     assert outbound(load_environment(SECTIONS / f"{section}.yaml")) == []

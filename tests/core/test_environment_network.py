@@ -194,6 +194,51 @@ FAULTS = {
         "network.existing.subnets",
         "no subnet for `data`, `flex`, private endpoints",
     ),
+    "a password for a proxy": (
+        'network: {proxy: {http: "http://me:hunter2@proxy.example.com:3128"}}\n',
+        "network.proxy.http",
+        "a user or a password in the address of a proxy would be kept",
+    ),
+    "a user of a proxy": (
+        'network: {proxy: {http: "http://p:80", https: "http://me@p:80"}}\n',
+        "network.proxy.https",
+        "a user or a password in the address",
+    ),
+    "a proxy without a port": (
+        'network: {proxy: {http: "http://proxy.example.com"}}\n',
+        "network.proxy.http",
+        "is not the address of a proxy",
+    ),
+    "a proxy at no port": (
+        'network: {proxy: {http: "http://proxy.example.com:99999"}}\n',
+        "network.proxy.http",
+        "is not the address of a proxy",
+    ),
+    "a proxy with a command": (
+        'network: {proxy: {http: "http://p:80;reboot"}}\n',
+        "network.proxy.http",
+        "is not the address of a proxy",
+    ),
+    "a proxy of another kind": (
+        'network: {proxy: {http: "socks5://p:1080"}}\n',
+        "network.proxy.http",
+        "is not the address of a proxy",
+    ),
+    "a proxy for https alone": (
+        'network: {proxy: {https: "http://p:80"}}\n',
+        "network.proxy.http",
+        "",
+    ),
+    "two names in one": (
+        'network: {proxy: {http: "http://p:80", no_proxy: ["a.com,b.com"]}}\n',
+        "network.proxy.no_proxy.0",
+        "is neither a name nor an address",
+    ),
+    "a proxy nowhere": (
+        'network: {proxy: {http: "http://10.0.0.8:3128"}}\n',
+        "network.proxy",
+        "no network is connected in which 10.0.0.8",
+    ),
     "DNS servers of a network of others": (
         _existing(COMPUTE, ENDPOINTS, more="dns: {servers: [10.0.0.4]}, "),
         "network.dns.servers",
@@ -331,3 +376,34 @@ def test_a_way_that_leads_nowhere_is_refused(
     assert message in fault.message
     assert hint in fault.hint
     assert fault.path.startswith("access.reach")
+
+
+def test_a_password_of_a_proxy_is_in_no_message(tmp_path: Path) -> None:
+    more = 'network: {proxy: {http: "http://me:hunter2@proxy.example.com:3128"}}\n'
+    finding = _fault(tmp_path, more)
+    assert "hunter2" not in f"{finding.message} {finding.hint}"
+    assert "without a sign-in" in finding.hint
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        'network: {proxy: {http: "http://10.40.1.8:3128"}}\n',
+        'network: {proxy: {http: "http://proxy.example.com:3128/"}}\n',
+        'network: {proxy: {http: "https://52.10.0.7:443"}}\n',
+        _existing(COMPUTE, ENDPOINTS, more='proxy: {http: "http://10.0.0.8:3128"}, '),
+        f'network: {{peerings: {{hub: {{network: {HUB}}}}}, proxy: {{http: "http://10.0.0.8:1"}}}}',
+    ],
+)
+def test_a_proxy_may_be_wherever_the_network_leads(tmp_path: Path, more: str) -> None:
+    proxy = _load(tmp_path, more).network.proxy
+    assert proxy is not None
+    assert not proxy.http.endswith("/")
+    assert proxy.https is None
+
+
+def test_with_a_proxy_a_closed_network_reaches_what_it_installs(tmp_path: Path) -> None:
+    proxy = 'proxy: {http: "http://proxy.example.com:3128"}'
+    environment = _load(tmp_path, f"network: {{egress: none, {proxy}}}\n{SERVER}{MAIL}")
+    assert environment.network.egress == "none"
+    assert not environment.network.is_closed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +93,7 @@ _INSIDE = {
     "azurerm_private_dns_zone_virtual_network_link",
     "azurerm_subnet",
     "azurerm_virtual_machine_extension",
+    "azurerm_virtual_network_peering",
 }
 LAKE = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/lake/providers"
 LAKE += "/Microsoft.Storage/storageAccounts/contosolake"
@@ -148,7 +151,7 @@ def test_everything_stands_in_a_resource_group_that_is_there(written: Written) -
         )
         for type_, instances in stack["resource"].items():
             for key, each in instances.items():
-                if "resource_group_name" in each:
+                if "resource_group_name" in each and key != "peering-from-hub":
                     assert each["resource_group_name"] == "Team"
                 name = each.get("name")
                 # These stand in something of their own.
@@ -185,3 +188,50 @@ def _without_group(text: str) -> str:
     return "".join(
         line for line in text.splitlines(keepends=True) if not line.startswith("resource_group:")
     )
+
+
+def test_every_machine_has_the_proxy(written: Written) -> None:
+    """And reaches what the environment made past it, by names that are known when they boot."""
+    text = (_SECTIONS / "company.yaml").read_text()
+    stacks = written(text)
+    found = {}
+    for stack in stacks.values():
+        resources = stack["resource"]
+        for type_ in ("azurerm_linux_virtual_machine", "azurerm_linux_virtual_machine_scale_set"):
+            for key, each in resources.get(type_, {}).items():
+                found[key] = _decoded(each["custom_data"])
+        for key, each in resources.get("azurerm_batch_pool", {}).items():
+            found[key] = _decoded(each["start_task"]["command_line"])
+    assert set(found) == {
+        *("cluster-box", "cluster-nd", "cluster-pool", "nfs-data-server", "slurm-scheduler")
+    }
+    direct = "10.40.0.0/16,.example.com,10.0.0.0/8"
+    services = ",contosolake.blob.core.windows.net,.vault.azure.net,.batch.azure.com"
+    for key, boot in found.items():
+        more = "" if key == "nfs-data-server" else services
+        assert "http_proxy=http://10.0.0.8:3128\n" in boot, key
+        (line,) = re.findall(r"^ *no_proxy=(.*)$", boot, re.MULTILINE)
+        assert line.startswith("localhost,127.0.0.1,::1,169.254.169.254,168.63.129.16,"), key
+        assert line.endswith(direct + more), key
+    extension = stacks["compute"]["resource"]["azurerm_virtual_machine_extension"]
+    for each in extension.values():
+        assert json.loads(each["settings"])["proxy"]["address"] == "http://10.0.0.8:3128"
+    (agent,) = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"][
+        "cluster-nd"
+    ]["extension"]
+    assert json.loads(agent["settings"])["proxy"]["mode"] == "application"
+
+
+def test_an_account_that_is_made_is_reached_past_the_proxy(written: Written) -> None:
+    text = (_SECTIONS / "company.yaml").read_text()
+    start, _, rest = text.partition("storage:\n")
+    made = f"{start}registry: {{}}\n{rest[rest.index('vault:') :]}"
+    boot = written(made)["compute"]["resource"]["azurerm_linux_virtual_machine"]["cluster-box"]
+    (line,) = re.findall(r"^ *no_proxy=(.*)$", _decoded(boot["custom_data"]), re.MULTILINE)
+    assert re.search(r",@@\d+@@\.blob\.core\.windows\.net,@@\d+@@,\.data\.azurecr\.io,", line)
+    assert re.search(r"azurerm_storage_account\w*name", boot["custom_data"])
+
+
+def _decoded(text: str) -> str:
+    found = re.search(r'base64decode\("([^"]+)"\)', text)
+    return base64.b64decode(found[1] if found else text).decode()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment as Templates
 
+    from fairway_constructs.cloud_init.proxy import MachineProxy
+
 __all__ = [
     "ADMIN_USERNAME",
     "LONGEST_CUSTOM_DATA",
@@ -35,6 +37,7 @@ __all__ = [
     "nfs_server_cloud_init",
     "node_cloud_init",
     "script",
+    "server_cloud_init",
     "shared_folder",
     "terraform_text",
 ]
@@ -67,6 +70,7 @@ def node_cloud_init(
     identity: str = "",
     template: str = "node.yaml.j2",
     more: Mapping[str, Any] | None = None,
+    proxy: MachineProxy | None = None,
 ) -> str:
     """The cloud-config of a compute node; `host_patterns` match its peers for OpenSSH.
 
@@ -75,8 +79,8 @@ def node_cloud_init(
     Azure on HEALTH_PORT where it is `watched`. Without `peers` it shares no
     keys. In a folder that all nodes see it tells its address each minute, unless it is not to
     be `announced`, as where a scheduler knows it. `people` is a script that makes their accounts.
-    `template` may extend the usual one, and
-    takes `more`.
+    `template` may extend the usual one, and takes `more`.
+    It reaches the internet by `proxy`, where there is one.
 
     Where a file system is mounted on /home, the login user has its home elsewhere: so it gets
     in with its keys whether the file system is there or not.
@@ -104,6 +108,7 @@ def node_cloud_init(
         people=people,
         identity=identity,
         announce=script("announce.sh") if shared and announced else "",
+        proxy=proxy,
         **(more or {}),
     )
 
@@ -115,6 +120,7 @@ def nfs_server_cloud_init(
     threads: int,
     clients: Sequence[IPv4Network],
     versions: Sequence[float] = (4.1,),
+    proxy: MachineProxy | None = None,
 ) -> str:
     """The cloud-config of an NFS server that stripes `disks` disks and serves `clients`.
 
@@ -130,7 +136,13 @@ def nfs_server_cloud_init(
         nfs_3=3 in versions,
         nfs_4=any(version >= 4 for version in versions),
         ports=nfs_ports,
+        proxy=proxy,
     )
+
+
+def server_cloud_init(proxy: MachineProxy) -> str:
+    """The cloud-config of a machine that only has to know its proxy."""
+    return _templates().get_template("server.yaml.j2").render(proxy=proxy)
 
 
 def export_path(name: str) -> str:

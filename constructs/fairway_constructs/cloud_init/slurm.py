@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_core.slurm import NodeFacts, SlurmCluster
 
 # Where the disk with the scheduler's state is mounted.
@@ -92,6 +93,7 @@ def scheduler_cloud_init(
     mounts: Sequence[Mount],
     nfs_client_package: str,
     host_patterns: Sequence[str],
+    proxy: MachineProxy | None = None,
 ) -> str:
     """The cloud-config of the VM on which slurmctld of that cluster runs.
 
@@ -105,10 +107,11 @@ def scheduler_cloud_init(
         host_patterns=host_patterns,
         announced=False,
         template="slurm_scheduler.yaml.j2",
+        proxy=proxy,
         more={
             **_programs(settings, archives.SCHEDULER),
             "files": render(cluster),
-            "scripts": cloud_programs(),
+            "scripts": cloud_programs(proxy=proxy is not None),
             "accounting": cluster.accounting is not None,
             "rules": accounting_commands(cluster),
             "scheduler_script": script("slurm_scheduler.sh"),
@@ -131,6 +134,7 @@ def login_cloud_init(
     mounts: Sequence[Mount],
     nfs_client_package: str,
     host_patterns: Sequence[str],
+    proxy: MachineProxy | None = None,
 ) -> str:
     """The cloud-config of a VM from which people submit to that cluster; its identity reads the
     key from the vault."""
@@ -142,6 +146,7 @@ def login_cloud_init(
         host_patterns=host_patterns,
         announced=False,
         template="slurm_login.yaml.j2",
+        proxy=proxy,
         more={
             **_programs(settings, archives.LOGIN),
             "scripts": {},

@@ -25,7 +25,7 @@ def start_task_script(cloud_config: str) -> str:
     from ruamel.yaml import YAML
 
     config: dict[str, Any] = YAML(typ="safe", pure=True).load(cloud_config)
-    _require_known(config, {"packages", "write_files", "runcmd"})
+    _require_known(config, {"bootcmd", "packages", "write_files", "runcmd"})
     lines = [script("batch_node.sh")]
     for entry in config.get("write_files", []):
         _require_known(entry, {"path", "permissions", "content"})
@@ -33,6 +33,7 @@ def start_task_script(cloud_config: str) -> str:
             lines.append(
                 _written(entry["path"], entry.get("permissions", "0644"), entry["content"])
             )
+    lines += [shlex.join(command) for command in config.get("bootcmd", [])]
     lines.append(f"install_packages {shlex.join(config.get('packages', []))}")
     lines += [
         shlex.join(command) for command in config.get("runcmd", []) if _OWN_UNIT not in command

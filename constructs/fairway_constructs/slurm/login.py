@@ -74,6 +74,7 @@ class LoginNode(Component):
                     subnet.address_pattern,
                     *(f"{each.name}-*" for each in scheduler.cluster.partitions),
                 ],
+                proxy=place.proxy,
             ),
             identity_id=foundation.nodes.id,
         )
@@ -90,5 +91,6 @@ class LoginNode(Component):
                 name,
                 virtual_machine_id=self.id,
                 identity_id=foundation.nodes.id,
+                proxy=place.proxy,
                 tags=place.tags,
             )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
     from fairway_constructs.slurm.shared_resources import Foundation
@@ -86,7 +87,7 @@ class Scheduler(Component):
             interface_id=interface.id,
             ssh_keys=ssh_keys,
             cloud_init=_cloud_init(
-                self.cluster, spec, partitions, scale_sets, foundation, subnet, mounts
+                self.cluster, spec, partitions, scale_sets, foundation, subnet, mounts, place.proxy
             ),
             identity_id=foundation.scheduler.id,
         )
@@ -121,6 +122,7 @@ class Scheduler(Component):
             "slurm-scheduler",
             virtual_machine_id=self.id,
             identity_id=foundation.scheduler.id,
+            proxy=place.proxy,
             tags=place.tags,
         )
 
@@ -133,6 +135,7 @@ def _cloud_init(
     foundation: Foundation,
     subnet: PlacedSubnet,
     mounts: Sequence[Mount],
+    proxy: MachineProxy | None,
 ) -> str:
     """What the VM does at its first boot."""
     settings = scheduler_settings(
@@ -149,4 +152,5 @@ def _cloud_init(
         mounts=mounts,
         nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
         host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in partitions)],
+        proxy=proxy,
     )

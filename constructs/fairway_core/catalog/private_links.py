@@ -30,3 +30,12 @@ def private_links() -> dict[str, PrivateLink]:
     """All services by name."""
     rows = table("private_links")["private_links"]["service"]
     return {service: PrivateLink(**row) for service, row in rows.items()}
+
+
+def blob_host(account: str) -> str:
+    """The name under which Blob storage of an account answers.
+
+    >>> blob_host("contoso")
+    'contoso.blob.core.windows.net'
+    """
+    return f"{account}.{private_link('blob').zone.removeprefix('privatelink.')}"

@@ -27,12 +27,13 @@ class Outbound:
 
 
 def outbound(environment: Environment) -> list[Outbound]:
-    """What a firewall has to let through; nothing where the way out is the environment's own.
+    """What a firewall or a proxy has to let through; nothing where neither is on the way out.
 
     What jobs ask for by themselves is not among it.
     """
     network = environment.network
-    if network.existing is None and not isinstance(network.egress, Firewall):
+    is_own = network.existing is None and not isinstance(network.egress, Firewall)
+    if is_own and network.proxy is None:
         return []
     wanted = set(_needs(environment))
     return [

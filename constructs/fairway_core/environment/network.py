@@ -11,6 +11,7 @@ from fairway_core.catalog import reserved_ranges
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.addresses import LONGEST_PREFIX
 from fairway_core.environment.dns import Dns
+from fairway_core.environment.proxy import Proxy
 from fairway_core.environment.values import WIDEST_RANGE, Address, Range, named
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from fairway_core.environment.access import Access
 
 # What has an effect although the network is there already.
-_WITH_EXISTING = frozenset({"existing", "private_endpoints", "dns"})
+_WITH_EXISTING = frozenset({"existing", "private_endpoints", "dns", "proxy"})
 
 
 def _free_of_infiniband(network: IPv4Network) -> IPv4Network:
@@ -123,6 +124,8 @@ class Network(Model, defer_build=True):
     """The addresses of the network, which subnets are cut from."""
     egress: Literal["nat", "none"] | Firewall = "nat"
     """How nodes reach the internet: a NAT gateway, not at all, or a firewall elsewhere."""
+    proxy: Proxy | None = None
+    """A proxy by which machines and jobs reach the internet, in the network or on that way."""
     private_endpoints: bool = True
     """Whether services have an address inside the network, and none outside."""
     service_endpoints: tuple[Literal["Microsoft.Storage", "Microsoft.KeyVault"], ...] = (
@@ -207,6 +210,22 @@ class Network(Model, defer_build=True):
             )
         return self
 
+    @model_validator(mode="after")
+    def _the_proxy_is_in_reach(self) -> Self:
+        address = self.proxy.private_address if self.proxy else None
+        if address is None or self.existing or self.peerings or address in self.address_space:
+            return self
+        raise FieldError(
+            f"no network is connected in which {address} could be",
+            "name the network of the proxy under `peerings:`",
+            ("proxy",),
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing of the internet can be reached."""
+        return self.egress == "none" and self.proxy is None
+
     @property
     def has_nat(self) -> bool:
         """Whether services see nodes at the one address of a NAT gateway."""
@@ -237,20 +256,20 @@ def check_network(
         )
     if network.existing:
         _check_existing(access)
-    for name in nfs_servers if network.egress == "none" else ():
+    for name in nfs_servers if network.is_closed else ():
         raise FieldError(
             f"`{name}` installs its NFS server from the internet, which `egress: none` closes",
             "take another `egress:` or another kind of file system",
             ("filesystems", name),
         )
     network.dns.check_zones(_with_endpoints(services, slurm=slurm, files=files, blobs=blobs))
-    if network.egress == "none" and slurm:
+    if network.is_closed and slurm:
         raise FieldError(
             "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
             "take another `egress:` or another engine",
             ("network", "egress"),
         )
-    if network.egress == "none" and monitoring:
+    if network.is_closed and monitoring:
         raise FieldError(
             "nodes could not send their logs anywhere",
             "take another `egress:`, or leave `monitoring:` out",

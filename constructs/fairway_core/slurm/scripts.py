@@ -61,11 +61,16 @@ def node_scripts(facts: NodeFacts, *, scratch: str, slurm_conf: str = "") -> dic
 
 
 def cloud_programs(
-    *, library: str = LIBRARY, settings: str = SETTINGS, python: str = "/usr/bin/python3"
+    *,
+    library: str = LIBRARY,
+    settings: str = SETTINGS,
+    python: str = "/usr/bin/python3",
+    proxy: bool = False,
 ) -> dict[str, str]:
     """What slurmctld calls, by the names that they have below PROGRAMS.
 
-    `library` is the folder that holds the package.
+    `library` is the folder that holds the package. With `proxy` they reach Azure by the machine's:
+    slurmctld hands its own variables on to none of them.
 
     >>> sorted(cloud_programs())
     ['resume', 'resume-fail', 'suspend']
@@ -78,6 +83,7 @@ def cloud_programs(
             library=library,
             settings=settings,
             python=python,
+            proxy=proxy,
         )
         for name, purpose in _CALLED.items()
     }

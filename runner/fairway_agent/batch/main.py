@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 
+from fairway_agent import proxy
 from fairway_agent.faults import Fault
 
 
 def main() -> int:
     """Runs the command that the arguments name; returns the exit code."""
+    proxy.use()
     name, *rest = sys.argv[1:]
     try:
         return _run(name, rest)

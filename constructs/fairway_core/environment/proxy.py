@@ -1,0 +1,77 @@
+"""The proxy by which machines reach the internet, as many companies have one."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import AddressValueError, IPv4Address
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from fairway_core.documents import FieldError, Model
+
+_URL = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5}")
+_LARGEST_PORT = 65_535
+# Names, addresses and ranges, also with a leading dot: nothing that ends a list or a line.
+_NAME = re.compile(r"[A-Za-z0-9.*][A-Za-z0-9.:/_-]*")
+
+
+def _proxy_url(url: str) -> str:
+    # Not repeated in the message: it may hold a password.
+    if "@" in url:
+        raise FieldError(
+            "a user or a password in the address of a proxy would be kept in Terraform's state, "
+            "and be readable on every machine",
+            "have the proxy let the subnets of the machines in without a sign-in",
+        )
+    bare = url.removesuffix("/")
+    if not _URL.fullmatch(bare) or not 0 < (_port(bare) or 0) <= _LARGEST_PORT:
+        raise FieldError(
+            f"`{url}` is not the address of a proxy",
+            "write its scheme, host and port: http://proxy.example.com:3128",
+        )
+    return bare
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError:
+        return None
+
+
+def _direct_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise FieldError(
+            f"`{name}` is neither a name nor an address",
+            "write names, names that begin with a dot, addresses or ranges, each as an item",
+        )
+    return name
+
+
+ProxyUrl = Annotated[str, AfterValidator(_proxy_url)]
+
+
+class Proxy(Model, defer_build=True):
+    """A proxy that asks for no sign-in, by which machines and jobs reach the internet.
+
+    What machines ask inside of the network, of Azure's metadata service and of the environment's
+    own services goes past it.
+    """
+
+    http: ProxyUrl
+    """Its address for http, for example http://proxy.example.com:3128."""
+    https: ProxyUrl | None = None
+    """Its address for https; without it that for http."""
+    no_proxy: tuple[Annotated[str, AfterValidator(_direct_name)], ...] = ()
+    """What else is reached directly: names, `.example.com` for all below one, addresses, ranges."""
+
+    @property
+    def private_address(self) -> IPv4Address | None:
+        """Its address inside of some network; None where it has a name, or a public address."""
+        try:
+            address = IPv4Address(urlsplit(self.http).hostname or "")
+        except AddressValueError:
+            return None
+        return address if address.is_private else None

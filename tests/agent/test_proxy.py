@@ -1,0 +1,77 @@
+"""The proxy of a machine, for all that jobs start there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent import main, proxy
+from fairway_agent.batch import main as batch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ("http_proxy", "https_proxy", "no_proxy")
+EVERY = (*NAMES, *(name.upper() for name in NAMES))
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a machine with a proxy, and nothing of it in the environment yet."""
+    for name in EVERY:
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    file = tmp_path / "proxy"
+    file.write_text("".join(f"{name}=http://of-the-machine:80\n" for name in EVERY))
+    monkeypatch.setattr(proxy, "FILE", file)
+    return file
+
+
+def test_what_jobs_start_knows_the_proxy() -> None:
+    proxy.use()
+    assert {os.environ[name] for name in EVERY} == {"http://of-the-machine:80"}
+
+
+def test_what_is_set_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://of-the-job:80")
+    monkeypatch.setenv("NO_PROXY", "")
+    proxy.use()
+    assert os.environ["https_proxy"] == "http://of-the-job:80"
+    assert os.environ["NO_PROXY"] == ""
+    assert os.environ["HTTPS_PROXY"] == "http://of-the-machine:80"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"PATH=/evil\nhttp_proxy\n =x\nLD_PRELOAD=x\n"]
+)
+def test_nothing_else_is_taken_from_the_file(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    before = dict(os.environ)
+    proxy.use()
+    assert dict(os.environ) == before
+
+
+def test_a_machine_without_one_changes_nothing(file: Path) -> None:
+    file.unlink()
+    before = dict(os.environ)
+    proxy.use()
+    assert dict(os.environ) == before
+
+
+def test_each_program_of_the_agent_begins_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On every engine: what runs by the bundle's name, and what Batch starts."""
+    (tmp_path / "said_proxy.py").write_text("import os; print(os.environ['HTTPS_PROXY'])")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["bundle", "said_proxy"])
+    main.main()
+    assert capsys.readouterr().out == "http://of-the-machine:80\n"
+    for name in EVERY:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(sys, "argv", ["fairway-agent", "unknown"])
+    assert batch.main() == 2
+    assert os.environ["no_proxy"] == "http://of-the-machine:80"
