@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
+
+from fairway_core.public_ranges import seen_outside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# Never seen by a service from outside: who works from these comes in by a private endpoint.
-_PRIVATE = tuple(
-    IPv4Network(text)
-    for text in (
-        "10.0.0.0/8",
-        "100.64.0.0/10",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "172.16.0.0/12",
-        "192.168.0.0/16",
-    )
-)
+    from ipaddress import IPv4Network
 
 # Storage and Batch accounts take single addresses and ranges, but none smaller than this.
 # Source: azurerm provider, ip_rules of azurerm_storage_account and ip_range of
@@ -33,7 +22,7 @@ def public_ranges(ranges: Sequence[IPv4Network]) -> list[str]:
     >>> public_ranges([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
     ['203.0.113.7/32']
     """
-    return [str(network) for network in _public(ranges)]
+    return [str(network) for network in seen_outside(ranges)]
 
 
 def public_addresses(ranges: Sequence[IPv4Network]) -> list[str]:
@@ -43,13 +32,7 @@ def public_addresses(ranges: Sequence[IPv4Network]) -> list[str]:
     ['203.0.113.6', '203.0.113.7', '198.51.100.0/24']
     """
     rules: list[str] = []
-    for network in _public(ranges):
+    for network in seen_outside(ranges):
         small = network.prefixlen > _SMALLEST_RANGE
         rules += [str(address) for address in network] if small else [str(network)]
     return rules
-
-
-def _public(ranges: Sequence[IPv4Network]) -> list[IPv4Network]:
-    return [
-        network for network in ranges if not any(network.overlaps(private) for private in _PRIVATE)
-    ]

@@ -19,6 +19,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
         "slurm",
         "filesystems",
         "ownership",
+        "policies",
         "text",
         "ignored_checks",
     ),

@@ -20,6 +20,7 @@ from fairway_core.environment.monitoring import Budget, Monitoring
 from fairway_core.environment.network import Existing, Firewall, Network, Peering
 from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
 from fairway_core.environment.people import Person
+from fairway_core.environment.policies import Policies
 from fairway_core.environment.proxy import Proxy
 from fairway_core.environment.resource_group import ResourceGroup
 from fairway_core.environment.schedule import Schedule
@@ -55,6 +56,7 @@ __all__ = [
     "NfsServer",
     "Peering",
     "Person",
+    "Policies",
     "Proxy",
     "Registry",
     "Repair",

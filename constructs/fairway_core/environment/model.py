@@ -18,6 +18,7 @@ from fairway_core.environment.filesystems import AnyFileSystem, check_filesystem
 from fairway_core.environment.homes import check_people
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
 from fairway_core.environment.network import Network, check_network
+from fairway_core.environment.policies import Policies
 from fairway_core.environment.resource_group import ResourceGroup
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import Slurm, check_slurm
@@ -44,6 +45,8 @@ class Environment(Model):
     """Whether Terraform and Azure refuse to delete what holds data."""
     checks: Checks = Field(default_factory=Checks)
     """Which checks are left out."""
+    policies: Policies = Field(default_factory=Policies)
+    """What the company's Azure Policies deny; without this section nothing is looked for."""
     defaults: Defaults = Field(default_factory=Defaults)
     """What clusters or file systems have in common."""
     state: State = LocalState()

@@ -99,7 +99,7 @@ def test_slurm_has_a_scheduler_with_login_nodes_and_keeps_its_least_nodes_at_res
 def test_every_section_of_an_environment_is_priced_or_known_to_cost_nothing() -> None:
     """A section that is added must be counted, or named here."""
     free = {"name", "location", "zone", "tags", "protect", "checks", "defaults", "state"}
-    free |= {"budget", "resource_group"}
+    free |= {"budget", "policies", "resource_group"}
     counted = {"access", "network", "storage", "registry", "vault", "monitoring"}
     counted |= {"filesystems", "batch", "slurm", "clusters"}
     assert set(Environment.model_fields) == free | counted

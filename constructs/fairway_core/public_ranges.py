@@ -1,0 +1,33 @@
+"""Which of the ranges that someone works from a service sees from outside."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Never seen by a service from outside: who works from these comes in by a private endpoint.
+_PRIVATE = tuple(
+    IPv4Network(text)
+    for text in (
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+    )
+)
+
+
+def seen_outside(ranges: Sequence[IPv4Network]) -> list[IPv4Network]:
+    """The ranges that are seen on the internet.
+
+    >>> seen_outside([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
+    [IPv4Network('203.0.113.7/32')]
+    """
+    return [
+        network for network in ranges if not any(network.overlaps(private) for private in _PRIVATE)
+    ]

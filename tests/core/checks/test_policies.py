@@ -1,0 +1,151 @@
+"""What a company's policies deny is refused with the line that breaks them, and nothing else is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.checks import check_environment
+from fairway_core.environment import read_environment
+from fairway_core.findings import Severity, UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_core.findings import Finding
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+LAB = """\
+name: lab
+location: westeurope
+"""
+BOX = "clusters: {box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}\n"
+SERVER = "filesystems: {data: {kind: nfs_server, path: /data}}\n"
+ACCESS = f'access: {{ssh_keys: ["{KEY}"]'
+REGISTRY = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/g/providers"
+STORAGE = f"{REGISTRY}/Microsoft.Storage/storageAccounts/lake"
+REGISTRY += "/Microsoft.ContainerRegistry/registries/r"
+
+
+def _found(tmp_path: Path, text: str, access: str = "") -> list[Finding]:
+    file = tmp_path / "lab.yaml"
+    file.write_text(f"{LAB}{ACCESS}{access}}}\n{text}{'' if 'clusters:' in text else BOX}")
+    loaded = read_environment(file)
+    found = check_environment(loaded.environment, loaded.document)
+    return [each for each in found if each.id.startswith("policy-")]
+
+
+def _shown(found: list[Finding]) -> list[tuple[str, str, str]]:
+    assert all(each.severity is Severity.ERROR for each in found)
+    assert all(each.location is not None and each.hint for each in found)
+    return [(each.id, each.path, each.location.text.strip()) for each in found if each.location]
+
+
+@pytest.mark.parametrize("policies", ["", "policies: {}\n"])
+def test_nothing_is_looked_for_unless_it_is_asked(tmp_path: Path, policies: str) -> None:
+    assert _found(tmp_path, f"{policies}{SERVER}registry: {{}}\n", ", bastion: true") == []
+
+
+def test_each_tag_that_lacks_is_named_at_the_tags(tmp_path: Path) -> None:
+    tags = 'tags: {Owner: me, cost-center: " ", team: a}\n'
+    policies = "policies: {required_tags: [owner, Cost-Center, project, environment]}\n"
+    found = _found(tmp_path, policies + tags)
+    assert _shown(found) == [("policy-tag", "tags", tags.strip())] * 2
+    assert "the tag `Cost-Center`" in found[0].message
+    assert "which `policies.required_tags` asks of every resource, has no value" in found[0].message
+    assert "the tag `project`" in found[1].message
+    assert "is missing" in found[1].message
+    assert _found(tmp_path, "policies: {required_tags: [managed-by]}\n") == [], "Fairway's own"
+
+
+def test_a_tag_is_asked_for_where_there_are_no_tags(tmp_path: Path) -> None:
+    (found,) = _found(tmp_path, "policies: {required_tags: [owner]}\n")
+    assert (found.id, found.path) == ("policy-tag", "tags")
+    assert found.location is not None, "the file is named all the same"
+
+
+def test_a_region_that_is_not_allowed(tmp_path: Path) -> None:
+    (found,) = _found(tmp_path, "policies: {locations: [northeurope, eastus]}\n")
+    assert _shown([found]) == [("policy-region", "location", "location: westeurope")]
+    assert found.hint == "take northeurope or eastus"
+    assert _found(tmp_path, "policies: {locations: [eastus, westeurope]}\n") == []
+
+
+def test_public_addresses_are_those_of_the_nat_gateway_and_the_bastion(tmp_path: Path) -> None:
+    deny = "policies: {deny_public_addresses: true}\n"
+    bastion, nat = _found(tmp_path, f"{deny}network: {{egress: nat}}\n", ", bastion: true")
+    assert (nat.path, bastion.path) == ("network.egress", "access.bastion")
+    assert nat.message.startswith("the NAT gateway has a public address")
+    assert bastion.message.startswith("the bastion has a public address")
+    (usual,) = _found(tmp_path, deny)
+    assert usual.path == "network.egress", "also where the file does not say it"
+    assert _found(tmp_path, f"{deny}network: {{egress: none}}\n") == []
+
+
+def test_services_have_no_public_side(tmp_path: Path) -> None:
+    deny = "policies: {deny_public_access: true}\n"
+    closed = "network: {private_endpoints: false}\n"
+    ranges, endpoints = _found(tmp_path, deny + closed, ", allowed: [10.0.0.0/8, 203.0.113.0/24]")
+    assert (ranges.path, endpoints.path) == ("access.allowed", "network.private_endpoints")
+    assert "open for these public ranges" in ranges.message
+    assert "open for the subnets of the nodes" in endpoints.message
+    assert _found(tmp_path, deny, ", allowed: [10.0.0.0/8]") == []
+
+
+POOL = "clusters: {p: {engine: batch, size: Standard_ND96asr_v4, nodes: 2}}\n"
+SHARE = "filesystems: {home: {kind: azure_files, gib: 1024, path: /home}}\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "path", "hint"),
+    [
+        ("storage", "", "storage", "say `customer_managed_key: true`"),
+        ("registry", "registry: {}\n", "registry", "leave `registry` out of"),
+        ("batch", POOL, "clusters", "leave `batch` out of"),
+        ("files", SHARE, "filesystems.home", "leave `files` out of"),
+        ("disks", SERVER, "filesystems.data", "leave `disks` out of"),
+    ],
+)
+def test_what_has_no_key_of_the_company_is_named(
+    tmp_path: Path, kind: str, more: str, path: str, hint: str
+) -> None:
+    found = _found(tmp_path, f"policies: {{require_cmk: [{kind}]}}\n{more}")
+    assert path in [each.path for each in found]
+    assert {each.id for each in found} == {"policy-key"}
+    assert "encrypted with Azure's key alone" in found[0].message
+    assert hint in found[0].hint
+
+
+@pytest.mark.parametrize(
+    ("kinds", "more"),
+    [
+        ("storage", "storage: {customer_managed_key: true}\n"),
+        (
+            "storage",
+            f"storage: {{existing: {STORAGE}}}\n",
+        ),
+        ("registry", f"registry: {{existing: {REGISTRY}}}\n"),
+        ("registry, batch, files", ""),
+        ("disks", POOL),
+    ],
+)
+def test_what_is_not_made_needs_no_key(tmp_path: Path, kinds: str, more: str) -> None:
+    assert _found(tmp_path, f"policies: {{require_cmk: [{kinds}]}}\n{more}") == []
+
+
+@pytest.mark.parametrize(
+    ("policies", "said"),
+    [
+        ("{required_tags: [a, A]}", "`A` is named twice"),
+        ("{required_tags: ['']}", "a tag without a name"),
+        ("{required_tags: owner}", "list"),
+        ("{require_cmk: [vault]}", "expected one of"),
+        ("{require_cmk: true}", "list"),
+        ("{deny_public_adresses: true}", "unknown key"),
+    ],
+)
+def test_a_policy_that_is_not_understood(tmp_path: Path, policies: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        _found(tmp_path, f"policies: {policies}\n")
+    assert said in caught.value.findings[0].message
