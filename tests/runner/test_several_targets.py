@@ -14,7 +14,10 @@ from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.several import choose, prepare_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from conftest import MakeRun
 
     from fairway_runner.submit.several import Choice
     from fairway_runner.submit.submission import Prepared
@@ -108,7 +111,7 @@ class TestChoosing:
             (3, "expected text or a list or a mapping, found the number 3"),
             ({"in_orde": ["nd"]}, "unknown key `in_orde`"),
             ({"in_order": ["nd", "a100"], "patience": "long"}, "`long` is not a span of time"),
-            ({"patience": "30m"}, "`target.in_order` is missing"),
+            ({"patience": "30m"}, "this wants either `in_order` or `cheapest`"),
         ],
     )
     def test_what_is_wrong_is_said_at_its_line(self, project: Path, target: Any, said: str) -> None:
@@ -197,3 +200,84 @@ class TestPreparing:
         assert submitted(*NAMES, env={"A": "1"}) != known
         _declare(project, nd={"ssh": {"host": "", "user": "me", "shared": "/data"}})
         assert submitted("spot", "a100") != known
+
+
+class TestCheapest:
+    """By figures that are worked out by hand."""
+
+    PRICES = {"nd": {"price": 98.0}, "spot": {"price": 30.0}, "a100": {"price": 60.0}}  # noqa: RUF012
+    METRICS = {"images_per_second": "rate=([0-9.]+)"}  # noqa: RUF012
+
+    @pytest.fixture
+    def known(self, project: Path) -> Callable[..., None]:
+        """Declares the prices, and makes runs on these targets that printed so many images on as
+        many nodes."""
+        _declare(project, **self.PRICES)
+
+        def make(make_run: MakeRun, runs: Mapping[str, tuple[float, int]], state: str) -> None:
+            for number, (target, (rate, nodes)) in enumerate(runs.items()):
+                task = {"log": f"rate={rate}\n", "nodes": nodes, "state": state}
+                facts = {"target": target, "metrics": self.METRICS, "created": 1e9 + number}
+                make_run(f"a-{state}{number}", [task], state, **facts)
+
+        return make
+
+    def order(self, project: Path, by: str | None = None) -> Choice:
+        where = {"cheapest": list(NAMES), **({"by": by} if by else {})}
+        return _choose(project, target=where, metrics=self.METRICS, nodes=2)
+
+    @pytest.mark.parametrize("by", [None, "price"])
+    def test_by_price(self, project: Path, by: str | None) -> None:
+        _declare(project, **self.PRICES)
+        assert _names(self.order(project, by)) == ("spot", "a100", "nd")
+
+    def test_by_what_is_done_for_it(
+        self, project: Path, known: Callable[..., None], make_run: MakeRun
+    ) -> None:
+        # For a million images: 98 / 4900 = 0.020, 30 / 1000 = 0.030, 60 / (8000 / 2) = 0.015.
+        runs = {"nd": (4900.0, 1), "spot": (1000.0, 1), "a100": (8000.0, 2)}
+        known(make_run, runs, "succeeded")
+        found = self.order(project, "price/images_per_second")
+        assert (_names(found), list(found.warnings)) == (("a100", "nd", "spot"), [])
+
+    def test_a_target_without_a_run_comes_last(
+        self, project: Path, known: Callable[..., None], make_run: MakeRun
+    ) -> None:
+        known(make_run, {"nd": (1.0, 1)}, "succeeded")
+        known(make_run, {"spot": (9000.0, 1)}, "failed")
+        found = self.order(project, "price/images_per_second")
+        assert _names(found) == ("nd", "spot", "a100")
+        said = [finding.message for finding in found.warnings]
+        assert said == [
+            f"no run of `a` on `{name}` succeeded with a `images_per_second`: it comes last"
+            for name in ("spot", "a100")
+        ]
+        prepared = prepare_for(load_job(project / "job.yaml"), found, RunStore.here())
+        assert [each.id for each in prepared.warnings] == ["no-earlier-run"] * 2
+
+    def test_a_price_that_nobody_knows(self, project: Path) -> None:
+        _declare(project, nd=self.PRICES["nd"])
+        with pytest.raises(UserError, match="it is not known what a node of `spot` costs") as error:
+            self.order(project)
+        assert error.value.findings[0].path == "target.cheapest"
+
+    def test_a_metric_that_the_job_has_not(self, project: Path) -> None:
+        _declare(project, **self.PRICES)
+        with pytest.raises(UserError, match="the job has no metric `speed`"):
+            self.order(project, "price/speed")
+
+    @pytest.mark.parametrize(
+        ("where", "said"),
+        [
+            ({}, "this wants either `in_order` or `cheapest`"),
+            ({"in_order": ["nd"], "cheapest": ["nd"]}, "this wants either"),
+            ({"in_order": ["nd"], "by": "price"}, "what is in order has no `by`"),
+            ({"cheapest": ["nd"], "by": "speed"}, "`speed` is no order"),
+            ({"cheapest": ["nd"], "by": "price/"}, "`price/` is no order"),
+            ({"cheapest": []}, "this names no target"),
+        ],
+    )
+    def test_what_is_wrong(self, project: Path, where: dict[str, Any], said: str) -> None:
+        with pytest.raises(UserError) as caught:
+            _choose(project, target=where)
+        assert said in str(caught.value)

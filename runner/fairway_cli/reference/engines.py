@@ -31,6 +31,11 @@ goes on to the next one where a target
 target: {in_order: [nd, spot], patience: 30m}
 ```
 
+`target: {cheapest: [nd, spot]}` puts them in the order of their prices, and
+`by: price/images_per_second` in that of the price of what the last run of the job that succeeded
+on each has done: its metric `images_per_second` for each of its nodes. Targets without such a run
+come last. Prices are those of `fairway cost`; a target in fairway.yaml may say its own `price`.
+
 Nothing of Fairway's stays on to watch a run. So it is moved by the command that follows it:
 `fairway submit JOB --watch`, `fairway wait RUN` or `fairway logs RUN -f`. Without one it stays
 where it is, and `fairway show RUN` says which targets are left.
@@ -39,8 +44,9 @@ A run is never on two targets. It is cancelled, and has ended on the one, before
 sent to the next, and each step is written down first: where the command is killed, another goes
 on. A target that does not answer while it may have the run is waited for. A run that has begun
 stays; one that begins at the very moment in which it is cancelled gets its signal and its grace as
-by `fairway cancel`, and starts anew on the next target. The run keeps its id; `fairway show` tells
-on which targets it was tried, when, and why it left them.
+by `fairway cancel`, and starts anew on the next target; a receiver of `notify:` may hear that it
+was cancelled. The run keeps its id; `fairway show` tells on which targets it was tried, when, and
+why it left them.
 """
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
@@ -27,15 +28,46 @@ def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
 Names = Annotated[tuple[Name, ...], AfterValidator(_each_once)]
 
 
+def _figure(value: str) -> str:
+    if not re.fullmatch(r"price(/[A-Za-z_][A-Za-z0-9_]*)?", value):
+        raise FieldError(f"`{value[:60]}` is no order", "write `price`, or `price/METRIC`")
+    return value
+
+
 class Where(Model):
     """Several targets: a run goes to the first, and to the next where that has no room for it."""
 
-    in_order: Names
+    in_order: Names | None = None
     """Names of targets, the best one first."""
+    cheapest: Names | None = None
+    """In place of `in_order`: names of targets, which are put in the order of what they cost."""
+    by: Annotated[str, AfterValidator(_figure)] | None = None
+    """What orders those: `price`, that of a node, which is the default; or `price/METRIC`, such as
+    `price/images_per_second`, by that metric of the last run of the job on each that succeeded.
+    """
     patience: Span | None = None
     """How long a run may wait on a target before it goes to the next one; without it a run leaves
     only a target that has no capacity or quota for it.
     """
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.in_order is None) == (self.cheapest is None):
+            message = "this wants either `in_order` or `cheapest`"
+            raise FieldError(message, "write {in_order: [FIRST, SECOND]}")
+        if self.by is not None and self.cheapest is None:
+            raise FieldError("what is in order has no `by`", "leave it out", ("by",))
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of the targets, as they are written."""
+        return self.in_order or self.cheapest or ()
+
+    @property
+    def metric(self) -> str:
+        """The metric by which the price is divided; "" for the price alone."""
+        return (self.by or "").partition("/")[2]
 
 
 Targets = Name | Names | Where

@@ -21,13 +21,24 @@ def budget_of(job: Job, target: Target) -> Budget | None:
         return None
     from fairway_agent.plan import Budget
     from fairway_core.cost.cache import prices_at_hand
+
+    instead = "limit the time: -s max_cost=null -s max_duration=SPAN"
+    hourly = hourly_price(target, "max_cost", instead)
+    return Budget(job.max_cost, prices_at_hand().currency, hourly)
+
+
+def hourly_price(target: Target, path: str, instead: str) -> float:
+    """What a node of the target costs an hour, as it is known here or as Azure says it.
+
+    UserError at the field `path` where nobody knows it, with what to write `instead`.
+    """
+    from fairway_core.cost.cache import prices_at_hand
     from fairway_core.cost.node_price import price_of
 
-    known = prices_at_hand()
-    hourly = price_of(target, known) or _asked(target)
+    hourly = price_of(target, prices_at_hand()) or _asked(target)
     if hourly is None:
-        raise _unknown(target)
-    return Budget(job.max_cost, known.currency, hourly)
+        raise _unknown(target, path, instead)
+    return hourly
 
 
 def _asked(target: Target) -> float | None:
@@ -44,14 +55,11 @@ def _asked(target: Target) -> float | None:
     return None
 
 
-def _unknown(target: Target) -> UserError:
-    message = f"`max_cost`: it is not known what a node of `{target.name}` costs"
+def _unknown(target: Target, path: str, instead: str) -> UserError:
+    message = f"`{path}`: it is not known what a node of `{target.name}` costs"
     hint = "give the target in fairway.yaml its price of a node's hour, for example price: 12.5"
     if target.environment and not target.region:
         hint = "read the targets again, with their region: fairway targets sync"
     elif target.environment:
-        hint = (
-            "Azure's price service does not say it; limit the time: -s max_cost=null "
-            "-s max_duration=SPAN"
-        )
-    return UserError([Finding("no-price", message, hint, "max_cost")])
+        hint = f"Azure's price service does not say it; {instead}"
+    return UserError([Finding("no-price", message, hint, path)])

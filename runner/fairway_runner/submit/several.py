@@ -14,6 +14,8 @@ from fairway_runner.jobs.where import where_of
 from fairway_runner.runs import fallback
 from fairway_runner.runs.fallback import Fallback, Try
 from fairway_runner.runs.moving import has_no_room
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.cheapest import cheapest_first
 from fairway_runner.submit.submission import prepare
 from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
@@ -23,17 +25,17 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.submission import Prepared
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The targets that a job may run on, the best one first, and for how many seconds a run waits
-    on each."""
+    """The targets that a job may run on, the best one first; for how many seconds a run waits on
+    each; and what a person should hear of their order."""
 
     targets: tuple[Target, ...]
     patience: float | None = None
+    warnings: Sequence[Finding] = ()
 
 
 def choose(job_file: JobFile, names: Sequence[str] = (), patience: float | None = None) -> Choice:
@@ -43,15 +45,20 @@ def choose(job_file: JobFile, names: Sequence[str] = (), patience: float | None 
     """
     own = where_of(job_file.document)
     if not names and own is not None:
-        names = own.in_order
+        names = own.names
         patience = own.patience if patience is None else patience
+    else:
+        own = None
     targets = [find_target(name) for name in dict.fromkeys(names or [LOCAL])]
+    unknown: Sequence[Finding] = ()
     if len(targets) > 1:
         require_movable(targets)
+        if own is not None and own.cheapest is not None:
+            targets, unknown = cheapest_first(job_file, targets, own.metric, RunStore.here())
     elif patience is not None:
         message = f"patience is for several targets, and there is only `{targets[0].name}`"
         raise UserError.of("one-target", message, "name another: --target FIRST,SECOND")
-    return Choice(tuple(targets), patience)
+    return Choice(tuple(targets), patience, unknown)
 
 
 def prepare_for(
@@ -69,7 +76,7 @@ def prepare_for(
     state = Fallback("starting", tuple(tries), names, choice.patience, _digest(each))
     first.files[fallback.FILE] = state.text()
     first.next = others
-    first.warnings = _once([finding for one in each for finding in one.warnings])
+    first.warnings = _once([*choice.warnings, *(found for one in each for found in one.warnings)])
     return first
 
 
