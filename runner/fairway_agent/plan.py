@@ -205,8 +205,10 @@ class RunPlan:
     names the runs to wait for, `needs` the programs that the main host must have. `timeout` is
     that of an attempt, `max_duration` that of the run, `sample_every` the time between two samples
     of the nodes, and `grace` what a task has after its `signal`, all in seconds. `max_cost` is what
-    the run may cost. `secrets` are the names of variables, and `environment` holds what every task
-    is told. `retry` says that some tasks run again.
+    the run may cost. `retries` is for how many failures a task begins again; `retry_limits` is for
+    how many ends by what is no failure of its own, by their cause. `secrets` are the names of
+    variables, and `environment` holds what every task is told. `retry` says that some tasks run
+    again.
     """
 
     run: str
@@ -216,6 +218,7 @@ class RunPlan:
     after: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     retries: int = 0
+    retry_limits: Mapping[str, int] = field(default_factory=dict)
     timeout: float | None = None
     max_duration: float | None = None
     max_cost: Budget | None = None
@@ -264,6 +267,7 @@ class RunPlan:
             after=fields.texts("after"),
             needs=fields.texts("needs"),
             retries=fields.count("retries"),
+            retry_limits=fields.counts("retry_limits"),
             timeout=fields.span_or_none("timeout"),
             max_duration=fields.span_or_none("max_duration"),
             max_cost=_budget(fields.facts.get("max_cost")),
@@ -296,6 +300,7 @@ class RunPlan:
             "notify": self.notify.to_json() if self.notify else None,
             "environment": self.environment,
             "staged": [each.to_json() for each in self.staged],
+            **({"retry_limits": self.retry_limits} if self.retry_limits else {}),
             **({"max_cost": asdict(self.max_cost)} if self.max_cost else {}),
         }
 

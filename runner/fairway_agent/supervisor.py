@@ -234,6 +234,8 @@ class Supervisor:
             self.spent += task.spec.nodes * max(0.0, time.time() - task.started)
             processes.reap([*self._own, *(each.session for each in self.running)])
             self.allocator.give_back(task.nodes, task.ranks, task.lost())
+            if code and not (task.cancelled or self.limit):
+                task.note_end()
             if code and self.allocator.lends_nodes and task.setup_failed():
                 self.setup_failed = True
                 self.reason = f"the setup failed with exit code {code}"

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -18,7 +19,7 @@ from fairway_agent import attempt_line, container, mpi_session, outputs, process
 from fairway_agent.fanout import ways
 from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
-from fairway_agent.task_state import TaskState
+from fairway_agent.task_state import ERROR, TaskState
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -40,8 +41,8 @@ class Task:
     """A task and where it stands.
 
     `plan` is the run's, `spec` the task's own line in it; `folder` is where its files lie.
-    `attempt` is the last that was begun, and -1 before; `first` is the first of this
-    supervisor, after which there may be as many more as the plan has retries.
+    `attempt` is the last that was begun, and -1 before; `ends` counts those of this supervisor
+    that did not end well, by their cause.
     `held` is for how many seconds its attempts that have ended had its nodes.
     `cancelled` says that it was told to end: whatever code it ends with, it is not done.
     `before` is why the attempt before the next one ended.
@@ -60,7 +61,7 @@ class Task:
     run_folder: Path
     folder: Path
     attempt: int = -1
-    first: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
     started: float = 0.0
     held: float = 0.0
     process: subprocess.Popen[bytes] | None = None
@@ -168,11 +169,35 @@ class Task:
         before = state_files.read_task(self.folder) or TaskState()
         self.attempt = before.attempts - 1
         self.held = before.held or 0.0
-        self.first = self.attempt + 1
+
+    def cause(self) -> str:
+        """Why its last attempt did not end well."""
+        return ERROR
+
+    def note_end(self) -> None:
+        """Counts that its last attempt did not end well."""
+        self.ends[self.cause()] += 1
+
+    def is_used_up(self, cause: str) -> bool:
+        """Whether more of its attempts have ended by this than may."""
+        limit = self.plan.retry_limits.get(cause)
+        return limit is not None and self.ends[cause] > limit
 
     def has_retry(self) -> bool:
-        """Whether it may be begun again after a failure."""
-        return self.attempt - self.first < self.plan.retries
+        """Whether it may be begun again after an attempt that did not end well, which is counted:
+        what has no limit of its own is a failure."""
+        cause, apart = self.cause(), self.plan.retry_limits
+        if cause in apart:
+            return not self.is_used_up(cause)
+        failures = sum(count for name, count in self.ends.items() if name not in apart)
+        return failures <= self.plan.retries
+
+    def why_no_more(self) -> str:
+        """By which limit it is not begun again, beside that of failures; "" for none."""
+        used = [name for name in self.plan.retry_limits if self.is_used_up(name)]
+        return (
+            f"`retry: {{{used[0]}: {self.plan.retry_limits[used[0]]}}}` is used up" if used else ""
+        )
 
     def stop(self, *, timed_out: bool = False) -> None:
         """Asks the task's program to end; it is killed when its grace is over."""
@@ -231,6 +256,8 @@ class Task:
         """Records the end and keeps the outputs that are to be kept; the state that it has then:
         a task whose outputs cannot be kept has failed."""
         reason = self.why()
+        if state == "failed":
+            reason = "; ".join(each for each in (reason, self.why_no_more()) if each) or None
         written = self.folder / "work"
         try:
             outputs.collect(
@@ -251,7 +278,8 @@ class Task:
     def status(self, state: str) -> TaskState:
         """Where it stands, in that state."""
         started, held = self.started or None, round(self.held, 3)
-        return TaskState(state, attempt=self.attempt, started=started, held=held)
+        ends = dict(self.ends) or None
+        return TaskState(state, attempt=self.attempt, started=started, held=held, ends=ends)
 
     def record(self, status: TaskState) -> None:
         """Replaces the task's state."""

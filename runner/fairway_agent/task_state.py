@@ -10,7 +10,10 @@ from fairway_agent.fields import Fields
 from fairway_agent.record import FINAL_STATES, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+ERROR, NODE, PREEMPTION = "error", "node", "preemption"
+"""Why an attempt did not end well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,9 @@ class TaskState:
     and `log_size` how many bytes an ended task has printed. `job`, `submission`, `failures` and
     `stopped` are Slurm's: its id of the job, the start of the run that this was for, how many
     attempts failed in it, and whether Slurm ended it. `requeues` counts how often Slurm or Batch
-    began the task elsewhere. `task` and `task_attempt` say which attempt ran a setup.
+    began the task elsewhere. `ends` counts the attempts of this start of the run that did not end
+    well, by their cause: an `error`, a `node` that was lost, a `preemption`. `task` and
+    `task_attempt` say which attempt ran a setup.
     """
 
     state: str = "queued"
@@ -43,6 +48,7 @@ class TaskState:
     failures: int | None = None
     requeues: int | None = None
     stopped: bool | None = None
+    ends: Mapping[str, int] | None = None
     task: str | None = None
     task_attempt: int | None = None
 
@@ -60,6 +66,16 @@ class TaskState:
     def again(self) -> TaskState:
         """It is to run again: its attempts count on."""
         return TaskState(attempt=self.attempt, started=self.started, held=self.held)
+
+    @property
+    def ends_with_this(self) -> dict[str, int]:
+        """How its attempts ended, where the one that it says runs was cut short: by Slurm, or with
+        its node."""
+        ends = dict(self.ends or {})
+        if self.state == "running":
+            cause = PREEMPTION if self.stopped else NODE
+            ends[cause] = ends.get(cause, 0) + 1
+        return ends
 
     @classmethod
     def from_json(cls, facts: object) -> TaskState:
@@ -91,6 +107,7 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
     "failures": Fields.count_or_none,
     "requeues": Fields.count_or_none,
     "stopped": Fields.flag_or_none,
+    "ends": Fields.counts,
     "task": Fields.text_or_none,
     "task_attempt": Fields.whole_or_none,
 }

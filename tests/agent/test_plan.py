@@ -24,6 +24,7 @@ PLAN = RunPlan(
     after=("job-def",),
     needs=("mpirun",),
     retries=1,
+    retry_limits={"node": 3, "preemption": 10},
     timeout=60.0,
     max_duration=3600.0,
     max_cost=Budget(200.0, "USD", 12.5),
@@ -92,6 +93,7 @@ RIGHT: dict[str, tuple[object, ...]] = {
     "notify": (None,),
     "script": ("text",),
     "params": ({"a": 1},),
+    "retry_limits": ({"a": 1},),
     "checkpoint": ("text", None),
 }
 

@@ -50,6 +50,50 @@ def test_a_target_that_is_not_resized_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
+def test_ends_by_cause(name: str) -> None:
+    """Failures are counted everywhere."""
+    facts: dict[str, object] = {"name": "x", "command": "true", "retry": {"error": 2}}
+    require(Job.model_validate(facts), target(name))
+    job = Job.model_validate({**facts, "retry": {"error": 2, "node": 3}})
+    if capabilities(name).counts_losses:
+        require(job, target(name))
+        return
+    with pytest.raises(UserError, match="does not limit how often a node is lost") as error:
+        require(job, target(name))
+    assert error.value.findings[0].hint.endswith("-s retry.node=null")
+
+
+@pytest.mark.parametrize(
+    ("fields", "failures", "limits"),
+    [
+        ({"retries": 2}, 2, {}),
+        ({"retry": {"error": 2}}, 2, {}),
+        ({"retries": 2, "retry": {"node": 3}}, 2, {"node": 3}),
+        ({"retry": {"preemption": 10, "node": 0}}, 0, {"node": 0, "preemption": 10}),
+    ],
+)
+def test_retries_are_what_they_were(
+    fields: dict[str, object], failures: int, limits: dict[str, int]
+) -> None:
+    job = Job.model_validate({"name": "x", "command": "true", **fields})
+    assert (job.failures_allowed, job.retry_limits) == (failures, limits)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"retries": 2, "retry": {"error": 2}}, "`retries` says the same"),
+        ({"retry": {"node": -1}}, "greater than or equal to 0"),
+        ({"retry": {"timeout": 1}}, "Extra inputs"),
+        ({"retry": 3}, "valid dictionary"),
+    ],
+)
+def test_retries_that_cannot_be(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Job.model_validate({"name": "x", "command": "true", **fields})
+
+
+@pytest.mark.parametrize("name", ENGINES)
 def test_containers(name: str) -> None:
     job = Job.model_validate(
         {"name": "x", "command": "true", "container": {"image": "ubuntu:24.04"}}

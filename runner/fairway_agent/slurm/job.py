@@ -26,6 +26,7 @@ from fairway_agent.shared import plans
 from fairway_agent.slurm import commands, submissions
 from fairway_agent.slurm.task import SlurmTask, job_id
 from fairway_agent.slurm.watch import Watch
+from fairway_agent.task_state import NODE, PREEMPTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,8 @@ _TERMINATED = 143
 _FAULT = 74  # the code of a task that could not be started; "I/O error" in sysexits.h
 _ROOM_WAIT = 600.0  # seconds in which a disk may have room again; the nodes are paid for meanwhile
 _REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a job that it requeues
+_SERVICE = 5
+_LOST = {PREEMPTION: "its nodes were taken away", NODE: "a node of it was lost"}
 _ENDS = {signal.SIGTERM: "ended", signal.SIGUSR1: "time", signal.SIGUSR2: "hand-over"}
 
 
@@ -90,6 +93,8 @@ class Job:
         if is_cancelled or has_failed(run) or self.watch.is_over():
             self.task.record(replace(self.task.status("cancelled"), ended=time.time()))
             return _CANCELLED
+        if lost := [each for each in (PREEMPTION, NODE) if self.task.is_used_up(each)]:
+            return self._finish("failed", _SERVICE, reason=_LOST[lost[0]])
         while True:
             try:
                 code = self._attempt()
@@ -103,6 +108,7 @@ class Job:
             if code == 0:
                 return self._finish("succeeded", 0)
             self.task.failures += 1
+            self.task.note_end()
             if self.asked or self.task.setup_failed() or not self.task.has_retry():
                 return self._finish("failed", code)
             self.task.record(replace(self.task.status("queued"), last_exit_code=code))
@@ -148,13 +154,16 @@ class Job:
 
     def _hand_over(self, code: int) -> int:
         """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
+        self.task.ends[PREEMPTION] += 1
+        if self.task.is_used_up(PREEMPTION):
+            return self._finish("failed", code or _TERMINATED, reason=_LOST[PREEMPTION])
         status = replace(self.task.status("queued"), last_exit_code=code)
-        self.task.record(replace(status, reason="its nodes were taken away"))
+        self.task.record(replace(status, reason=_LOST[PREEMPTION]))
         self.task.keep_before("its nodes were taken away")
         try:
             commands.run(["scontrol", "requeue", job_id()])
         except commands.Refused as refused:
-            reason = f"its nodes were taken away, and Slurm does not requeue it: {refused}"
+            reason = f"{_LOST[PREEMPTION]}, and Slurm does not requeue it: {refused}"
             return self._finish("failed", code or _TERMINATED, reason=reason)
         time.sleep(_REQUEUE_PATIENCE)  # Slurm ends this, and everything else of the job
         return _TERMINATED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -72,6 +73,7 @@ class SlurmTask(ClusterTask):
         last = state_files.read_task(self.folder)
         if last is not None and last.submission == self.submission:
             self.failures = last.failures or 0
+            self.ends = Counter(last.ends_with_this)
             self.before = self._read_before()
 
     def keep_before(self, why: str) -> None:

@@ -117,6 +117,7 @@ def _waiting(known: TaskState, why: str, otherwise: str) -> Verdict:
         submission=known.submission,
         failures=known.failures,
         requeues=known.requeues,
+        ends=known.ends_with_this or None,
     )
     if kept != TaskState():
         kept = replace(kept, reason=why or otherwise)

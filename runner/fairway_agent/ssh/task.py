@@ -12,6 +12,7 @@ from fairway_agent.fanout import ways
 from fairway_agent.fanout.shell import LOST, REACHED
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
+from fairway_agent.task_state import ERROR, NODE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +47,10 @@ class HostTask(ClusterTask):
             return list(dict.fromkeys((self.folder / LOST).read_text(encoding="utf-8").split()))
         except FileNotFoundError:
             return []
+
+    def cause(self) -> str:
+        """Whether a node was lost."""
+        return NODE if self.lost() else ERROR
 
     def setup_failed(self) -> bool:
         """Whether the setup failed in this attempt."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import state as coloured
@@ -32,7 +33,7 @@ def print_overview(
     print(f"{run.id}  {coloured(facts['state'])}  on {printable(facts['target'])}  {took}".rstrip())
     for line in _remarks(facts):
         print(line)
-    for title, words in spent.items():
+    for title, words in {**spent, "tries": _ends(tasks)}.items():
         if words:
             print(f"{title:<8}{words}")
     print(f"job     {printable(run.record.job_file)}")
@@ -68,6 +69,27 @@ def _remarks(facts: dict[str, Any]) -> Iterator[str]:
         yield f"tags    {printable(' '.join(facts['tags']))}"
     for line in facts["note"].splitlines():
         yield f"note    {printable(line)}"
+
+
+_CAUSES = {
+    "error": ("an error", "errors"),
+    "node": ("a lost node", "lost nodes"),
+    "preemption": ("a preemption", "preemptions"),
+}
+
+
+def _ends(tasks: Sequence[TaskResult]) -> str:
+    """By what attempts ended of tasks that were begun again, in words; "" where none was."""
+    found: Counter[str] = Counter()
+    for task in tasks:
+        if task.attempts > 1:
+            found.update(task.ends)
+    words = [
+        one if found[cause] == 1 else f"{found[cause]:,} {many}"
+        for cause, (one, many) in _CAUSES.items()
+        if found[cause]
+    ]
+    return f"ended by {', '.join(words)}" if words else ""
 
 
 def _params(tasks: Sequence[TaskResult]) -> list[str]:

@@ -39,6 +39,8 @@ class Capabilities:
     """Whether something there ends a run as a whole, beside its tasks."""
     falls_back: bool = _row("`target:` of several", True)
     """Whether a run that waits there may go to another target."""
+    counts_losses: bool = _row("`retry: {node, preemption}`", True)
+    """Whether it can tell a task that its node was lost before."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
@@ -71,6 +73,7 @@ ENGINES = {
         containers=True,
         setup_as_admin=True,
         after=False,
+        counts_losses=False,
         schedules=True,
         resizes=True,
         node_actions=("drain", "resume", "reboot", "reimage"),
@@ -116,6 +119,16 @@ def require(job: Job, target: Target) -> None:
             message = f"`{target.name}` cannot limit a whole run: its engine is `{target.engine}`"
             hint = f"limit each attempt instead: -s {name}=null -s timeout=SPAN"
             findings.append(Finding("not-supported", message, hint, name))
+    if job.retry_limits and not able.counts_losses:
+        message = (
+            f"`{target.name}` does not limit how often a node is lost: its engine is "
+            f"`{target.engine}`"
+        )
+        changes = " ".join(f"-s retry.{name}=null" for name in job.retry_limits)
+        hint = (
+            f"the service begins such tasks again as often as that happens; leave it out: {changes}"
+        )
+        findings.append(Finding("not-supported", message, hint, "retry"))
     for name in ("account", "qos") if not able.accounts else ():
         if getattr(job, name) is not None:
             message = f"`{target.name}` does not support `{name}`: its engine is `{target.engine}`"

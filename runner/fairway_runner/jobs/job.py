@@ -217,6 +217,19 @@ class Container(Model):
     """Further options of the container's runtime, such as --cap-add=SYS_PTRACE."""
 
 
+class Retries(Model):
+    """For how many ends of its attempts, by their cause, a task begins again."""
+
+    error: Annotated[int, Field(ge=0, le=100)] | None = None
+    """Failures of its own; the same as `retries`."""
+    node: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Nodes that were lost. Without it Slurm begins a task again as often as that happens, and
+    behind ssh a lost node is a failure."""
+    preemption: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Nodes that Azure or Slurm took away with notice; without it as often as that happens. Behind
+    ssh no notice is seen, and such a node is lost."""
+
+
 class Setup(Model):
     """What runs once per node before the tasks, and as whom."""
 
@@ -291,6 +304,8 @@ class Job(Model):
     """Where a task keeps what it resumes from."""
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     """Further attempts after a failure; the checkpoint directory stays the same."""
+    retry: Retries | None = None
+    """The same by the cause for which an attempt ended."""
     timeout: Span | None = None
     """How long one attempt may take; longer ends it with exit code 124."""
     max_duration: Span | None = None
@@ -327,6 +342,27 @@ class Job(Model):
     @classmethod
     def _variables_differ(cls, entries: dict[str, T]) -> dict[str, T]:
         return _distinct_variables(entries)
+
+    @field_validator("retry")
+    @classmethod
+    def _errors_are_said_once(cls, retry: Retries | None, info: ValidationInfo) -> Retries | None:
+        if retry is not None and retry.error is not None and info.data.get("retries"):
+            message = "`retries` says the same"
+            raise FieldError(message, "leave one of the two out", ("error",))
+        return retry
+
+    @property
+    def failures_allowed(self) -> int:
+        """After how many failures of its own a task begins again."""
+        return self.retries or (self.retry and self.retry.error) or 0
+
+    @property
+    def retry_limits(self) -> dict[str, int]:
+        """How often it begins again for what is no failure of its own, by cause."""
+        if self.retry is None:
+            return {}
+        found = {"node": self.retry.node, "preemption": self.retry.preemption}
+        return {cause: limit for cause, limit in found.items() if limit is not None}
 
     @property
     def priority_number(self) -> int:

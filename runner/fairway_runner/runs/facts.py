@@ -84,6 +84,7 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
             "reason": task.reason,
             "timed_out": task.timed_out,
             "attempts": task.attempts,
+            "ends": task.ends,
             "started": iso(task.started),
             "ended": iso(task.ended),
             "seconds": seconds(task.state, task.started, task.ended),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent.task_spec import LAST
@@ -33,7 +33,7 @@ class TaskResult:
     marks the job's `finally:`, which runs after all others and has the last `index`. `node` and
     `reason` are an engine's own words, where it has them: where the task runs, and why it waits or
     failed. `held` is for how many seconds its attempts that have ended had their nodes, where that
-    is recorded.
+    is recorded; `ends` counts attempts that did not end well, by their cause.
     """
 
     run: RunFolder
@@ -51,6 +51,7 @@ class TaskResult:
     node: str | None = None
     reason: str | None = None
     held: float | None = None
+    ends: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -141,6 +142,7 @@ def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> Tas
         node=status.node,
         reason=status.reason,
         held=status.held,
+        ends=status.ends or {},
     )
 
 

@@ -57,7 +57,8 @@ class TestAgain:
         slurm.run("scontrol", "requeue", job_of(slurm, run))
         assert signs.lines(2)[1] == "attempt=1 count=1"
         facts = outcome(fairway, run)
-        assert facts["task_list"][0]["attempts"] == 2
+        [task] = facts["task_list"]
+        assert (task["attempts"], task["ends"]) == (2, {"preemption": 1})
         first, why, second = fairway("logs", run).stdout.splitlines()
         assert (first, second) == ("attempt=0 count=0", "attempt=1 count=1")
         said = "fairway: attempt 2: Slurm ended the one before, and began it again; the checkpoint"
@@ -73,6 +74,7 @@ class TestAgain:
         facts = outcome(fairway, run)
         [task] = facts["task_list"]
         assert (task["attempts"], task["node"]) == (2, second)
+        assert task["ends"] == {"node": 1}
         said = "fairway: attempt 2: its node failed, and Slurm began it again; the checkpoint is"
         assert fairway("logs", run, "--attempt", "2").stdout.startswith(said)
 
@@ -92,7 +94,8 @@ class TestAgain:
         said = signs.lines(6)
         assert sorted(said[2:4]) == ["saved 0", "saved 1"]
         assert said[4:] == ["up 1", "up 1"]
-        assert outcome(fairway, run)["task_list"][0]["attempts"] == 2
+        [task] = outcome(fairway, run)["task_list"]
+        assert (task["attempts"], task["ends"]) == (2, {"preemption": 1})
         why = "fairway: attempt 2: its nodes were taken away\n"
         assert fairway("logs", run, "--grep", "^fairway").stdout == why
 

@@ -176,7 +176,7 @@ def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, 
     body = f"{save}; echo $(hostname) >{signs}; test $FAIRWAY_ATTEMPT = 1 || sleep 600; cat $f"
     main = "if test $FAIRWAY_NODE_RANK = 0; then " + body
     command = f"{main}; else echo $(hostname) >{signs}; sleep $((FAIRWAY_ATTEMPT ? 0 : 600)); fi"
-    job = fairway.job(command, template=EACH, nodes=2, retries=1)
+    job = fairway.job(command, template=EACH, nodes=2, retry={"node": 1})
     run = fairway.submit(job, "-t", "pair")
     assert sorted(signs.lines(2)) == ["n1", "n2"]
     cluster.kill("n2")
@@ -185,7 +185,9 @@ def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, 
     why, last = fairway("logs", run).stdout.splitlines()[-2:]
     assert why.startswith("fairway: attempt 2: node n2 could not be reached any more; the check")
     assert last == "xx"
-    assert fairway.show(run)["task_list"][0]["attempts"] == 2
+    [task] = fairway.show(run)["task_list"]
+    assert (task["attempts"], task["ends"]) == (2, {"node": 1})
+    assert "tries   ended by a lost node\n" in fairway("show", run).stdout
 
 
 def test_a_node_that_has_just_died_costs_no_attempt(fairway: Any, cluster: SshCluster) -> None:

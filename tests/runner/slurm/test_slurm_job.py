@@ -66,10 +66,10 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return programs
 
 
-def run_job(folder: Path, script: str, nodes: str) -> subprocess.CompletedProcess[str]:
+def run_job(folder: Path, script: str, nodes: str, **plan: Any) -> subprocess.CompletedProcess[str]:
     run = folder / "runs" / RUN
     (run / "code").mkdir(parents=True)
-    (run / "plan.json").write_text(json.dumps({**PLAN, "directory": str(folder)}))
+    (run / "plan.json").write_text(json.dumps({**PLAN, "directory": str(folder), **plan}))
     (run / "job.json").write_text("{}")
     spec = {**SPEC, "script": script, "nodes": nodes.count(",") + 1}
     (run / "tasks.jsonl").write_text(json.dumps(spec) + "\n")
@@ -96,6 +96,42 @@ def test_a_task_whose_disk_is_full_for_a_while_ends_as_its_program_did(
     assert known["state"] == ("failed" if code else "succeeded")
     assert known["exit_code"] == code
     assert known["reason"] == "the disk was full for a while, and states were written late"
+
+
+@pytest.mark.parametrize(
+    ("before", "limits", "ends", "reason"),
+    [
+        ({"state": "running"}, {"node": 1}, {"node": 1}, None),
+        ({"state": "running"}, {}, {"node": 1}, None),
+        ({"state": "running", "ends": {"node": 1}}, {"node": 1}, {"node": 2}, "node: 1"),
+        ({"state": "running", "stopped": True}, {"preemption": 0}, {"preemption": 1}, "emption: 0"),
+        ({"state": "running", "stopped": True}, {"node": 0}, {"preemption": 1}, None),
+        # What was counted when it was seen to wait is not counted again.
+        ({"state": "queued", "ends": {"node": 1}}, {"node": 1}, {"node": 1}, None),
+        # That was an earlier start of the run.
+        ({"state": "failed", "ends": {"node": 9}, "submission": 1}, {"node": 1}, None, None),
+    ],
+)
+def test_what_lost_its_node_begins_again_as_often_as_it_may(
+    tmp_path: Path,
+    node: Path,
+    before: dict[str, Any],
+    limits: dict[str, int],
+    ends: dict[str, int] | None,
+    reason: str | None,
+) -> None:
+    task = tmp_path / "runs" / RUN / "tasks" / "0"
+    task.mkdir(parents=True)
+    facts = {"attempt": 1, "submission": 0, **before}
+    (task / "state.json").write_text(json.dumps(facts))
+    done = run_job(tmp_path, "true", "n1", retry_limits=limits)
+    known = state(tmp_path)
+    assert known.get("ends") == ends
+    if reason is None:
+        assert (done.returncode, known["state"], known["attempt"]) == (0, "succeeded", 2)
+        return
+    assert (done.returncode, known["state"], known["attempt"]) == (5, "failed", 1)
+    assert f"{reason}}}` is used up" in known["reason"]
 
 
 def test_other_nodes_are_left_clean_before_the_end_is_known(tmp_path: Path, node: Path) -> None:

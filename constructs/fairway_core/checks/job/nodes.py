@@ -28,7 +28,7 @@ def _jobs(subject: JobSubject) -> Iterator[Occurrence]:
         {
             "spot": subject.target.spot,
             "nodes": job.get("nodes", 1),
-            "goes_on": bool(job.get("retries") and job.get("checkpoint")),
+            "goes_on": bool((job.get("retries") or job.get("retry")) and job.get("checkpoint")),
         },
     )
 
