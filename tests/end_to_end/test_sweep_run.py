@@ -206,6 +206,7 @@ class TestLogs:
         lines = fairway("logs", run, "--node", "1").stdout.splitlines()
         assert sorted(lines) == ["error 2", "error 3", "loss=2", "loss=3"]
         assert fairway("logs", run, "--node", "0", "--rank", "3").stdout == ""
+        assert "[3] loss=3" in fairway("logs", run).stdout.splitlines()
         assert set(fairway.show(run)["task_list"][0]["metrics"]) == {"loss"}
         for option, says in (("--rank=4", "its ranks are 0 to 3"), ("--node=2", "0 to 1")):
             refused = fairway("logs", run, option)

@@ -33,6 +33,17 @@ options:
 FROM_PARAMS = "options: {count: '{{ params.n }}', rate: '{{ params.r }}', flag: '{{ true }}'}\n"
 
 
+@pytest.mark.parametrize("template", ["openmpi", "hpcx", "horovod"])
+def test_ranks_are_labelled_where_the_job_asks_for_it(tmp_path: Path, template: str) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(f"name: x\ntemplate: {template}\ncommand: 'true'\nprocesses_per_node: 2\n")
+    for overrides, count in (((), 0), (("options.label_ranks=true",), 1)):
+        job_file = load_job(job, overrides)
+        place = Target.local()
+        script = render_launcher(job_file, job_file.resolve(place), place)
+        assert script.count("--tag-output") == count
+
+
 def render(folder: Path, options: str, *overrides: str, front: str = FRONT) -> str:
     """What the template makes of a job's options."""
     (folder / "own.sh.j2").write_text(front)

@@ -69,11 +69,33 @@ def test_lines_of_ranks_and_their_colours(make_run: MakeRun) -> None:
     assert _shown(run, LineFilter(grep=re.compile("^step 2"))) == "".join(
         f"[1,{rank}]<stdout>: step 2\n" for rank in (0, 1)
     )
+    named = "".join(f"[{rank}] step {step}\n" for step in (1, 2) for rank in (0, 1))
+    assert _shown(run, LineFilter(named=True)) == f"{named}mpirun says\n"
+    assert _shown(run, LineFilter(ranks={1}, named=True)) == "step 1\nstep 2\n"
     zero, one = "\x1b[36m[0]\x1b[0m ", "\x1b[33m[1]\x1b[0m "
     coloured = LineFilter(coloured=True)
     shown = f"{zero}step 1\n{one}step 1\n{zero}step 2\n{one}step 2\nmpirun says\n"
     assert _shown(run, coloured) == shown
     assert _shown(run, LineFilter(ranks={1}, coloured=True)) == f"{one}step 1\n{one}step 2\n"
+
+
+def test_lines_of_ranks_of_several_tasks(make_run: MakeRun) -> None:
+    run = make_run("job-a", [{"log": "begin\n"}, {"log": RANKS}])
+    shown = [f"[1.{rank}] step {step}" for step in (1, 2) for rank in (0, 1)]
+    assert _shown(run, LineFilter(named=True)).splitlines() == ["[0] begin", *shown]
+    plain, zero = "\x1b[36m[0]\x1b[0m begin", "\x1b[36m[1.0]\x1b[0m step 1"
+    assert _shown(run, LineFilter(coloured=True)).splitlines()[:2] == [plain, zero]
+
+
+def test_a_pipe_names_ranks_where_the_job_asked_for_it(
+    make_run: MakeRun, fairway: RunFairway, store: RunStore
+) -> None:
+    run = make_run("job-a", [{"log": RANKS}])
+    raw = fairway(store.base.parent, "logs", "job-a")[1]
+    assert raw == RANKS
+    (run.folder / "job.json").write_text('{"options": {"label_ranks": true}}')
+    shown = fairway(store.base.parent, "logs", "job-a", "--tail", "1")[1]
+    assert shown == "[1] step 2\n"
 
 
 def test_what_takes_without_end_is_stopped(
@@ -162,3 +184,12 @@ def test_records_of_what_is_not_there(make_run: MakeRun, wanted: Any, says: str)
     run = make_run("job-a", [{"log": "one\n"}, {}])
     with pytest.raises(UserError, match=says):
         run.logs(**wanted)
+
+
+def test_all_lines_of_a_single_rank_are_its_own(make_run: MakeRun, fairway: RunFairway) -> None:
+    run = make_run("job-a", [{"log": "one\n"}])
+    assert run.logs(rank=0) == [LogLine(0, 1, None, "one")]
+    base = run.folder.parents[2]
+    assert fairway(base, "logs", "job-a", "--rank", "0", "--node", "0")[:2] == (0, "one\n")
+    code, _, err = fairway(base, "logs", "job-a", "--node", "1")
+    assert (code, "job-a has no node 1" in err) == (2, True)

@@ -43,8 +43,9 @@ def command(
 ) -> None:
     """Print what a run printed; lines of several tasks begin with the task, as [3].
 
-    A log names its ranks where the job sets `options: {label_ranks: true}`; a terminal then shows
-    each in a colour of its own. --tail takes the last lines of what the other options leave.
+    A log names its ranks where the job sets `options: {label_ranks: true}`: lines begin with the
+    rank, or with task and rank, as [3.1], each in a colour of its own on a terminal. --tail takes
+    the last lines of what the other options leave.
     An attempt that is not the first begins with a line that says why there is another.
     Where its target does not answer, what is known here is printed, and the exit code is 5; with
     --follow it is asked again until the deadline.
@@ -66,9 +67,10 @@ def command(
     # Who follows looks again and again. What is printed of a rank is looked for in the log.
     looks = not follow or rank is not None or node is not None
     away = looks and is_away(found, lambda: found.refresh(logs=True))
-    several = names_ranks(found) or (task is None and found.record.tasks > 1)
+    named = names_ranks(found)
+    several = named or (task is None and found.record.tasks > 1)
     coloured = several and has_colours()
-    lines = LineFilter(ranks_wanted(found, task, rank, node), expression, coloured)
+    lines = LineFilter(ranks_wanted(found, task, rank, node), expression, coloured, named)
     selection = Selection.of(found, task, lines, tail, attempt)
     if attempt is not None and not follow:
         require_attempt(found, selection.tasks, attempt)

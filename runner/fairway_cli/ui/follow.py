@@ -183,17 +183,18 @@ def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool, tail: i
         for chunk in log.chunks():
             out.write(chunk)
         return
-    before = _label(log, selection)
     lines = log.of_attempt(selection.attempt, log.lines(ended=ended))
-    lines = selection.lines.taken(lines)
-    for line in lines if tail is None else deque(lines, tail):
-        out.write(before + line.removesuffix(b"\r") + b"\n")
+    taken = selection.lines.taken(lines)
+    for rank, line in taken if tail is None else deque(taken, tail):
+        out.write(_label(log, rank, selection) + line.removesuffix(b"\r") + b"\n")
 
 
-def _label(log: Log, selection: Selection) -> bytes:
-    """What each line of a log begins with, where there are several."""
-    if len(selection.logs) == 1:
+def _label(log: Log, rank: int | None, selection: Selection) -> bytes:
+    """What a line begins with: its task where there are several, and the rank that is named, as in
+    `[3.1] `."""
+    several = len(selection.logs) > 1
+    names = [*([log.label] if several else []), *([] if rank is None else [str(rank)])]
+    if not names:
         return b""
-    if selection.lines.coloured:
-        return label(log.label, selection.logs.index(log))
-    return f"[{log.label}] ".encode()
+    colour = selection.logs.index(log) if rank is None else rank
+    return label(".".join(names), colour if selection.lines.coloured else None)

@@ -22,37 +22,42 @@ _COLOURS = (b"36", b"33", b"35", b"32", b"34", b"31", b"96", b"93", b"95", b"92"
 class LineFilter:
     """Takes the lines of some ranks, or all, that hold a pattern, or all.
 
-    Where `ranks` are given the label of a line is left out; `coloured` begins each line that has
-    one with its rank, in a colour of its own.
+    Where a launcher has labelled a line with its rank, `named` begins it with that alone, and
+    `coloured` does so in a colour of its own; where `ranks` are given it is left out, unless it
+    is coloured.
     """
 
     ranks: Collection[int] | None = None
     grep: re.Pattern[str] | None = None
     coloured: bool = False
+    named: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether all lines pass as they are."""
-        return self.ranks is None and self.grep is None and not self.coloured
+        shown_as_they_are = not self.coloured and not self.named
+        return self.ranks is None and self.grep is None and shown_as_they_are
 
-    def taken(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Those of the lines that are to be shown, as they are shown; UserError where the pattern
-        takes without end."""
+    def taken(self, lines: Iterable[bytes]) -> Iterator[tuple[int | None, bytes]]:
+        """Those of the lines that are to be shown, each with the rank that is to be named;
+        UserError where the pattern takes without end."""
         split = ((line, *split_label(line)) for line in lines)
         wanted = (each for each in split if self.ranks is None or each[1] in self.ranks)
         for line, rank, text in matching(wanted, _text, self.grep):
-            if rank is not None and self.coloured:
-                yield label(f"{rank}", rank) + text
+            if rank is not None and (self.coloured or (self.named and self.ranks is None)):
+                yield rank, text
             else:
-                yield text if self.ranks is not None else line
+                yield None, text if self.ranks is not None else line
 
 
 def _text(line: tuple[bytes, int | None, bytes]) -> str:
     return line[2].decode("utf-8", "replace")
 
 
-def label(name: str, number: int) -> bytes:
-    """`[name] ` in the colour of a number."""
+def label(name: str, number: int | None = None) -> bytes:
+    """`[name] `, in the colour of a number if one is given."""
+    if number is None:
+        return f"[{name}] ".encode()
     return b"\x1b[%sm[%s]\x1b[0m " % (_COLOURS[number % len(_COLOURS)], name.encode())
 
 

@@ -134,11 +134,13 @@ def ranks_wanted(
     if rank is not None and not 0 <= rank < spec.world_size:
         message = f"{run.id} has no rank {rank}"
         raise UserError.of("unknown-rank", message, f"its ranks are 0 to {spec.world_size - 1}")
-    if node is None:
-        return {rank for rank in [rank] if rank is not None}
-    if node >= spec.nodes:
+    if node is not None and node >= spec.nodes:
         message = f"{run.id} has no node {node}"
         raise UserError.of("unknown-node", message, f"its nodes are 0 to {spec.nodes - 1}")
+    if spec.world_size == 1 and run.record.tasks == 1:
+        return None  # all of it is of rank 0
+    if node is None:
+        return {rank for rank in [rank] if rank is not None}
     ranks = set(ranks_of_node(node, spec.processes_per_node))
     return ranks if rank is None else ranks & {rank}
 
