@@ -46,7 +46,7 @@ def _server(value: str) -> str:
 def _password(value: str) -> str:
     if not re.fullmatch(r"secret:[A-Za-z_][A-Za-z0-9_]*", value):
         hint = "write secret:NAME, with a name of the job's `secrets:`"
-        raise FieldError("a password stands in no file", hint)
+        raise FieldError("a password must not be in a file", hint)
     return value
 
 
@@ -102,7 +102,7 @@ class Notify(Model):
             hint = (
                 "add `webhook: https://…`, or `mail: {to: [ADDRESS], server: HOST, from: ADDRESS}`"
             )
-            raise FieldError("this names nobody who is to hear of it", hint)
+            raise FieldError("this names no receiver", hint)
         return self
 
     @property

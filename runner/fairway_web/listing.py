@@ -66,11 +66,11 @@ def _before(text: str) -> float | None:
         return float(text)
     except ValueError:
         hint = "take it from the address of the page before"
-        raise UserError.of("bad-value", "`before` is no moment", hint) from None
+        raise UserError.of("bad-value", "`before` is not a moment", hint) from None
 
 
 def _limit(query: Mapping[str, str], most: int) -> int:
     text = query.get("limit", "") or str(most)
     if text.isdecimal() and text.isascii() and 0 < int(text[:9]) <= most:
         return int(text)
-    raise UserError.of("bad-value", "`limit` is no number of runs", f"1 to {most}")
+    raise UserError.of("bad-value", "`limit` is not a number of runs", f"1 to {most}")

@@ -132,7 +132,7 @@ def _offset(request: Request) -> int:
     text = request.headers.get("last-event-id") or request.query_params.get("from", "0")
     if text.isascii() and text.isdecimal() and len(text) < 16:
         return int(text)
-    raise UserError.of("bad-value", "`from` is no offset in bytes", "0 is the beginning")
+    raise UserError.of("bad-value", "`from` is not an offset in bytes", "0 is the beginning")
 
 
 def metrics(runs: Runs) -> str:

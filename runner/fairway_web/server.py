@@ -50,7 +50,7 @@ def on_loopback(port: int) -> Address:
         listener.bind(("127.0.0.1", port))
     except OSError as error:
         listener.close()
-        message = f"port {port} cannot be had: {error.strerror}"
+        message = f"port {port} cannot be used: {error.strerror}"
         hint = "choose another with --port, or leave it out for any free one"
         raise UserError.of("port-taken", message, hint) from None
     port = listener.getsockname()[1]
@@ -68,7 +68,7 @@ def on_socket(path: Path) -> Address:
         listener.bind(str(path))
     except OSError as error:
         listener.close()
-        message = f"{path}: no socket can be made: {error.strerror or error}"
+        message = f"{path}: the socket cannot be made: {error.strerror or error}"
         raise UserError.of("no-socket", message, "choose another path with --socket") from None
     finally:
         os.umask(before)

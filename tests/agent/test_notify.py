@@ -227,7 +227,7 @@ MAIL = {"to": ["me@example.org"], "server": "mail.example.org", "from": "fairway
 @pytest.mark.parametrize(
     ("notify_", "says"),
     [
-        ({}, "this names nobody who is to hear of it"),
+        ({}, "this names no receiver"),
         ({"mail": {**MAIL, "to": []}}, "to"),
         ({"mail": {**MAIL, "to": ["me"]}}, "`me` is not an email address"),
         ({"mail": {**MAIL, "to": ["a\x07@example.org"]}}, "is not an email address"),
@@ -237,7 +237,7 @@ MAIL = {"to": ["me@example.org"], "server": "mail.example.org", "from": "fairway
         ({"mail": {**MAIL, "server": "-x"}}, "this is not a mail server"),
         ({"mail": {**MAIL, "server": "x:99999"}}, "this is not a mail server"),
         ({"mail": {**MAIL, "user": "me"}}, "`user` and `password` belong together"),
-        ({"mail": {**MAIL, "user": "me", "password": "p4ss"}}, "a password stands in no file"),
+        ({"mail": {**MAIL, "user": "me", "password": "p4ss"}}, "a password must not be in a file"),
     ],
 )
 def test_a_receiver_that_is_none_is_refused(

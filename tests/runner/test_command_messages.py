@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_core.findings import UserError
 from fairway_runner.jobs.sweep import axes
 from fairway_runner.jobs.sweep import files as sweep_files
 from fairway_runner.submit import snapshot
@@ -236,3 +238,41 @@ def test_it_is_said_with_what_to_type(
         "left-aaaaaa",
         "torn-aaaaaa",
     ]
+
+
+@pytest.mark.parametrize(
+    ("denied", "hint"),
+    [
+        ("deep", 'leave it out: code: {exclude: ["deep"]}'),
+        ("deep/key.pem", 'leave it out: code: {exclude: ["deep/key.pem"]}'),
+        (".", "see whose it is: ls -ld {folder}"),
+    ],
+)
+def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, denied: str, hint: str
+) -> None:
+    file = tmp_path / "deep/key.pem"
+    file.parent.mkdir()
+    file.touch()
+    wanted, real, bytes_of = tmp_path / denied, os.scandir, type(tmp_path).read_bytes
+
+    def refused(path: Path) -> None:
+        if path == wanted:
+            raise PermissionError(13, "Permission denied", str(path))
+
+    def scandir(path: Path) -> Any:
+        refused(path)
+        return real(path)
+
+    def read_bytes(path: Path) -> bytes:
+        refused(path)
+        return bytes_of(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(type(tmp_path), "read_bytes", read_bytes)
+    with pytest.raises(UserError) as caught:
+        snapshot.collect(tmp_path)
+    (finding,) = caught.value.findings
+    assert finding.message == f"{wanted}: Permission denied"
+    assert finding.hint == hint.replace("{folder}", str(tmp_path))
+    assert "deep" not in denied or snapshot.collect(tmp_path, ["deep"]).files == ()

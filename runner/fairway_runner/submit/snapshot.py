@@ -127,7 +127,8 @@ def _walk(folder: Path, prefix: str, exclude: Sequence[str]) -> Iterator[CodeFil
     try:
         entries = list(os.scandir(folder))
     except PermissionError as error:
-        raise UserError.of("bad-code", f"{folder}: {error.strerror}", "exclude it") from None
+        hint = _leave_out(prefix.rstrip("/")) if prefix else f"see whose it is: ls -ld {folder}"
+        raise UserError.of("bad-code", f"{folder}: {error.strerror}", hint) from None
     for entry in entries:
         path = prefix + entry.name
         if any(fnmatch(entry.name, pattern) or fnmatch(path, pattern) for pattern in exclude):
@@ -139,6 +140,10 @@ def _walk(folder: Path, prefix: str, exclude: Sequence[str]) -> Iterator[CodeFil
             yield CodeFile(path, status.st_size, bool(status.st_mode & 0o100))
 
 
+def _leave_out(path: str) -> str:
+    return f'leave it out: code: {{exclude: ["{path}"]}}'
+
+
 def _digest(folder: Path, files: Sequence[CodeFile]) -> str:
     digest = hashlib.sha256()
     for file in files:
@@ -146,7 +151,7 @@ def _digest(folder: Path, files: Sequence[CodeFile]) -> str:
             content = (folder / file.path).read_bytes()
         except OSError as error:
             message = f"{folder / file.path}: {error.strerror}"
-            raise UserError.of("bad-code", message, "exclude it under `code:`") from None
+            raise UserError.of("bad-code", message, _leave_out(file.path)) from None
         kind = "x" if file.executable else "-"
         digest.update(f"{kind} {len(content)} {file.path}\0".encode("utf-8", "surrogateescape"))
         digest.update(content)

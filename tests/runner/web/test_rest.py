@@ -65,10 +65,10 @@ def test_runs_are_filtered(client: TestClient, make_run: MakeRun) -> None:
     ("query", "said"),
     [
         ("state=ended", "no run is ever `ended`"),
-        ("limit=0", "`limit` is no number of runs"),
-        ("limit=many", "`limit` is no number of runs"),
-        ("limit=99999999999", "`limit` is no number of runs"),
-        ("before=yesterday", "`before` is no moment"),
+        ("limit=0", "`limit` is not a number of runs"),
+        ("limit=many", "`limit` is not a number of runs"),
+        ("limit=99999999999", "`limit` is not a number of runs"),
+        ("before=yesterday", "`before` is not a moment"),
     ],
 )
 def test_a_wrong_query_is_a_finding(client: TestClient, query: str, said: str) -> None:
@@ -114,7 +114,7 @@ def test_an_offset_that_is_none(client: TestClient, make_run: MakeRun, start: st
     make_run("job-a")
     answer = client.get("/api/v1/runs/job-a/log", params={"from": start})
     assert answer.status_code == 422
-    assert answer.json()["findings"][0]["message"] == "`from` is no offset in bytes"
+    assert answer.json()["findings"][0]["message"] == "`from` is not an offset in bytes"
 
 
 def test_the_script_of_a_task(client: TestClient, make_run: MakeRun) -> None:

@@ -127,7 +127,7 @@ def test_a_socket_that_somebody_listens_at_is_left(
         other.listen(1)
         code, _, said = fairway(project, "serve", "--socket", str(path))
     assert code == 2
-    assert f"{path}: no socket can be made" in said
+    assert f"{path}: the socket cannot be made" in said
 
 
 def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
@@ -137,7 +137,7 @@ def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
         port = other.getsockname()[1]
         code, _, said = fairway(project, "serve", "--port", str(port))
     assert code == 2
-    assert f"port {port} cannot be had: Address already in use" in said
+    assert f"port {port} cannot be used: Address already in use" in said
     assert "choose another with --port" in said
 
 
