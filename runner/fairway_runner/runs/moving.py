@@ -177,7 +177,11 @@ def has_no_room(error: UserError) -> bool:
 
 def _refused_by_all(found: Fallback, error: Unavailable) -> Unavailable:
     tried = [
-        Finding("passed-over", f"`{each.target}` was tried before: {each.reason}")
+        Finding(
+            "passed-over",
+            f"`{each.target}` was tried before: {each.reason}",
+            f"see how it is now: fairway doctor {each.target}",
+        )
         for each in found.tries
         if each.reason
     ]
