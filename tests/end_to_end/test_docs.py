@@ -103,6 +103,7 @@ def _pattern(printed: str) -> str:
     return re.escape(printed.strip()).replace("…", ".*?")
 
 
+@pytest.mark.timeout(3600)  # a document has dozens of commands
 @pytest.mark.parametrize(
     "document", [d for d in DOCUMENTS if any(isinstance(s, _Command) for s in _steps(d))], ids=_name
 )
@@ -167,7 +168,7 @@ class _Reader:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=1200,
             env=self.variables,
         )
         assert done.returncode == 0, f"$ {line}\n{done.stdout}"

@@ -28,10 +28,10 @@ def checkov(repository: Path) -> Path:
 def _run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(argument) for argument in arguments],
-        env={**os.environ, **environment},
+        # Its children, forked beside threads, have not ended on a busy machine.
+        env={**os.environ, "CHECKOV_PARALLELIZATION_TYPE": "none", **environment},
         capture_output=True,
         text=True,
-        timeout=300,
     )
 
 

@@ -93,7 +93,8 @@ def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
     assert made.clock() == 7
 
 
-def test_it_gives_up_within_the_deadline() -> None:
+def test_it_gives_up_within_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadline._Choice, "offered", False)
     made = calls(100.0)
     with pytest.raises(ServiceError, match="has not answered for 100 s") as caught:
         made.call("a job", failing(*[http(503)] * 1000))
