@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_runner.runs.fallback import Fallback, Try
 from fairway_runner.runs.report.data import MOST_CURVES, read
 from fairway_runner.runs.report.page import page
 from fairway_runner.runs.report.scales import label, scale_of
@@ -148,6 +149,17 @@ def test_one_task_and_none_of_everything(make_run: MakeRun) -> None:
     equal = page(make_run("equal-a", lines, metrics=METRICS))
     assert 'class="series c1"' in equal
     assert "NaN" not in equal
+
+
+def test_where_else_it_was_tried(make_run: MakeRun) -> None:
+    run = make_run("job-a", target="spot")
+    why = f"the pool cannot grow: {EVIL}"
+    tries = (Try("nd", 1e9, 1e9 + 60, why), Try("spot", 1e9 + 61))
+    Fallback("settled", tries, ()).write(run.folder)
+    text = page(run)
+    assert "tried on nd, 2001-09-09T01:46:40Z to 2001-09-09T01:47:40Z: the pool cannot" in text
+    assert "tried on spot" not in text
+    assert EVIL not in text
 
 
 def test_very_many_tasks(make_run: MakeRun) -> None:

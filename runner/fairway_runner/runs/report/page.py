@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairway_runner.quantities import duration, number
-from fairway_runner.runs.facts import iso, run_facts
+from fairway_runner.runs.facts import iso, run_facts, target_facts
 from fairway_runner.runs.figures import figures, in_words
 from fairway_runner.runs.report.curves import curves
 from fairway_runner.runs.report.data import MOST_CURVES, SHADES, Report, read
@@ -60,7 +60,7 @@ def _context(run: Run, throughput: str | None = None) -> dict[str, Any]:
     report = read(run)
     rate = throughput_metric(report, throughput)
     found = points(report, rate) if rate else []
-    facts, sampled = run_facts(run), figures(run)
+    facts, sampled = run_facts(run) | target_facts(run), figures(run)
     return {
         "report": report,
         "facts": facts,
