@@ -16,6 +16,7 @@ from fairway_agent.plan import RunPlan
 from fairway_agent.task_spec import TaskSpec
 from fairway_core.cost.prices import read_prices
 from fairway_core.findings import UserError
+from fairway_runner.runs import accounting
 from fairway_runner.runs.accounting import uses
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ location: southcentralus
 clusters:
   nd: {engine: batch, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 16}}
 """
+OTHER_CURRENCY = (
+    "the budget of 1,000.00 EUR a month is in another currency: name prices in it with "
+    "--prices FILE"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +156,44 @@ def test_a_target_may_say_its_own_price(fairway: RunFairway, folder: Path) -> No
 def _rewrite_target(folder: Path, run: str, **facts: Any) -> None:
     [path] = folder.rglob(f"{run}/target.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
+
+
+@pytest.mark.parametrize(
+    ("budget", "share", "line"),
+    [
+        # Of the runs of September 2001 the first cost 90; the others are of later months.
+        (
+            "{monthly: 1000}",
+            0.09,
+            "runs of 2001-09: 90.00 USD, 9.0% of the budget of 1,000.00 USD a month",
+        ),
+        (
+            "{monthly: 1000, currency: EUR}",
+            None,
+            OTHER_CURRENCY,
+        ),
+    ],
+)
+def test_what_this_months_runs_are_of_the_budget(
+    fairway: RunFairway,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    budget: str,
+    share: float | None,
+    line: str,
+) -> None:
+    monkeypatch.setattr(accounting, "time", SimpleNamespace(time=lambda: 1e9 + 86400))
+    emails = ENVIRONMENT.replace("name: lab", f"name: lab\nbudget: {budget}")
+    (folder / "lab.yaml").write_text(f"{emails}monitoring: {{emails: [a@example.com]}}\n")
+    facts = _costs(fairway, folder, "lab.yaml", "--region", "southcentralus")
+    assert (facts["budget"]["spent"], facts["budget"]["share"]) == (90.0, share)
+    words = ("cost", "lab.yaml", "--runs", "--prices", "prices.toml")
+    code, out, _ = fairway(folder, *words, "--region", "southcentralus")
+    assert code == 0
+    assert out.splitlines()[-1] == line
+    # A part of the month is not held against the whole.
+    assert "budget" not in _costs(fairway, folder, "lab.yaml", "--since", "2001-09-02")
+    assert "budget" not in _costs(fairway, folder)
 
 
 def test_table_and_csv(fairway: RunFairway, folder: Path) -> None:

@@ -20,6 +20,7 @@ from fairway_cli.commands.arguments import (
 if TYPE_CHECKING:
     from fairway_core.cost.parts import Part
     from fairway_core.cost.prices import Prices
+    from fairway_core.environment import Environment
     from fairway_core.findings import UserError
     from fairway_runner.runs.store import Run
 
@@ -129,10 +130,15 @@ def _print_runs(
 ) -> None:
     import sys
 
-    from fairway_cli.ui.run_costs import print_run_costs, run_cost_facts, write_run_costs
+    from fairway_cli.ui.run_costs import (
+        budget_facts,
+        print_run_costs,
+        run_cost_facts,
+        write_run_costs,
+    )
     from fairway_core.findings import format_finding
     from fairway_runner.moments import moment
-    from fairway_runner.runs.accounting import grouped, total, uses
+    from fairway_runner.runs.accounting import grouped, this_month, total, uses
     from fairway_runner.runs.query import Wanted, select
     from fairway_runner.runs.refresh import refresh_all
     from fairway_runner.runs.store import RunStore
@@ -144,8 +150,11 @@ def _print_runs(
     for finding in (*unanswered, *listing.findings):
         print(format_finding(finding), file=sys.stderr)
     runs = [run for run, _ in listing.runs]
-    found = uses(_of(environment, runs), prices, region)
+    loaded = None if environment is None else _environment(environment)
+    found = uses(_of(loaded, runs), prices, region)
     facts = run_cost_facts(grouped(found, by), total(found), by=by, currency=prices.currency)
+    if loaded is not None and loaded.budget is not None and first is None:
+        facts["budget"] = budget_facts(loaded.budget, this_month(found), prices.currency)
     if json_:
         print(json.dumps(facts, indent=1))
     elif csv:
@@ -156,16 +165,20 @@ def _print_runs(
         print("no run to show")
 
 
-def _of(environment: str | None, runs: list[Run]) -> list[Run]:
-    """The runs on targets of an environment, or all."""
+def _environment(name: str) -> Environment:
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
+
+    return load_environment(environment_file(name))
+
+
+def _of(environment: Environment | None, runs: list[Run]) -> list[Run]:
+    """The runs on targets of an environment, or all."""
     from fairway_runner.runs.accounting import environment_of
 
     if environment is None:
         return runs
-    name = load_environment(environment_file(environment)).name
-    return [run for run in runs if environment_of(run) == name]
+    return [run for run in runs if environment_of(run) == environment.name]
 
 
 def _elsewhere(parts: list[Part], chosen: Prices) -> tuple[str, int] | None:

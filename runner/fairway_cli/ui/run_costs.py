@@ -12,6 +12,7 @@ from fairway_cli.ui.costs import money
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_core.environment.monitoring import Budget
     from fairway_runner.runs.accounting import Group, Use
 
 _CSV = ("key", "runs", "node_hours", "cost", "unpriced", "sizes")
@@ -27,6 +28,32 @@ def run_cost_facts(
         "groups": [group.facts for group in groups],
         "total": {name: value for name, value in total.facts.items() if name != "key"},
     }
+
+
+def budget_facts(budget: Budget, month: Group, currency: str) -> dict[str, Any]:
+    """What of an environment's budget the runs of a month have cost; `share` is null where it is
+    in another currency than the prices, or no price is known."""
+    spent = month.facts["cost"]
+    known = spent is not None and currency == budget.currency
+    return {
+        "monthly": budget.monthly,
+        "currency": budget.currency,
+        "month": month.key,
+        "spent": spent,
+        "unpriced": month.unpriced,
+        "share": round(spent / budget.monthly, 4) if known else None,
+    }
+
+
+def _budget_line(budget: dict[str, Any], currency: str) -> str:
+    whole = f"the budget of {money(budget['monthly'])} {budget['currency']} a month"
+    if budget["currency"] != currency:
+        return f"{whole} is in another currency: name prices in it with --prices FILE"
+    if budget["share"] is None:
+        return f"{whole}: what the runs of {budget['month']} have cost is not known"
+    least = "at least " if budget["unpriced"] else ""
+    spent = f"{least}{money(budget['spent'])} {currency}, {budget['share']:.1%}"
+    return f"runs of {budget['month']}: {spent} of {whole}"
 
 
 def print_run_costs(facts: dict[str, Any]) -> None:
@@ -51,6 +78,8 @@ def print_run_costs(facts: dict[str, Any]) -> None:
         )
     if facts["by"] == "tag":
         print("\na run with several tags is in each of them, and in the sum once")
+    if budget := facts.get("budget"):
+        print(f"\n{_budget_line(budget, facts['currency'])}")
 
 
 def write_run_costs(facts: dict[str, Any]) -> None:

@@ -205,6 +205,14 @@ def total(found: Sequence[Use]) -> Group:
     return group
 
 
+def this_month(found: Sequence[Use]) -> Group:
+    """Those of runs that were submitted in this month, together; the month is the key."""
+    month = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m}"
+    group = total([use for use in found if _month(use.run) == month])
+    group.key = month
+    return group
+
+
 def _user(run: Run) -> str:
     try:
         return str(read_json(run.folder / "provenance.json").get("user") or "")
