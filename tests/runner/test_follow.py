@@ -80,6 +80,29 @@ def test_standard_error_is_the_log_alone_where_json_is_wanted(
     assert capfdbinary.readouterr().err == b"one"
 
 
+@pytest.mark.parametrize("json_", [False, True])
+def test_a_sweep_says_what_it_waits_for(
+    make_run: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    json_: bool,
+) -> None:
+    """Not where standard error has the lines of its tasks."""
+    run = make_run("sweep-aaaaaa", [{}, {}], engine="ssh", target="pair")
+    looks: list[dict[str, Any]] = [WAITS, WAITS, {"state": "failed", "reason": "it was over"}]
+    left = iter(looks)
+
+    def refresh(_: Run, *, logs: bool = False) -> None:
+        (run.folder / "state.json").write_text(json.dumps(next(left, looks[-1])))
+
+    monkeypatch.setattr(Run, "refresh", refresh)
+    run.__dict__["engine"] = SimpleNamespace(pause=0.0, deadline=600.0, wait=lambda _: None)
+    watch_to_the_end(run, json_=json_)
+    said = "sweep-aaaaaa is queued: waiting for nodes"
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "is queued" in line] == ([] if json_ else [said])
+
+
 def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run]) -> None:
     run = make_run("job-aaaaaa", [{"state": "lost"}], state="lost")
     with pytest.raises(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from fairway_cli.ui.columns import state as coloured
+from fairway_cli.ui.follow import Remarks
 from fairway_runner.engines.absence import Absence
 from fairway_runner.quantities import duration, number
 from fairway_runner.runs.metrics import compile_patterns, last_values
@@ -22,15 +24,19 @@ if TYPE_CHECKING:
 
 
 def watch_tasks(run: Run, out: TextIO) -> None:
-    """Says of each task that it has ended, until the run has."""
+    """Says of each task that it has ended, until the run has; and on standard error, unless that is
+    `out` itself, what the run waits for."""
     tasks = task_results(run)
     names = varying([task.params for task in tasks if not task.is_last])
     with _reporter(run, len(tasks), out) as report:
-        for task, status in _ends(run, tasks):
+        remarks = None if out is sys.stderr else Remarks(run)
+        for task, status in _ends(run, tasks, remarks):
             report(status.state, _line(task, status, names, out))
 
 
-def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, TaskState]]:
+def _ends(
+    run: Run, tasks: list[TaskResult], remarks: Remarks | None
+) -> Iterator[tuple[TaskResult, TaskState]]:
     """The tasks as they end, with their last state."""
     open_, absence = list(tasks), Absence(run, run.engine.deadline)
     seen: object = None
@@ -38,6 +44,8 @@ def _ends(run: Run, tasks: list[TaskResult]) -> Iterator[tuple[TaskResult, TaskS
         absence.look(lambda: run.follow(logs=bool(run.record.metrics)))
         status = run.status
         ended = status.is_final
+        if remarks is not None and not ended:
+            remarks.look()
         counts = status.tasks
         if ended or counts != seen:
             seen = counts
