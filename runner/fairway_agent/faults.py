@@ -9,3 +9,9 @@ class Fault(Exception):
     def __init__(self, id: str, message: str, hint: str = "", exit_code: int = 5) -> None:  # noqa: A002
         self.record = {"id": id, "message": message, "hint": hint, "exit_code": exit_code}
         super().__init__(message)
+
+    @property
+    def said(self) -> str:
+        """In one line: what is wrong, and what to do."""
+        hint = self.record["hint"]
+        return f"{self}; {hint}" if hint else str(self)

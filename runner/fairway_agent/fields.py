@@ -155,3 +155,12 @@ def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
     except (ValueError, Unfit) as error:
         why = str(error)
     raise Damaged("damaged-run", f"{path}: damaged: {why}", HINT)
+
+
+def read(path: Path, make: Callable[[Any], T]) -> T | None:
+    """The same of the file itself; None where there is none."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return parse(path, text, make)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import record
-from fairway_agent.fields import parse
+from fairway_agent.fields import read
 from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-    from typing import TypeVar
-
-    T = TypeVar("T")
 
 FILE = "state.json"
 
@@ -49,22 +45,14 @@ class States:
 def read_run(folder: Path) -> RunState | None:
     """Where the run of a folder stands; None before that was written. Fault where the file is
     damaged."""
-    return _read(folder / FILE, RunState.from_json)
+    return read(folder / FILE, RunState.from_json)
 
 
 def read_task(folder: Path) -> TaskState | None:
     """The same of the task, or the setup, of a folder."""
-    return _read(folder / FILE, TaskState.from_json)
+    return read(folder / FILE, TaskState.from_json)
 
 
 def write(folder: Path, state: RunState | TaskState) -> None:
     """Replaces the state of a folder as a whole."""
     record.write_json(folder / FILE, state.to_json())
-
-
-def _read(path: Path, make: Callable[[Any], T]) -> T | None:
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    return parse(path, text, make)

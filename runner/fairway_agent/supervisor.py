@@ -50,7 +50,8 @@ class Supervisor:
 
     `blocked` says that the next task waits for what others use, `notified` is the process
     that sends word of that. `limit` names the limit of its own that the run is over, `spent` is
-    for how many node-seconds it has held nodes in attempts that have ended.
+    for how many node-seconds it has held nodes in attempts that have ended. `broken` says that a
+    file of the run is damaged, so that nothing more can be done.
     """
 
     folder: Path
@@ -68,6 +69,7 @@ class Supervisor:
     limit: str | None = None
     spent: float = 0.0
     setup_failed: bool = False
+    broken: bool = False
     reason: str | None = None
     blocked: bool = False
     notified: int = 0
@@ -76,7 +78,19 @@ class Supervisor:
     states: state_files.States = field(default_factory=state_files.States)
 
     def run(self, ready: int) -> None:
-        """Runs everything to its end; returns when the run's last state is written."""
+        """Runs everything to its end; returns when the run's last state is written. Fault, with
+        nothing begun, where a file of the run is damaged."""
+        self._begin(ready)
+        try:
+            self._run()
+        except Fault as fault:
+            self._abandon(fault.said)
+        self.counts["cancelled"] += self.counts.pop("queued", 0)
+        self._record(self._outcome())
+        notify(self.folder, self.plan, self.recorded)
+        self._await_room()
+
+    def _begin(self, ready: int) -> None:
         self.counts.update(self.plan.done)
         self.counts["queued"] = self.plan.tasks - self.counts.total()
         self._queue_again()
@@ -85,6 +99,8 @@ class Supervisor:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
         os.write(ready, b"ready")
         os.close(ready)
+
+    def _run(self) -> None:
         self._await_predecessors()
         if not self.cancelled and not self.reason:
             self.started = None if self.allocator.lends_nodes else time.time()
@@ -96,10 +112,16 @@ class Supervisor:
             self._stage(self._tasks_of("finally"))
             if self.sampling is not None:
                 self.sampling.end()
-        self.counts["cancelled"] += self.counts.pop("queued", 0)
-        self._record(self._outcome())
-        notify(self.folder, self.plan, self.recorded)
-        self._await_room()
+
+    def _abandon(self, why: str) -> None:
+        """Ends what runs: a file of the run is damaged."""
+        self.reason, self.broken = why, True
+        for task in self.running:
+            processes.end_all(task.sessions, _STRAY_GRACE)
+            task.record(replace(task.status("cancelled"), ended=time.time()))
+        self.counts["cancelled"] += self.counts.pop("running", 0)
+        if self.sampling is not None:
+            self.sampling.end()
 
     def _await_room(self) -> None:
         """Until all states are written."""
@@ -297,7 +319,7 @@ class Supervisor:
         return min(due, default=None)
 
     def _outcome(self) -> str:
-        if self.limit:
+        if self.limit or self.broken:
             return "failed"
         # A setup that was told to end has not failed; and a run that was told to may have ended by
         # itself before.
@@ -358,9 +380,9 @@ def main() -> None:
     os.environ.update(json.load(sys.stdin))  # into this process's memory alone
     try:
         plan = run_files.read_plan(folder, retry="retry" in sys.argv[4:])
+        supervise(folder, lock, ready, plan)
     except Fault as fault:
-        sys.exit(str(fault))
-    supervise(folder, lock, ready, plan)
+        sys.exit(fault.said)
 
 
 if __name__ == "__main__":

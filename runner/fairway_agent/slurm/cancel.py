@@ -9,6 +9,7 @@ import contextlib
 from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import record
+from fairway_agent.fields import Damaged
 from fairway_agent.slurm import commands, submissions
 from fairway_agent.slurm.jobs import jobs_named
 
@@ -28,8 +29,10 @@ def answer(
         return {}
     with record.alone(folder / "submit.lock"):
         submissions.cancel(folder, int(request["submission"]))
-        known = submissions.read(folder)
-        jobs = [part.job for part in known.parts if part.job] if known else []
+        jobs: list[str] = []
+        with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
+            known = submissions.read(folder)
+            jobs = [part.job for part in known.parts if part.job] if known else []
         mark = f"fairway {folder.name} "
         listed = jobs_named([folder.name])
         found = [each for each in listed if each.comment.startswith(mark)]

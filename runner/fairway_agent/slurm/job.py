@@ -62,7 +62,7 @@ class Job:
         return code
 
     def refuse(self, reason: str) -> int:
-        """Says that it could not be begun; the exit code that Slurm sees."""
+        """Says that it could not be begun, or not go on; the exit code that Slurm sees."""
         status = self.task.status("failed")
         self.task.record(replace(status, ended=time.time(), exit_code=_FAULT, reason=reason))
         self._await_room()
@@ -221,18 +221,18 @@ def main() -> None:
     _once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
     states = state_files.States()
     task = SlurmTask(plan, spec, run, folder, submission=submission, states=states)
-    task.resume_count()
     job = Job(task, states, wakeup, Watch(run, plan, submission))
     for number, how in _ENDS.items():
         signal.signal(number, _asker(job, how))
-    _once_there_is_room(job.watch.begin)
-    _once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
     try:
+        _once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
+        task.resume_count()
+        _once_there_is_room(job.watch.begin)
         task.nodes = given()
         _read_secrets(run, plan)
+        sys.exit(job.run())
     except (Fault, commands.Refused) as fault:
         sys.exit(job.refuse(str(fault)))
-    sys.exit(job.run())
 
 
 def _asker(job: Job, how: str) -> Callable[..., None]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import predecessors, record, state_files
-from fairway_agent.fields import Damaged
+from fairway_agent import fields, predecessors, record, state_files
+from fairway_agent.fields import Damaged, Fields
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans
 from fairway_agent.slurm import submissions, word
@@ -34,22 +34,27 @@ if TYPE_CHECKING:
 _FILE = "settled.json"  # the tasks whose last state is known
 
 
-def settle_all(folders: Sequence[Path]) -> None:
-    """Brings the states of all these runs up to date, with one look at Slurm; one with a damaged
-    file is left as it is."""
+def settle_all(folders: Sequence[Path]) -> dict[str, str]:
+    """Brings the states of all these runs up to date, with one look at Slurm. One with a damaged
+    file is left as it is: returns what is said of those, by their names."""
+    damaged: dict[str, str] = {}
     going = [folder for folder in folders if _goes_on(folder)]
     if not going:
-        return
+        return damaged
     listed = jobs_named(folder.name for folder in going)
     jobs = {(element.job, element.index): element for element in listed}
     for folder in going:
         news = None
-        with suppress(Damaged), record.alone(folder / "settle.lock"):
-            known = submissions.read(folder)
-            if known is not None and known.complete and _goes_on(folder):
-                news = _Settling(folder, known, jobs).run()
+        try:
+            with record.alone(folder / "settle.lock"):
+                known = submissions.read(folder)
+                if known is not None and known.complete and _goes_on(folder):
+                    news = _Settling(folder, known, jobs).run()
+        except Damaged as fault:
+            damaged[folder.name] = str(fault)
         if news is not None:
             word.tell(folder, *news)
+    return damaged
 
 
 def tell_end(folder: Path) -> None:
@@ -86,9 +91,7 @@ class _Settling:
         self.now = time.time()
         self.over = submissions.limited(folder, known.submission)
         self.cancelled = submissions.cancelled(folder) >= known.submission or self.over is not None
-        settled = record.read_json(folder / _FILE)
-        mine = settled.get("submission") == known.submission
-        self.settled: dict[str, str] = dict(settled["tasks"]) if mine else {}
+        self.settled = fields.read(folder / _FILE, partial(_settled, known.submission)) or {}
         self.begun = _names(folder / "tasks")
         self.waits = self.rests = ""
         self.no_capacity = False
@@ -188,6 +191,12 @@ class _Settling:
             failed = predecessors.unsuccessful(plan.after)
             return f"not started: {', '.join(failed)}" if failed else ""
         return ""
+
+
+def _settled(submission: int, facts: object) -> dict[str, str]:
+    """The last states of tasks by their numbers, where they are of that submission."""
+    found = Fields(facts, "what is settled")
+    return found.variables("tasks") if found.count("submission") == submission else {}
 
 
 def _names(folder: Path) -> set[str]:

@@ -6,6 +6,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent.faults import Fault
 from fairway_agent.shared import states
+from fairway_agent.shared.reports import RunReport
 from fairway_agent.slurm.commands import NO_ANSWER
 from fairway_agent.slurm.reconcile import settle_all
 
@@ -13,18 +14,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def answer(shared: Path, request: dict[str, Any], payload: IO[bytes]) -> dict[str, Any]:
+def answer(
+    shared: Path,
+    request: dict[str, Any],
+    payload: IO[bytes],  # noqa: ARG001
+) -> dict[str, Any]:
     """See `shared.states`; one squeue for all of the runs.
 
     Where Slurm does not answer, the states are those that it gave before and that tasks have
     written themselves, and `silent` says so.
     """
-    silent = ""
+    silent, damaged = "", {}
     try:
-        settle_all([shared / "runs" / run for run in request["runs"]])
+        damaged = settle_all([shared / "runs" / run for run in request["runs"]])
     except Fault as fault:
         if fault.record["id"] != NO_ANSWER:
             raise
         silent = str(fault)
-    found: dict[str, Any] = states.answer(shared, request, payload)
-    return {**found, "silent": silent}
+    found = states.reports(shared, request)
+    found |= {run: RunReport(damaged=why) for run, why in damaged.items()}
+    return {**states.told(found), "silent": silent}

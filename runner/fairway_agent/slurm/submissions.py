@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, run_files
+from fairway_agent import fields, record, run_files
+from fairway_agent.fields import Fields
 from fairway_agent.limits import Over
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _FILE = "slurm.json"
 _INDEX = "tasks.offsets"
+STAGES = ("tasks", "finally")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,24 @@ class Part:
     nodes: int
     width: int
     job: str = ""
+
+    @classmethod
+    def from_json(cls, facts: object) -> Part:
+        """Unfit for what is not one."""
+        part = Fields(facts, "a part")
+        indices = part.each("indices")
+        if part.facts.get("stage") not in STAGES:
+            raise part.unfit("stage")
+        if not indices or not all(type(each) is int and each >= 0 for each in indices):
+            raise part.unfit("indices")
+        return cls(
+            stage=part.text("stage"),
+            number=part.count("number"),
+            indices=indices,
+            nodes=part.count("nodes"),
+            width=part.count("width"),
+            job=part.text("job"),
+        )
 
     def task_folder(self, run: Path, index: int) -> Path:
         """The folder of one of its tasks."""
@@ -65,23 +85,27 @@ class Submission:
     parts: list[Part]
     complete: bool
 
+    @classmethod
+    def from_json(cls, facts: object) -> Submission:
+        """Unfit for what is not one."""
+        found = Fields(facts, "the submission")
+        parts = [Part.from_json(each) for each in found.each("parts")]
+        return cls(found.count("submission"), parts, found.flag("complete"))
+
     def write(self, folder: Path) -> None:
         """Replaces the file."""
         record.write_json(folder / _FILE, asdict(self))
 
 
 def read(folder: Path) -> Submission | None:
-    """The last submission of a run; None before the first."""
-    value = record.read_json(folder / _FILE)
-    if not value:
-        return None
-    parts = [Part(**each) for each in value["parts"]]
-    return Submission(int(value["submission"]), parts, bool(value["complete"]))
+    """The last submission of a run; None before the first. Fault where the file is damaged."""
+    return fields.read(folder / _FILE, Submission.from_json)
 
 
 def cancelled(folder: Path) -> int:
     """The submission that was cancelled last; -1 where none was."""
-    return int(record.read_json(folder / "cancelled.json").get("submission", -1))
+    found = fields.read(folder / "cancelled.json", _number)
+    return -1 if found is None else found
 
 
 def cancel(folder: Path, submission: int) -> None:
@@ -91,10 +115,18 @@ def cancel(folder: Path, submission: int) -> None:
 
 def limited(folder: Path, submission: int) -> Over | None:
     """The limit of its own that this submission is over; None where it is over none."""
-    found = record.read_json(folder / "limited.json")
-    if found.get("submission") != submission:
+    return fields.read(folder / "limited.json", lambda facts: _over(facts, submission))
+
+
+def _number(facts: object) -> int:
+    return Fields(facts, "the note").count("submission")
+
+
+def _over(facts: object, submission: int) -> Over | None:
+    note = Fields(facts, "the note")
+    if note.count("submission") != submission:
         return None
-    return Over(str(found["limit"]), str(found["reason"]))
+    return Over(note.text("limit"), note.text("reason"))
 
 
 def limit(folder: Path, submission: int, over: Over) -> None:

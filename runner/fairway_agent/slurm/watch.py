@@ -11,8 +11,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import limits, record
+from fairway_agent import fields, limits, record
 from fairway_agent.faults import Fault
+from fairway_agent.fields import Fields
 from fairway_agent.limits import Held
 from fairway_agent.slurm import commands, submissions
 
@@ -66,9 +67,12 @@ class Watch:
         return self.plan.max_duration is not None or self.plan.max_cost is not None
 
     def _begun(self) -> float | None:
-        found = record.read_json(self.folder / _BEGUN)
-        mine = found.get("submission") == self.submission
-        return float(found["started"]) if mine else None
+        return fields.read(self.folder / _BEGUN, self._begun_of)
+
+    def _begun_of(self, facts: object) -> float | None:
+        found = Fields(facts, "the note")
+        mine = found.count("submission") == self.submission
+        return found.moment_or_none("started") if mine else None
 
     def _look(self) -> bool:
         if submissions.limited(self.folder, self.submission) is not None:

@@ -134,6 +134,18 @@ def test_what_lost_its_node_begins_again_as_often_as_it_may(
     assert f"{reason}}}` is used up" in known["reason"]
 
 
+@pytest.mark.parametrize("file", ["tasks/0/state.json", "cancelled.json", "setup/state.json"])
+def test_a_damaged_file_ends_it_in_words(tmp_path: Path, node: Path, file: str) -> None:
+    damaged = tmp_path / "runs" / RUN / file
+    damaged.parent.mkdir(parents=True, exist_ok=True)
+    damaged.write_text('{"state": "run')
+    done = run_job(tmp_path, "true", "n1")
+    assert (done.returncode, done.stderr) == (74, "")
+    known = state(tmp_path)
+    assert known["state"] == "failed"
+    assert f"{damaged}: damaged: " in known["reason"]
+
+
 def test_other_nodes_are_left_clean_before_the_end_is_known(tmp_path: Path, node: Path) -> None:
     done = run_job(tmp_path, "true", "n1,n2")
     assert (done.returncode, done.stderr) == (0, "")

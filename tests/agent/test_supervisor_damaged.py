@@ -1,0 +1,95 @@
+"""A supervisor that meets a damaged file of its run: said in a line, with what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import record, state_files
+from fairway_agent.plan import Retry, RunPlan
+from fairway_agent.task_spec import TaskSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SLEEPS = "echo up >$FAIRWAY_SHARED_DIR/up; exec sleep 600\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The folder of a run of two tasks."""
+    folder = tmp_path / "job-aaaaaa"
+    for name in ("0", "1"):
+        (folder / "tasks" / name).mkdir(parents=True)
+        (folder / "tasks" / name / "state.json").write_text('{"state": "failed", "attempt": 0}')
+    plan = RunPlan(folder.name, str(tmp_path), tasks=2, sample_every=None)
+    (folder / "plan.json").write_text(plan.text())
+    (folder / "job.json").write_text("{}")
+    (folder / "tasks.jsonl").write_text(
+        "".join(TaskSpec(i, script="true\n").line() for i in (0, 1))
+    )
+    (folder / "state.json").write_text('{"state": "failed", "tasks": {"failed": 2}}')
+    (folder / "retry.json").write_text(json.dumps(Retry((0, 1), submission=1).to_json()))
+    return folder
+
+
+def supervised(run: Path, *words: str) -> tuple[str, int, str]:
+    """What the supervisor says of having begun, its exit code, and what it says besides."""
+    lock = record.try_lock(run / "lock")
+    assert lock is not None
+    started, ready = os.pipe()
+    program = [sys.executable, "-P", "-m", "fairway_agent.supervisor", str(run)]
+    done = subprocess.run(
+        [*program, str(lock), str(ready), *words],
+        input="{}",
+        pass_fds=(lock, ready),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    os.close(ready)
+    os.close(lock)
+    with os.fdopen(started) as said:
+        return said.read(), done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("file", ["tasks/1/state.json", "tasks.jsonl", "retry.json", "plan.json"])
+def test_nothing_is_begun(run: Path, file: str) -> None:
+    (run / file).write_text('{"state": "run')
+    before = (run / "state.json").read_text()
+    said, code, error = supervised(run, "retry")
+    assert (said, code) == ("", 1)
+    assert error.startswith(f"{run / file}: damaged: ")
+    assert error.endswith("; submit the job again from its file\n")
+    assert error.count("\n") == 1
+    assert (run / "state.json").read_text() == before
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two tasks run at once")
+def test_what_runs_already_is_ended(run: Path) -> None:
+    """The tasks are read when they are wanted: the last is met when the first runs, and fails when
+    the first has said that it runs."""
+    first = TaskSpec(0, script=SLEEPS).line()
+    second = TaskSpec(1, script="read -r _ <$FAIRWAY_SHARED_DIR/up\n").line()
+    lines = [first, second, TaskSpec(2).line(), '{"index": 3, "nod\n']
+    (run / "tasks.jsonl").write_text("".join(lines))
+    plan = RunPlan(run.name, str(run.parent), tasks=4, sample_every=None)
+    (run / "plan.json").write_text(plan.text())
+    (run / "shared").mkdir()
+    os.mkfifo(run / "shared" / "up")
+    said, code, error = supervised(run)
+    assert (said, code, error) == ("ready", 0, "")
+    known = state_files.read_run(run)
+    assert known is not None
+    assert (known.state, known.tasks) == ("failed", {"succeeded": 1, "cancelled": 3})
+    assert known.reason is not None
+    assert known.reason.startswith(f"{run / 'tasks.jsonl'}: damaged: ")
+    assert known.reason.endswith("; submit the job again from its file")
+    facts: dict[str, Any] = json.loads((run / "tasks/0/state.json").read_text())
+    assert facts["state"] == "cancelled"
