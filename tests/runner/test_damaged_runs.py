@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.plan import RunPlan
+from fairway_agent.task_spec import TaskSpec
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.engines.local.engine import LocalEngine
@@ -30,7 +31,8 @@ COMMANDS = [
     *(["report", "RUN", "-o", "page.html"], ["clean", "RUN", "--yes"]),
 ]
 FILES = ["run.json", "state.json", "job.json", "plan.json", "target.json", "provenance.json"]
-FILES += ["tasks.jsonl", "lock", "tasks/0/state.json", "tasks/0/log.txt"]
+FILES += ["tasks.jsonl", "finally.jsonl", "lock", "tasks/0/state.json", "tasks/0/log.txt"]
+FILES += ["tasks/finally/state.json"]
 
 TEXTS = {
     "empty": "",
@@ -102,7 +104,12 @@ def test_every_command_bears_it(tmp_path: Path, make_run: MakeRun, name: str) ->
     tasks = [{"params": {"x": x}, "log": f"loss={x}\n", "state": "failed"} for x in (1, 2)]
     facts = {"state": "failed", "metrics": {"loss": "loss=([0-9.]+)"}}
     broken = make_run("broken-222222", tasks, **facts).folder
-    (broken / "plan.json").write_text(RunPlan(broken.name, "/code", tasks=2).text())
+    (broken / "plan.json").write_text(RunPlan(broken.name, "/code", tasks=3).text())
+    record = json.loads((broken / "run.json").read_text())
+    (broken / "run.json").write_text(json.dumps({**record, "tasks": 3}))
+    (broken / "finally.jsonl").write_text(TaskSpec("finally", script="true").line())
+    (broken / "tasks" / "finally").mkdir()
+    (broken / "tasks" / "finally" / "state.json").write_text('{"state": "succeeded"}')
     for file in ("target.json", "job.json"):
         (broken / file).write_text(json.dumps({"name": "local"}))
     make_run("sound-333333", tasks, **facts)

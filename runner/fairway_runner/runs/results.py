@@ -94,7 +94,7 @@ def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResul
     """Every task of the run, in the order of their numbers; the state may be given."""
     state = run_state or run.state
     results = [_result(run, spec, state, is_last=is_last) for spec, is_last in _specs(run)]
-    if not results:
+    if all(each.is_last for each in results):
         raise damaged(run.folder / "tasks.jsonl", "it is empty")
     return results
 
