@@ -136,3 +136,19 @@ def test_graphviz_draws_it(written: Written, repository: Path, environment: str)
     drawn = html.unescape(done.stdout)
     for node in picture.all_nodes():
         assert node.title in drawn
+
+
+def test_an_account_that_is_there_already_is_one_box(written: Written, repository: Path) -> None:
+    """With the containers on the arrows, as one that is made; its endpoint leads to it."""
+    file = repository / "tests/stacks/sections/company.yaml"
+    picture = _picture(written, file, "team")
+    (box,) = [node for node in picture.all_nodes() if node.title == "contosolake"]
+    assert box.lines == ("there already",)
+    assert not [node for node in picture.all_nodes() if node.title in ("code", "datasets")]
+    label = "Storage Blob Data Contributor: code, datasets, outputs"
+    assert {
+        ("team-id-nodes", label, "contosolake"),
+        ("team-id-slurm-nodes", label, "contosolake"),
+        ("00000000-0000-0000-0000-00000000000b", label, "contosolake"),
+        ("team-pep-storage", "", "contosolake"),
+    } <= _arrows(picture)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway_core.checks.blocks import first
 from fairway_core.diagram.boxes import MACHINES, target_of
 from fairway_core.diagram.picture import Arrow, Kind, Node
 from fairway_core.diagram.terraform import Address, Resource, text
@@ -124,7 +125,17 @@ def _scope(terraform: Terraform, grant: Resource, drawn: Drawn) -> tuple[Node, s
         return node, one.name if one.name != node.title else ""
     scope = text(grant.arguments.get("scope"))
     title = "the subscription" if "/resourceGroups/" not in scope else scope.rpartition("/")[2]
-    return _outside(drawn, "scope", title, Kind.SERVICE, ("there already",)), ""
+    account, _, container = scope.partition("/blobServices/default/containers/")
+    if container:
+        return _account_there_already(drawn, account), container
+    return _outside(drawn, "scope", title, Kind.SERVICE, _THERE), ""
+
+
+_THERE = ("there already",)
+
+
+def _account_there_already(drawn: Drawn, account: str) -> Node:
+    return _outside(drawn, "scope", account.rpartition("/")[2], Kind.SERVICE, _THERE)
 
 
 def _outside(drawn: Drawn, what: str, title: str, kind: Kind, lines: tuple[str, ...]) -> Node:
@@ -184,6 +195,10 @@ def _services(terraform: Terraform, drawn: Drawn) -> Iterator[Arrow]:
         for other in terraform.argument(endpoint, "private_connection_resource_id"):
             if other in drawn:
                 yield Arrow(drawn[endpoint].id, drawn[other].id, "")
+        connection = first(endpoint.arguments.get("private_service_connection"))
+        service = text(connection.get("private_connection_resource_id"))
+        if "/storageAccounts/" in service:
+            yield Arrow(drawn[endpoint].id, _account_there_already(drawn, service).id, "")
     for system in terraform.of("managed_lustre_file_system"):
         for container in terraform.argument(system, "container_id"):
             yield Arrow(drawn[system].id, drawn[container].id, f"imports {container.name}")
