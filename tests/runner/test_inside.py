@@ -57,6 +57,18 @@ def test_a_task_that_names_no_ranks_has_rank_0() -> None:
     assert chosen([], None) == []
 
 
+def test_what_runs_beside_a_task_is_not_what_a_command_runs_beside() -> None:
+    """A launcher that somebody started in a session has ranks of its own."""
+    beside = [
+        _process(20, 1, "bash", FAIRWAY_PID=11),
+        _process(21, 20, RANK=0, FAIRWAY_PID=11),
+    ]
+    session = [_process(10, 1, "bash"), _process(11, 10, "sleep"), *beside]
+    assert [each.pid for each in chosen(session, None)] == [11, 10]
+    assert [each.pid for each in chosen(session, 0)] == [21]
+    assert [each.pid for each in chosen(beside, None)] == [21]
+
+
 def test_what_waits_for_a_daemons_container_is_not_in_it(tmp_path: Path) -> None:
     """It is older, and on the host; what it has started is no child of its own."""
     names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}

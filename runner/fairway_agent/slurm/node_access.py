@@ -46,6 +46,8 @@ def main() -> None:
 def _step(partition: str, node: str) -> list[str]:
     """The start of the command line that runs one process on the node."""
     words = ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--mpi=none", "--quiet"]
+    # Or else what has no line's end is held back, and with it most of what is no text.
+    words.append("--unbuffered")
     jobs = ["squeue", "-h", "--me", "-t", "RUNNING", "-w", node, "-o", "%A"]
     try:
         found = commands.run(jobs).split()
