@@ -1,9 +1,9 @@
-"""Groups of commands such as `fairway nodes`, and their earlier spellings."""
+"""Groups of commands such as `fairway nodes`, their earlier spellings, and their short ones."""
 
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import Any, ClassVar
 
 from typer.core import TyperGroup
 
@@ -23,6 +23,24 @@ def group_with_default(default: str) -> type[TyperGroup]:
                 _refuse(f"fairway {ctx.info_name}", default, list(self.commands), args)
             found: tuple[Any, Any, list[str]] = super().resolve_command(ctx, args)
             return found
+
+    return Group
+
+
+def group_for_words(default: str) -> type[TyperGroup]:
+    """A group in which what begins with no command is that of `default`."""
+
+    class Group(TyperGroup):
+        """A group with a command that need not be named."""
+
+        DEFAULT: ClassVar = default
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            """The arguments, with the command's name before those that do not begin with one."""
+            helps = self.get_help_option_names(ctx)
+            if args and args[0] not in self.commands and args[0] not in helps:
+                args = [default, *args]
+            return super().parse_args(ctx, args)
 
     return Group
 

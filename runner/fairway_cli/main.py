@@ -56,6 +56,7 @@ class Commands(LazyGroup):
             "Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets."
         ),
         "exec": ("Run a command in the environment, folder and container of a running task."),
+        "dev": "Work in a session on a target's nodes, with your code kept in step.",
         "tunnel": "Forward a port of a run's main host here, such as TensorBoard's 6006.",
         "schedule": "Run a job on a recurring schedule.",
         "data": "Copy files to and from a target's storage, and from there to its nodes.",

@@ -213,6 +213,8 @@ def _command(words: list[str]) -> tuple[Any, list[str]]:
     rest = words[1:]
     while rest and (inner := getattr(command, "commands", {}).get(rest[0])):
         command, rest = inner, rest[1:]
+    if rest and not rest[0].startswith("-") and hasattr(command, "DEFAULT"):
+        command = command.commands[command.DEFAULT]
     if hasattr(command, "commands") and rest:
         assert rest[0].startswith("-"), f"there is no command `fairway {' '.join(words)}`"
     return command, rest

@@ -66,7 +66,7 @@ def test_there_is_a_template_for_every_launcher() -> None:
     assert {"openmpi", "hpcx", "intelmpi", "mpich", "mvapich", "torchrun", "horovod"} < set(
         TEMPLATES
     )
-    assert {"deepspeed", "tensorflow", "plain", "every-node", "notebook"} < set(TEMPLATES)
+    assert {"deepspeed", "tensorflow", "plain", "every-node", "notebook", "dev"} < set(TEMPLATES)
 
 
 # The targets of the golden scripts: size, nodes, whether they have GPUs.
@@ -123,6 +123,7 @@ def test_the_script_is_the_golden_one(tmp_path: Path, name: str, place: str) -> 
                 "options": {"kernel": "python3", "cell_timeout": 60},
             },
         ),
+        ("dev-jupyter", {"template": "dev", "options": {"jupyter": True, "idle": 0}}),
     ],
 )
 def test_the_script_with_options_is_the_golden_one(
@@ -135,7 +136,7 @@ def test_no_golden_script_is_left_over() -> None:
     expected = {f"{name}.{place}.sh" for name, place in SCRIPTS}
     others = {path.name for path in GOLDEN.glob("*.sh")} - expected
     assert all(re.fullmatch(r"[a-z]+-[a-z]+\.sh", name) for name in others)
-    assert len(others) == 8
+    assert len(others) == 9
 
 
 def test_the_golden_scripts_are_good_bash() -> None:

@@ -44,6 +44,8 @@ class Capabilities:
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
+    one_copy: bool = _row("The nodes of a task share the job's code", True)
+    """Whether what is written into the code's folder on one node is there on all."""
     node_actions: tuple[str, ...] = _row("`fairway nodes`", ())
     """What it can do to a node, of drain, resume, reboot and reimage."""
     machines: bool = _row("`fairway nodes report`", False)
@@ -76,6 +78,7 @@ ENGINES = {
         counts_losses=False,
         schedules=True,
         resizes=True,
+        one_copy=False,
         node_actions=("drain", "resume", "reboot", "reimage"),
     ),
 }
@@ -87,7 +90,7 @@ HERE = next(name for name, able in ENGINES.items() if able.runs_here)
 
 def capabilities(engine: str) -> Capabilities:
     """What the engine of this name can do; an unknown one is elsewhere, and supports nothing."""
-    return ENGINES.get(engine, Capabilities(after=False, shell=False))
+    return ENGINES.get(engine, Capabilities(after=False, shell=False, one_copy=False))
 
 
 def runs_here(engine: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
+from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
 from fairway_runner.runs import fallback
 from fairway_runner.runs.records import read_json
@@ -32,7 +33,7 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
         "name": record.name,
         "target": record.target,
         "state": status.state,
-        "reason": status.reason or _timed_out(run, status),
+        "reason": status.reason or _over_limit(run, status),
         "limit": status.limit,
         "tags": list(labels.tags),
         "note": labels.note,
@@ -58,14 +59,25 @@ def target_facts(run: Run) -> dict[str, Any]:
     return {"tried": tried, "next_targets": list(found.left) if found.is_open else []}
 
 
-def _timed_out(run: Run, status: RunState) -> str | None:
-    """That its only task was over its time; the tasks of a sweep say so themselves."""
+def _over_limit(run: Run, status: RunState) -> str | None:
+    """That its only task was over its time, or a session unused; the tasks of a sweep say so
+    themselves."""
     if status.state != "failed" or run.record.tasks > 1:
         return None
     with suppress(UserError, OSError):
-        if run.task_status(0).timed_out:
-            limit = read_json(run.folder / "job.json").get("timeout")
-            return f"it was over its timeout of {duration(limit)}" if limit else None
+        from fairway_agent.task import TIMED_OUT  # most runs need none
+
+        task = run.task_status(0)
+        if task.timed_out or task.exit_code == TIMED_OUT:
+            job = read_json(run.folder / "job.json")
+            limit = job.get("timeout")
+            took = seconds(task.state, task.started, task.ended) or 0.0
+            # Of what watches its time, not all tell the two apart.
+            if job.get("template") == TEMPLATE and took < (limit or took + 1):
+                idle = job["options"].get("idle")
+                return f"nobody used it for {duration(idle)}" if idle else None
+            if task.timed_out and limit:
+                return f"it was over its timeout of {duration(limit)}"
     return None
 
 

@@ -33,11 +33,13 @@ _MOST_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class CodeFile:
-    """One file: its path below the code's folder with `/`, size in bytes, whether executable."""
+    """One file: its path below the code's folder with `/`, size in bytes, whether executable, and
+    when it was last changed, in nanoseconds."""
 
     path: str
     size: int
     executable: bool
+    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,12 @@ def collect(folder: Path, exclude: Sequence[str] = ()) -> Code:
 
     `exclude` are shell patterns, matched against each path below the folder and each name.
     """
+    files = listed(folder, exclude)
+    return Code(folder, tuple(files), _digest(folder, files))
+
+
+def listed(folder: Path, exclude: Sequence[str] = ()) -> list[CodeFile]:
+    """The files of the same code, in the order of their paths; none of them is read."""
     files: list[CodeFile] = []
     total = 0
     for file in _walk(folder, "", (*_NEVER, *exclude)):
@@ -62,7 +70,7 @@ def collect(folder: Path, exclude: Sequence[str] = ()) -> Code:
         if len(files) > _MOST_FILES or total > _MOST_BYTES:
             _refuse(folder, files)
     files.sort(key=lambda file: file.path)
-    return Code(folder, tuple(files), _digest(folder, files))
+    return files
 
 
 def snapshot(code: Code, store: Path) -> Path:
@@ -137,7 +145,7 @@ def _walk(folder: Path, prefix: str, exclude: Sequence[str]) -> Iterator[CodeFil
             yield from _walk(Path(entry.path), path + "/", exclude)
         elif entry.is_file():
             status = entry.stat()
-            yield CodeFile(path, status.st_size, bool(status.st_mode & 0o100))
+            yield CodeFile(path, status.st_size, bool(status.st_mode & 0o100), status.st_mtime_ns)
 
 
 def _leave_out(path: str) -> str:

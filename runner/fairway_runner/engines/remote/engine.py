@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
+from fairway_runner.dev import TEMPLATE
 from fairway_runner.engines import beside
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import no_progress, unready
@@ -75,7 +76,11 @@ class RemoteEngine:
     def require_launcher(self, job: Job) -> None:
         """UserError for containers on several nodes with a launcher that starts its ranks there
         by itself: only what starts once a node is put into a container."""
-        if job.container is not None and job.nodes > 1 and job.template not in _ONCE_A_NODE:
+        if (
+            job.container is not None
+            and job.nodes > 1
+            and job.template not in (*_ONCE_A_NODE, TEMPLATE)
+        ):
             message = f"`{job.template}` cannot start ranks in containers on several nodes here"
             hint = f"take one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
             raise UserError.of("no-containers", message, hint)

@@ -1,0 +1,217 @@
+"""`fairway dev`: a session on a target's nodes, with the code kept in step."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import (
+    DeadlineOption,
+    JsonOption,
+    RunArgument,
+    SetOption,
+    TargetArgument,
+    span,
+)
+from fairway_cli.groups import group_for_words
+
+if TYPE_CHECKING:
+    from fairway_core.target import Target
+    from fairway_runner.dev.sessions import Wanted
+    from fairway_runner.runs.store import Run, RunStore
+
+_HELP = "Work in a session on a target's nodes, with your code kept in step."
+
+app = typer.Typer(
+    cls=group_for_words("start"), add_completion=False, no_args_is_help=True, help=_HELP
+)
+
+
+@app.command()
+def start(
+    target: TargetArgument,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            "--job", metavar="JOB", help="Job whose code, environment and container it has."
+        ),
+    ] = None,
+    set_: SetOption = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", min=1, help="Number of nodes; by default the job's.")
+    ] = None,
+    hours: Annotated[
+        float | None, typer.Option("--hours", help="End it after so many hours; by default 4.")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option(
+            "--idle", metavar="SPAN", help="End it when unused for so long; 30m, 0s is never."
+        ),
+    ] = None,
+    jupyter: Annotated[
+        bool, typer.Option("--jupyter", help="Run JupyterLab in it, and open a tunnel to it.")
+    ] = False,
+    sync: Annotated[
+        bool, typer.Option("--sync/--no-sync", help="Copy changes of the code there.")
+    ] = True,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Start it, and do not stay with it.")
+    ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="With --detach: print JSON.")] = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Start a session on a target, or attach to the one that is there.
+
+    `fairway dev TARGET` is short for it. While it stays with the session, changes of the code
+    are copied there, from here only. Ctrl-C leaves the session running.
+    """
+    from fairway_cli.ui.dev import stay
+    from fairway_cli.ui.started import print_started
+    from fairway_core.findings import UserError
+    from fairway_runner.runs.store import RunStore
+    from fairway_runner.targets.lookup import find_target
+
+    if json_ and not detach:
+        raise UserError.of("bad-value", "--json is for --detach", "add --detach")
+    store, found = RunStore.here(), find_target(target)
+    given = _given(job=job, set_=set_, nodes=nodes, hours=hours, idle=idle, jupyter=jupyter)
+    run = _there(store, found, given) or _begin(store, found, given)
+    if detach:
+        print_started(run, json_=json_)
+        return
+    raise typer.Exit(stay(run, _program(), sync=sync))
+
+
+@app.command()
+def stop(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="The session; by default the only one.",
+            show_default=False,
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """End a session."""
+    from fairway_runner.dev.sessions import chosen
+    from fairway_runner.dev.ssh import remove_host
+    from fairway_runner.runs.store import RunStore
+
+    session = chosen(RunStore.here(), run)
+    session.cancel()
+    remove_host(session)
+    if json_:
+        print(json.dumps({"run_id": session.id, "state": session.state}))
+    else:
+        print(f"{session.id} {session.state}")
+
+
+@app.command("list")
+def list_(json_: JsonOption = False, _deadline: DeadlineOption = None) -> None:
+    """List the sessions of this project that have not ended."""
+    from fairway_core.findings import format_finding
+    from fairway_runner.dev.sessions import going
+    from fairway_runner.runs.facts import run_facts
+    from fairway_runner.runs.store import RunStore
+
+    sessions, findings = going(RunStore.here())
+    for finding in findings:
+        print(format_finding(finding), file=sys.stderr)
+    facts = [run_facts(session) for session in sessions]
+    if json_:
+        print(json.dumps(facts, indent=1))
+    elif facts:
+        from fairway_cli.ui.tables import run_table
+
+        print(run_table(facts))
+    else:
+        print("no session goes on; start one with: fairway dev TARGET")
+
+
+@app.command(hidden=True)
+def connect(run: RunArgument, _deadline: DeadlineOption = None) -> None:
+    """Connect ssh to a session, as the ProxyCommand that `fairway dev` writes does."""
+    from fairway_runner.dev.ssh import server_command
+    from fairway_runner.runs.enter import enter
+    from fairway_runner.runs.store import RunStore
+
+    session = RunStore.here().find(run)
+    raise typer.Exit(enter(session, server_command(session)))
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were typed."""
+    # Not by their truth: 0 hours were typed, and are refused.
+    return {name: value for name, value in options.items() if not (value is None or value is False)}
+
+
+def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None:
+    """The session that goes on there, the newest where there are several; UserError where what is
+    wanted is another."""
+    from fairway_core.findings import UserError
+    from fairway_runner.dev.sessions import going
+
+    sessions, findings = going(store, target.name)
+    if findings:
+        raise UserError(findings, exit_code=5)
+    if not sessions:
+        return None
+    run = sessions[-1]
+    if given:
+        names = ", ".join(f"--{name.rstrip('_')}" for name in given)
+        message = f"{run.id} goes on on {target.name}: {names} would be another session's"
+        hint = (
+            f"attach to it: fairway dev {target.name}\nor end it first: fairway dev stop {run.id}"
+        )
+        raise UserError.of("session-there", message, hint)
+    return run
+
+
+def _begin(store: RunStore, target: Target, given: dict[str, Any]) -> Run:
+    from fairway_core.findings import format_finding
+    from fairway_runner.dev.sessions import begin
+
+    run, warnings = begin(_wanted(given), target, store)
+    for finding in warnings:
+        print(format_finding(finding), file=sys.stderr)
+    return run
+
+
+def _wanted(given: dict[str, Any]) -> Wanted:
+    """UserError for a limit that is none."""
+    from fairway_core.findings import UserError
+    from fairway_runner.dev.sessions import Wanted
+
+    fields: dict[str, Any] = {
+        name: given[name] for name in ("job", "nodes", "jupyter") if name in given
+    }
+    if "set_" in given:
+        fields["assignments"] = given["set_"]
+    if "idle" in given:
+        fields["idle"] = 0.0 if given["idle"] in ("0", "0s") else span("--idle", given["idle"])
+    if "hours" in given:
+        if not 0 < given["hours"] <= _MOST_HOURS:
+            message = f"--hours: {given['hours']:g} is no time that a session can take"
+            raise UserError.of(
+                "bad-value", message, f"say more than 0, and at most {_MOST_HOURS:,}"
+            )
+        fields["seconds"] = given["hours"] * 3600
+    return Wanted(**fields)
+
+
+_MOST_HOURS = 24 * 366
+
+
+def _program() -> list[str]:
+    """The command line of this program, for what runs beside it."""
+    # -P: a module in the current folder is the user's own, and not Fairway's.
+    return [sys.executable, "-P", "-m", "fairway_cli.main"]

@@ -1,0 +1,196 @@
+"""What is said of a session while this program stays with it, and what it does meanwhile."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from fairway_cli.ui.follow import Remarks, Selection, copy_logs
+from fairway_cli.ui.started import print_ended
+from fairway_core.findings import UserError, format_finding
+from fairway_runner.dev.beside import Beside, SessionFailed
+from fairway_runner.dev.place import look
+from fairway_runner.dev.sessions import has_jupyter
+from fairway_runner.dev.ssh import INCLUDE, remove_host, write_host
+from fairway_runner.dev.sync import Known, Sync, take_turn
+from fairway_runner.engines.absence import Absence
+from fairway_runner.engines.capabilities import capabilities
+from fairway_runner.engines.guarded import guarded
+from fairway_runner.runs.store import FINAL_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_runner.dev.place import Place
+    from fairway_runner.runs.store import Run
+
+_DETACHED = 130
+_PAUSE = 1.0  # seconds between two looks at the code
+_SHORT_PAUSE = 0.2  # and at a session that is about to begin
+
+
+def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
+    """Says how a session is reached, and with `sync` copies changes of its code, until it has
+    ended; returns its exit code, or 130 where a person stopped staying."""
+    beside = Beside(run, program)
+    try:
+        print(f"{run.id} is a session on {run.record.target}", flush=True)
+        absence = Absence(run, run.engine.deadline)
+        if (place := _await_start(beside, absence)) is not None:
+            with _tunnel(beside, place):
+                _print_ways(run, place, program)
+                _keep_in_step(run, absence, _sync_of(beside) if sync else None)
+    except KeyboardInterrupt:
+        target = run.record.target
+        print(f"\n{run.id} goes on; attach again: fairway dev {target}", file=sys.stderr)
+        print(f"to end it: fairway dev stop {run.id}", file=sys.stderr)
+        return _DETACHED
+    remove_host(run)
+    if run.exit_code and not run.task_status(0).timed_out:
+        copy_logs(run, Selection.of(run, tail=5), sys.stdout.buffer, follow=False)
+    print_ended(run)
+    return run.exit_code
+
+
+def _await_start(beside: Beside, absence: Absence) -> Place | None:
+    """Where it is, once it has started; None where it has ended. UserError where it has begun, and
+    does not answer until the deadline."""
+    run, remarks, begun = beside.run, Remarks(beside.run), 0.0
+    while True:
+        absence.look(run.refresh)
+        if run.state in FINAL_STATES:
+            absence.look(lambda: run.refresh(logs=True))
+            return None
+        if run.task_status(0).state == "running":
+            begun = begun or time.monotonic()
+            try:
+                place = look(beside)
+                if place.port is not None or not has_jupyter(run):
+                    return place
+            except SessionFailed:
+                # Its script has not begun, or has just ended: the next look says which.
+                if time.monotonic() > begun + absence.deadline:
+                    raise
+        remarks.look()
+        time.sleep(max(_SHORT_PAUSE, run.engine.pause))
+
+
+def _print_ways(run: Run, place: Place, program: Sequence[str]) -> None:
+    """How to work in it."""
+    print(f"  a shell:   fairway exec {run.id} -- bash")
+    print(f"  its code:  {place.folder}")
+    if capabilities(run.record.engine).shell:
+        try:
+            host = write_host(run, place, program)
+        except UserError as error:
+            _warn(error)
+        else:
+            print(f"  ssh:       ssh {host.name}")
+            print(f"  VS Code:   {host.vscode}")
+            print(f"             {host.code_command}")
+            if not host.included:
+                print(f"  once, as the first line of ~/.ssh/config: {INCLUDE}")
+    print(f"  end it:    fairway dev stop {run.id}", flush=True)
+
+
+def _sync_of(beside: Beside) -> Sync | None:
+    """What copies the changes; None where they are not to be copied from here, which is said."""
+    run = beside.run
+    known = Known.read(run)
+    if known is None or not known.folder.is_dir():
+        why = "it was started elsewhere" if known is None else f"{known.folder} is gone"
+        print(f"its code is not kept in step from here: {why}", file=sys.stderr)
+        return None
+    if take_turn(run) is None:
+        print("its code is kept in step by another `fairway dev`", file=sys.stderr)
+        return None
+    shared = capabilities(run.record.engine).one_copy
+    nodes = 1 if shared else run.tasks[0].nodes
+    print(f"changes in {known.folder} are copied there, and nothing from there", flush=True)
+    return Sync(beside, known, nodes)
+
+
+def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
+    """Until the session has ended."""
+    told = ""
+    while True:
+        began = time.monotonic()
+        absence.look(run.refresh)
+        if run.state in FINAL_STATES:
+            absence.look(lambda: run.refresh(logs=True))
+            return
+        if sync is not None:
+            try:
+                told = _send(sync)
+            except UserError as error:
+                if str(error) != told:
+                    _warn(error)
+                told = str(error)
+        # Looking at very many files takes a tenth of the time at most.
+        time.sleep(max(_PAUSE, run.engine.pause, 9 * (time.monotonic() - began)))
+
+
+def _send(sync: Sync) -> str:
+    changes = sync.send()
+    for each in sync.take_refused():
+        print(f"not copied: {each}", file=sys.stderr)
+    if changes:
+        parts = [f"{len(changes.written)} copied"] if changes.written else []
+        parts += [f"{len(changes.removed)} removed"] if changes.removed else []
+        print(f"code: {', '.join(parts)}", flush=True)
+    return ""
+
+
+def _warn(error: UserError) -> None:
+    for finding in error.findings:
+        print(format_finding(finding), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _tunnel(beside: Beside, place: Place) -> Iterator[None]:
+    """Leads to Jupyter for as long as this program stays, and says where."""
+    run, process = beside.run, None
+    if not has_jupyter(run) or place.port is None:
+        yield
+        return
+    here = place.port
+    if capabilities(run.record.engine).shell:
+        here = _free_port(place.port)
+        words = ["tunnel", run.id, str(place.port), "--local-port", str(here)]
+        process = subprocess.Popen(
+            guarded([*beside.program, *words]),
+            env=beside.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    try:
+        print(f"  Jupyter:   http://localhost:{here}/lab")
+        # Of a terminal alone: what is kept of this program's output must not hold it.
+        if os.isatty(1):
+            print(f"  its token: {place.token}")
+        else:
+            shown = "sh -c 'cat \"$FAIRWAY_SCRATCH_DIR/jupyter-token\"'"
+            print(f"  its token: fairway exec {run.id} -- {shown}")
+        yield
+    finally:
+        if process is not None:
+            process.terminate()
+            process.wait()
+
+
+def _free_port(wanted: int) -> int:
+    """That port of this machine where it is free, or else another."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise UserError.of("port-in-use", "this machine has no free port", "close what listens on some")

@@ -1,0 +1,56 @@
+"""Commands that run in a session and whose output is wanted here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError, printable
+from fairway_core.project_folder import VARIABLE
+from fairway_runner.engines.guarded import guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_runner.runs.store import Run
+
+
+class SessionFailed(UserError):
+    """A session does not do what it is asked."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A session, and the command line of the program `fairway`, which gets to its nodes."""
+
+    run: Run
+    program: Sequence[str]
+
+    def ask(self, words: Sequence[str], data: bytes = b"", *, node: int = 0) -> str:
+        """What a command in the session prints, with `data` as its input.
+
+        UserError with the last line that it says where it fails.
+        """
+        there = ["exec", self.run.id, "--node", str(node), "--", *words]
+        done = subprocess.run(
+            guarded([*self.program, *there]),
+            input=data,
+            capture_output=True,
+            env=self.environment(),
+            # Ctrl-C is for this program: what is under way is finished.
+            start_new_session=True,
+            check=False,
+        )
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            why = said[-1].strip() if said else f"exit code {done.returncode}"
+            message = f"a command in {self.run.id} failed: {printable(why)}"
+            hint = f"see how it stands: fairway show {self.run.id}"
+            raise SessionFailed.of("session-failed", message, hint, exit_code=5)
+        return done.stdout.decode(errors="replace")
+
+    def environment(self) -> dict[str, str]:
+        """The variables of the program: it finds the run wherever it is started."""
+        return {**os.environ, VARIABLE: str(self.run.folder.parents[2])}

@@ -1,0 +1,54 @@
+"""Where a session is on its main host: as whom, in which folder, and how Jupyter is reached."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Finding
+from fairway_runner.dev.beside import SessionFailed
+
+if TYPE_CHECKING:
+    from fairway_runner.dev.beside import Beside
+
+# Before the session's script begins, what starts it has its name, and not yet these variables.
+_QUESTION = """
+set -u
+printf "\\nfairway-%s=%s\\n" user "$(id -un)" folder "$PWD" \\
+    port "$(cat "$FAIRWAY_SCRATCH_DIR/jupyter-port" 2>/dev/null)" \\
+    token "$(cat "$FAIRWAY_SCRATCH_DIR/jupyter-token" 2>/dev/null)"
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The `user` of a session's programs, the `folder` of its code, and the `port` and `token` of
+    Jupyter, if it runs there."""
+
+    user: str
+    folder: str
+    port: int | None = None
+    token: str = field(default="", repr=False)
+
+
+def look(beside: Beside) -> Place:
+    """Asks the session. SessionFailed where it has not begun, or what it says is not what it
+    should be."""
+    said = beside.ask(["sh", "-c", _QUESTION])
+    facts = dict(re.findall(r"^fairway-(\w+)=(.*)$", said, re.MULTILINE))
+    user, folder = facts.get("user", ""), facts.get("folder", "")
+    port, token = facts.get("port", ""), facts.get("token", "")
+    fits = (
+        re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", user)
+        and folder.startswith("/")
+        and folder.isprintable()
+        and re.fullmatch(r"(?:[1-9][0-9]{3,4})?", port)
+        and int(port or 0) < 1 << 16
+        and re.fullmatch(r"(?:[0-9a-f]{48})?", token)
+    )
+    if not fits:
+        message = f"{beside.run.id} does not say who and where it is"
+        hint = f"look at what it says to: fairway exec {beside.run.id} -- id"
+        raise SessionFailed([Finding("session-failed", message, hint)], exit_code=5)
+    return Place(user, folder, int(port) if port and token else None, token)

@@ -1,0 +1,144 @@
+"""Sessions as runs: the job that one is made of, and which of a project's runs are some."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.documents import Document
+from fairway_core.findings import UserError
+from fairway_core.yaml_text import parse_yaml
+from fairway_runner.dev import TEMPLATE
+from fairway_runner.dev.sync import Known
+from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.job_file import JobFile, load_job
+from fairway_runner.runs.records import FINAL_STATES, read_json
+from fairway_runner.runs.refresh import refresh_all
+from fairway_runner.submit.submission import prepare, start
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.findings import Finding
+    from fairway_core.target import Target
+    from fairway_runner.runs.store import Run, RunStore
+
+# Of a job, what is for runs that do something by themselves, and what a session has its own of.
+_DROPPED = (
+    *("sweep", "finally", "after", "retries", "retry", "metrics", "max_duration", "target"),
+    *("template", "options"),
+)
+_LONGEST_NAME = 40
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A session: the file of its job, if any, what is set over it, and on how many nodes.
+
+    It ends `seconds` after its start, and where nobody has used it for `idle` seconds; 0 is no
+    such limit. `jupyter` says that JupyterLab is to run there.
+    """
+
+    job: str | None = None
+    assignments: Sequence[str] = ()
+    nodes: int | None = None
+    seconds: float = 4 * 3600.0
+    idle: float = 1800.0
+    jupyter: bool = False
+
+
+def session_job(wanted: Wanted, target: Target) -> JobFile:
+    """The job of a session; UserError with the line of whatever is wrong in the given one."""
+    if wanted.job is None:
+        text = json.dumps({"name": TEMPLATE, "command": ":", "nodes": 1})
+        document = Document(parse_yaml(text, "dev"), json.loads(text))
+        given = JobFile(document.override(wanted.assignments, Job), Path.cwd())
+    else:
+        given = load_job(wanted.job, wanted.assignments)
+    # Of a sweep, the first point: its values are those of the job's `params`.
+    given = next(given.tasks())
+    given.resolve(target)
+    data = {key: value for key, value in given.document.data.items() if key not in _DROPPED}
+    if wanted.job is not None:
+        data["name"] = f"{TEMPLATE}-{data['name']}"[:_LONGEST_NAME].rstrip("-")
+    data |= {} if wanted.nodes is None else {"nodes": wanted.nodes}
+    data |= {
+        "template": TEMPLATE,
+        "timeout": f"{wanted.seconds:g}s",
+        "options": {"idle": max(1, round(wanted.idle)) if wanted.idle else 0},
+    }
+    if wanted.jupyter:
+        data["options"]["jupyter"] = True
+    text = _yaml(data)
+    file = given.document.file
+    return replace(given, document=Document(parse_yaml(text, file), data), assignments=())
+
+
+def _yaml(data: Any) -> str:
+    """JSON that is YAML too: that has no pairs of surrogates."""
+    pair = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)")
+    text = json.dumps(data, indent=1)
+    return pair.sub(lambda m: rf"\U{_code_point(m[1], m[2]):08x}", text)
+
+
+def _code_point(high: str, low: str) -> int:
+    return 0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00
+
+
+def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequence[Finding]]:
+    """Starts a session; the run, and what a person should hear of."""
+    job_file = session_job(wanted, target)
+    job = job_file.resolve(target)
+    # Before the code is collected: what changes from now on is sent.
+    known = Known.of(job_file.folder / job.code.path, job.code.exclude)
+    prepared = prepare(job_file, target, store)
+    run = start(prepared, store)
+    known.write(run)
+    return run, prepared.warnings
+
+
+def is_session(run: Run) -> bool:
+    """Whether a run is a session."""
+    try:
+        return read_json(run.folder / "job.json").get("template") == TEMPLATE
+    except (UserError, OSError):
+        return False
+
+
+def has_jupyter(run: Run) -> bool:
+    """Whether JupyterLab runs in the session."""
+    return read_json(run.folder / "job.json").get("options", {}).get("jupyter") is True
+
+
+def going(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:
+    """The sessions that have not ended, of one target or all, the newest last; and what is wrong
+    with targets that do not answer."""
+    found = [run for run in store.all() if target in (None, run.record.target) and _goes_on(run)]
+    findings = refresh_all(found)
+    return [run for run in found if _goes_on(run)], findings
+
+
+def _goes_on(run: Run) -> bool:
+    return run.state not in FINAL_STATES and is_session(run)
+
+
+def chosen(store: RunStore, name: str | None) -> Run:
+    """The session of that id, or the only one that goes on; UserError where it is none."""
+    if name is not None:
+        run = store.find(name)
+        if not is_session(run):
+            hint = f"end it with: fairway cancel {run.id}"
+            raise UserError.of("no-session", f"{run.id} is no session of `fairway dev`", hint)
+        return run
+    found, _ = going(store)
+    if not found:
+        message = f"no session goes on in {store.base.parent}"
+        raise UserError.of("no-session", message, "start one: fairway dev TARGET")
+    if len(found) > 1:
+        listed = ", ".join(run.id for run in found)
+        message = f"{len(found)} sessions go on: {listed}"
+        raise UserError.of("many-sessions", message, f"say which: fairway dev stop {found[-1].id}")
+    return found[0]

@@ -1,0 +1,188 @@
+"""Keeps the code of a session in step: what changes in the folder here is copied there.
+
+It goes one way. What programs of the session write there stays there, unless a file of the same
+name changes here; what is removed there is not removed here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fairway_agent
+from fairway_agent import record
+from fairway_agent.code_changes import MARK
+from fairway_agent.fields import Fields, Unfit
+from fairway_core.findings import UserError, printable
+from fairway_runner.runs.records import read_json
+from fairway_runner.submit.snapshot import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fairway_runner.dev.beside import Beside
+    from fairway_runner.runs.folder import RunFolder
+
+# Of this machine alone, as the points say.
+_KNOWN = ".sent.json"
+_LOCK = ".sent.lock"
+_MOST_AT_ONCE = 32 << 20  # bytes
+
+Stamp = tuple[int, int, bool]
+"""A file's size, when it was changed, and whether it is executable."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What differs between the folder here and what was sent: paths of files that are new or
+    other, and of files that are gone."""
+
+    written: Sequence[str] = ()
+    removed: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.written or self.removed)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A folder of code, what of it is left out, and its files as they were sent."""
+
+    folder: Path
+    exclude: tuple[str, ...]
+    files: Mapping[str, Stamp]
+
+    @classmethod
+    def of(cls, folder: Path, exclude: Sequence[str]) -> Known:
+        """As the folder is now."""
+        return cls(folder.resolve(), tuple(exclude), _stamps(folder, exclude))
+
+    @classmethod
+    def read(cls, run: RunFolder) -> Known | None:
+        """As it was written last; None for a session that was started elsewhere."""
+        try:
+            fields = Fields(read_json(run.folder / _KNOWN), "what was sent")
+            files = {
+                path: (int(size), int(changed), bool(executable))
+                for path, (size, changed, executable) in fields.facts["files"].items()
+            }
+            return cls(Path(fields.text("folder")), fields.texts("exclude"), files)
+        except FileNotFoundError:
+            return None
+        except (UserError, Unfit, KeyError, TypeError, ValueError, AttributeError):
+            # All of it is sent again by whoever removes the file.
+            message = f"{run.folder / _KNOWN} cannot be read"
+            hint = "remove it and start another session, or: --no-sync"
+            raise UserError.of("damaged-run", message, hint) from None
+
+    def write(self, run: RunFolder) -> None:
+        """Keeps it in the run's folder."""
+        facts = {"folder": str(self.folder), "exclude": self.exclude, "files": self.files}
+        record.write_json(run.folder / _KNOWN, facts)
+
+
+@dataclass
+class Sync:
+    """What copies the changes of a session's code, and `nodes` to which: one where they all see
+    the same folder."""
+
+    beside: Beside
+    known: Known
+    nodes: int = 1
+    refused: set[str] = field(default_factory=set)
+
+    def look(self) -> tuple[Changes, dict[str, Stamp]]:
+        """What differs now, and the folder's files. UserError where it is more than code."""
+        now = _stamps(self.known.folder, self.known.exclude)
+        before = self.known.files
+        written = [path for path, stamp in now.items() if before.get(path) != stamp]
+        return Changes(written, [path for path in before if path not in now]), now
+
+    def send(self) -> Changes:
+        """Copies what differs, and returns it. UserError where the session does not answer, whose
+        nodes may have a part of it then: all of it is sent again by the next call."""
+        changes, now = self.look()
+        if not changes:
+            return changes
+        for data in _packed(self.known.folder, changes, self.refused):
+            for node in range(self.nodes):
+                self._send(data, node)
+        self.known = Known(self.known.folder, self.known.exclude, now)
+        self.known.write(self.beside.run)
+        return changes
+
+    def _send(self, data: bytes, node: int) -> None:
+        # -I: neither the folder, which is the job's, nor variables change what is imported.
+        said = self.beside.ask(["python3", "-I", "-c", _source()], data, node=node)
+        line = next((each for each in reversed(said.splitlines()) if each.startswith(MARK)), "")
+        try:
+            refused = json.loads(line.removeprefix(MARK))["refused"]
+            found = {f"{path}: {why}" for path, why in refused}
+        except (ValueError, KeyError, TypeError, RecursionError):
+            message = f"{self.beside.run.id} gave an answer that cannot be read"
+            hint = "leave the code as it is there: --no-sync"
+            raise UserError.of("session-failed", message, hint, exit_code=5) from None
+        self.refused |= found
+
+    def take_refused(self) -> list[str]:
+        """What was not copied, and why, since the last call; for a terminal."""
+        found, self.refused = sorted(self.refused), set()
+        return [printable(each) for each in found]
+
+
+def take_turn(run: RunFolder) -> int | None:
+    """The descriptor of a lock by which one process alone sends; None while another does."""
+    lock = os.open(run.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _stamps(folder: Path, exclude: Sequence[str]) -> dict[str, Stamp]:
+    return {
+        file.path: (file.size, file.changed, file.executable) for file in listed(folder, exclude)
+    }
+
+
+def _packed(folder: Path, changes: Changes, refused: set[str]) -> Iterator[bytes]:
+    """The changes as `fairway_agent.code_changes` reads them, some at a time: first what is
+    removed, in whose place others may come. What cannot be read is added to `refused`."""
+    removed: Sequence[str] = changes.removed
+    files: list[dict[str, Any]] = []
+    contents: list[bytes] = []
+    for path in changes.written:
+        try:
+            content = (folder / path).read_bytes()
+            executable = bool((folder / path).stat().st_mode & 0o100)
+        except FileNotFoundError:
+            continue  # it is gone again, which the next look sees
+        except OSError as error:
+            refused.add(f"{path}: {error.strerror}")
+            continue
+        files.append({"path": path, "size": len(content), "executable": executable})
+        contents.append(content)
+        if sum(map(len, contents)) > _MOST_AT_ONCE:
+            yield _message(removed, files, contents)
+            removed, files, contents = (), [], []
+    if removed or files:
+        yield _message(removed, files, contents)
+
+
+def _message(
+    removed: Sequence[str], files: Sequence[dict[str, Any]], contents: Sequence[bytes]
+) -> bytes:
+    head = json.dumps({"removed": list(removed), "files": list(files)})
+    return b"".join([head.encode(), b"\n", *contents])
+
+
+@cache
+def _source() -> str:
+    return Path(fairway_agent.__file__).with_name("code_changes.py").read_text(encoding="utf-8")

@@ -1,0 +1,151 @@
+"""Sessions of `fairway dev`, whatever their target is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_runner.engines.capabilities import capabilities
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Fairway, Place
+
+    Process = subprocess.Popen[str]
+
+PATIENCE = 300.0
+HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n;"
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of the test's own, in which sessions become hosts."""
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+def until(process: Process, word: str) -> list[str]:
+    """The lines that it prints, up to one with that word."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if word in line:
+            return lines
+    assert process.stderr is not None
+    raise AssertionError(f"it ended after {lines}: {process.stderr.read()}")
+
+
+def begun(fairway: Fairway, place: Place, *words: str) -> tuple[Process, str, list[str]]:
+    """A session and who stays with it: its id, and what is said of it."""
+    process = fairway.start("dev", place.name, *words)
+    lines = until(process, "are copied there")
+    return process, lines[0].split()[0], lines
+
+
+def within(fairway: Fairway, run: str, script: str) -> str:
+    """What a command in the session prints."""
+    done = fairway("exec", run, "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class TestSession:
+    """`fairway dev`, from its start to its end."""
+
+    def test_it_goes_on_and_its_code_is_kept_in_step(
+        self, fairway: Fairway, place: Place, home: Path
+    ) -> None:
+        code = fairway.folder / "src"
+        (code / "pkg").mkdir(parents=True)
+        (code / "pkg" / "old.py").write_text("old\n")
+        (code / HOSTILE).write_text("first\n")
+        job = fairway.job(
+            "exit 9", env={"MINE": HOSTILE}, code={"path": "src"}, setup="echo a >made"
+        )
+        process, run, lines = begun(fairway, place, "--job", str(job))
+        assert lines[0] == f"{run} is a session on {place.name}"
+        assert (
+            within(fairway, run, 'printf %s "$MINE"; cat made pkg/old.py') == HOSTILE + "a\nold\n"
+        )
+
+        (code / "new").mkdir()
+        (code / "new" / HOSTILE).write_text("new\n")
+        (code / HOSTILE).write_text("second\n")
+        (code / "pkg" / "old.py").unlink()
+        tool = code / "tool.sh"
+        tool.write_text("#!/bin/sh\necho tool\n")
+        tool.chmod(0o755)
+        until(process, "code: ")
+        while not holds(fairway, run, "test -x tool.sh && test ! -e pkg"):
+            until(process, "code: ")
+        shown = 'cat "./new/$MINE" "./$MINE"; ./tool.sh; cat made'
+        assert within(fairway, run, shown) == "new\nsecond\ntool\na\n"
+        assert not (fairway.folder / "owned").exists()
+        assert not (code / "made").exists()
+
+        config = home / ".ssh" / "fairway.d" / f"{run}.conf"
+        if capabilities(place.engine).shell:
+            assert f"             code --remote ssh-remote+{run} /" in "\n".join(lines)
+            shown = 'printf "%s|" "$FAIRWAY_RUN" "$MINE"'
+            # The tests' own folder is closed to a node's user, but for tasks of the stand-in.
+            shown += "" if place.engine == "batch" else "; cat made"
+            words = ["ssh", "-F", str(config), run, shown]
+            done = subprocess.run(
+                words, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd="/"
+            )
+            made = "" if place.engine == "batch" else "a\n"
+            assert done.stdout == f"{run}|{HOSTILE}|{made}", done.stderr
+        else:
+            assert not config.exists()
+
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        tool.unlink()
+        refused = fairway("dev", place.name, "--hours", "2")
+        assert refused.returncode == 2
+        assert (
+            f"{run} goes on on {place.name}: --hours would be another session's" in refused.stderr
+        )
+        again = fairway.start("dev", place.name)
+        assert until(again, "code: 1 removed")[0] == f"{run} is a session on {place.name}"
+        assert within(fairway, run, "test ! -e tool.sh && cat made") == "a\n"
+        again.send_signal(signal.SIGINT)
+        _, said = again.communicate(timeout=PATIENCE)
+        assert again.returncode == 130
+        assert f"{run} goes on; attach again: fairway dev {place.name}" in said
+
+        listed = json.loads(fairway("dev", "list", "--json").stdout)
+        assert [(each["run_id"], each["state"]) for each in listed] == [(run, "running")]
+        stopped = fairway("dev", "stop")
+        assert (stopped.returncode, stopped.stdout) == (0, f"{run} cancelled\n"), stopped.stderr
+        assert fairway("wait", run).returncode == 130
+        assert not config.exists()
+        assert fairway("dev", "list").stdout.startswith("no session goes on")
+
+    def test_it_ends_where_nobody_uses_it(self, fairway: Fairway, place: Place) -> None:
+        process = fairway.start("dev", place.name, "--idle", "1s")
+        out, said = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 124, said
+        run = out.split()[0]
+        assert "fairway: nobody has used the session for 1 s" in fairway("logs", run).stdout
+        facts = fairway.show(run)
+        assert (facts["state"], facts["reason"]) == ("failed", "nobody used it for 1.0s")
+
+    def test_it_ends_when_its_time_is_over(self, fairway: Fairway, place: Place) -> None:
+        began = fairway("dev", place.name, "--hours", "0.0005", "--detach", "--json")
+        run = json.loads(began.stdout)["run_id"]
+        assert fairway("wait", run).returncode == 124
+        assert fairway.show(run)["task_list"][0]["timed_out"]
+
+
+def holds(fairway: Fairway, run: str, script: str) -> bool:
+    """Whether a command in the session succeeds."""
+    return fairway("exec", run, "--", "sh", "-c", script).returncode == 0

@@ -1,0 +1,152 @@
+"""Sessions of `fairway dev` on this machine: when they are in use, and Jupyter in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Fairway, Gate, Pipe
+
+# Takes its port and the file of its token as JupyterLab does, and answers who has the token.
+_JUPYTER = """\
+#!{python}
+import http.server, os, sys
+token = open(os.environ["JUPYTER_TOKEN_FILE"]).read()
+assert not any(token in word for word in sys.argv)
+options = dict(word[2:].split("=", 1) for word in sys.argv[1:] if "=" in word)
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        known = self.headers["Authorization"] == "token " + token
+        self.send_response(200 if known else 403)
+        self.end_headers()
+        self.wfile.write(os.environ["MINE"].encode() if known else b"")
+    def log_message(self, *_): pass
+address = options["ServerApp.ip"], int(options["ServerApp.port"])
+server = http.server.HTTPServer(address, Handler)
+print("it serves", os.getcwd() == options["ServerApp.root_dir"], flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs that come first; what is written at home is the test's own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    own = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", f"{folder}:{own}:/usr/bin:/bin")
+    return folder
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def test_what_runs_beside_it_uses_it(fairway: Fairway, path: Path, pipe: Pipe, gate: Gate) -> None:
+    """Its clock is the test's: it looks when the gate is opened."""
+    _program(
+        path / "sleep",
+        f"#!/bin/sh\nif [ $1 = infinity ]; then exec /usr/bin/sleep $1; fi\n"
+        f"echo pause $1 >{pipe.path}; read -r _ <{gate.path}\n",
+    )
+    held_by = path / "held-by"
+    os.mkfifo(held_by)
+    inner = os.open(held_by, os.O_RDWR)
+    writer = os.open(pipe.path, os.O_WRONLY)  # or else it ends with the first that has said all
+    try:
+        run = json.loads(fairway("dev", "local", "--idle", "35s", "--detach", "--json").stdout)
+        pipe.lines(1)
+        held = f"echo in use >{pipe.path}; read -r _ <{held_by}"
+        used = fairway.start("exec", run["run_id"], "--", "sh", "-c", held)
+        assert sorted(pipe.lines(2)) == ["in use", "pause 3"]
+        for look in range(15):  # twelve of them make its 35 s
+            gate.open()
+            pipe.lines(3 + look)
+        os.write(inner, b"go\n")
+        assert used.wait() == 0
+        gate.open(12)
+        assert fairway("wait", run["run_id"]).returncode == 124
+        os.close(writer)
+        assert set(pipe.rest().splitlines()) == {"in use", "pause 3"}
+        # The twelfth look after the last that saw it used has ended it.
+        assert pipe.rest().count("pause") == 1 + 15 + 11
+    finally:
+        os.close(inner)
+
+
+def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
+    _program(path / "jupyter-lab", _JUPYTER.format(python=sys.executable))
+    job = fairway.job("true", env={"MINE": "of the job"})
+    process = fairway.start("dev", "local", "--job", str(job), "--jupyter")
+    assert process.stdout is not None
+    lines: list[str] = []
+    while not any("are copied there" in line for line in lines):
+        lines.append(process.stdout.readline())
+        assert lines[-1], process.stderr and process.stderr.read()
+    said, run = "".join(lines), lines[0].split()[0]
+    [address] = re.findall(r"http://localhost:\d+/lab", said)
+    [shown] = re.findall(r"its token: fairway (exec .*)", said)
+    told = subprocess.run(
+        f"{fairway.command()[0]} {shown}",
+        shell=True,
+        cwd=fairway.folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    token = told.stdout
+    assert re.fullmatch(r"[0-9a-f]{48}", token)
+    while "it serves True" not in fairway("logs", run).stdout:
+        pass
+    request = urllib.request.Request(address, headers={"Authorization": f"token {token}"})
+    assert urllib.request.urlopen(request).read() == b"of the job"
+    with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+        urllib.request.urlopen(address)
+    refused.value.close()
+    # In one file, which its user alone can read, and nowhere else.
+    assert token not in said
+    kept = [each for each in fairway.folder.rglob("*") if each.is_file() and not each.is_fifo()]
+    [file] = [each for each in kept if token.encode() in each.read_bytes()]
+    assert (file.name, file.stat().st_mode & 0o777) == ("jupyter-token", 0o600)
+    lines_of_all = [_command_line(each) for each in Path("/proc").glob("[0-9]*")]
+    assert not any(token.encode() in line for line in lines_of_all)
+    assert fairway("dev", "stop", run).returncode == 0
+    assert process.wait() == 130
+    assert not file.exists()
+
+
+def test_there_is_no_jupyter(fairway: Fairway, path: Path) -> None:
+    done = fairway("dev", "local", "--jupyter")
+    assert done.returncode == 4
+    assert "fairway: there is no jupyter-lab on PATH here: install jupyterlab" in done.stdout
+
+
+def test_a_session_of_another_machine_is_not_kept_in_step(fairway: Fairway, path: Path) -> None:
+    job = fairway.job("true", template="dev", options={"idle": 0})
+    run = fairway.submit(job)
+    process = fairway.start("dev", "local")
+    assert process.stdout is not None
+    while "end it:" not in process.stdout.readline():
+        pass
+    assert fairway("dev", "stop", run).returncode == 0
+    _, said = process.communicate()
+    assert "its code is not kept in step from here: it was started elsewhere" in said
+
+
+def _command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""

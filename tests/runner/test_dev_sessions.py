@@ -1,0 +1,225 @@
+"""Sessions as runs: their jobs, which runs are some, and what the command refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.dev.beside import Beside
+from fairway_runner.dev.place import Place, look
+from fairway_runner.dev.sessions import Wanted, chosen, has_jupyter, is_session, session_job
+from fairway_runner.runs.facts import run_facts
+
+if TYPE_CHECKING:
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs.store import Run, RunStore
+
+HERE = Target.local()
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything happens in the test's own folder, also what is written at home."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def _job(**fields: Any) -> str:
+    Path("job.yaml").write_text(json.dumps({"name": "train", "command": "true", **fields}))
+    return "job.yaml"
+
+
+def _session(make_run: MakeRun, name: str, state: str = "running", **facts: Any) -> Run:
+    run = make_run(name, [{"state": state, **facts}], state=state)
+    job = {"template": "dev", "options": {"idle": 1800}, "timeout": 14400.0}
+    (run.folder / "job.json").write_text(json.dumps(job))
+    return run
+
+
+class TestJob:
+    """The job that a session is made of."""
+
+    def test_without_one_there_is_only_the_folder(self) -> None:
+        job = session_job(Wanted(nodes=2), HERE).resolve(HERE)
+        assert (job.name, job.template, job.nodes) == ("dev", "dev", 2)
+        assert (job.timeout, job.options) == (14400.0, {"idle": 1800})
+
+    def test_it_has_what_the_given_one_runs_with(self) -> None:
+        """And nothing of what that does by itself."""
+        params = {"lr": 0.1, "text": "é 😀 \u2028 \x7f"}
+        fields = {
+            "env": {"RATE": "{{ params.lr }}", "TEXT": "{{ params.text }}"},
+            "params": params,
+            "container": {"image": "train:1"},
+            "setup": "make",
+            "outputs": {"model": {}},
+            "template": "torchrun",
+            "options": {"rendezvous": "static"},
+            "retries": 3,
+            "max_duration": "9h",
+            "after": ["other-run"],
+            "finally": {"command": "false"},
+            "metrics": {"loss": "loss=([0-9.]+)"},
+            "sweep": {"points": [{"grid": {"lr": [0.5, 0.7]}}]},
+        }
+        wanted = Wanted(_job(**fields), ["nodes=3"], seconds=1.8, idle=0.2, jupyter=True)
+        job = session_job(wanted, HERE).resolve(HERE)
+        assert (job.name, job.template, job.nodes) == ("dev-train", "dev", 3)
+        assert job.env == {"RATE": "0.5", "TEXT": params["text"]}
+        assert job.container is not None
+        assert (job.setup, list(job.outputs)) == ("make", ["model"])
+        assert (job.timeout, job.options) == (1.8, {"idle": 1, "jupyter": True})
+        assert (job.retries, job.max_duration, job.after, job.metrics) == (0, None, (), {})
+        assert (job.finally_, job.sweep) == (None, None)
+
+    def test_its_name_is_no_longer_than_a_jobs(self) -> None:
+        job = session_job(Wanted(_job(name="a" * 35 + "-bcde")), HERE).resolve(HERE)
+        assert job.name == "dev-" + "a" * 35
+
+    def test_a_mistake_is_shown_where_it_is(self) -> None:
+        with pytest.raises(UserError, match="comand") as caught:
+            session_job(Wanted(_job(comand="x")), HERE)
+        location = caught.value.findings[0].location
+        assert location is not None
+        assert location.file.endswith("job.yaml")
+
+
+class TestRuns:
+    """Which runs are sessions."""
+
+    def test_the_only_one_that_goes_on_is_chosen(self, make_run: MakeRun, store: RunStore) -> None:
+        make_run("job-a", [{"state": "running"}], state="running")
+        with pytest.raises(UserError, match="no session goes on in"):
+            chosen(store, None)
+        _session(make_run, "dev-old", state="cancelled")
+        with pytest.raises(UserError, match="no session goes on in"):
+            chosen(store, None)
+        with pytest.raises(UserError, match="job-a is no session of `fairway dev`") as caught:
+            chosen(store, "job-a")
+        assert caught.value.findings[0].hint == "end it with: fairway cancel job-a"
+        assert chosen(store, "dev-o").id == "dev-old"
+
+    def test_of_several_one_has_to_be_named(
+        self, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found = [_session(make_run, name) for name in ("dev-a", "dev-b")]
+        monkeypatch.setattr("fairway_runner.dev.sessions.going", lambda _: (found, []))
+        with pytest.raises(UserError, match="2 sessions go on: dev-a, dev-b") as caught:
+            chosen(store, None)
+        assert caught.value.findings[0].hint == "say which: fairway dev stop dev-b"
+
+    def test_a_damaged_job_is_no_session(self, make_run: MakeRun) -> None:
+        run = _session(make_run, "dev-a")
+        assert is_session(run)
+        assert not has_jupyter(run)
+        (run.folder / "job.json").write_text("{")
+        assert not is_session(run)
+
+    def test_why_it_has_ended(self, make_run: MakeRun) -> None:
+        """Of what watches a task's time, not all tell it from a script that ends with 124."""
+        run = _session(make_run, "dev-a", "failed", exit_code=124, started=1e9, ended=1e9 + 2000)
+        assert run_facts(run)["reason"] == "nobody used it for 30m00s"
+        run = _session(make_run, "dev-b", "failed", exit_code=7)
+        assert run_facts(run)["reason"] is None
+
+
+class TestCommand:
+    """What `fairway dev` refuses."""
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["nowhere"], "there is no target `nowhere`"),
+            (["local", "--hours", "0"], "--hours: 0 is no time that a session can take"),
+            (["local", "--hours", "-1"], "--hours: -1 is no time that a session can take"),
+            (["local", "--hours", "nan"], "--hours: nan is no time that a session can take"),
+            (["local", "--hours", "1e9"], "--hours: 1e+09 is no time that a session can take"),
+            (["local", "--idle", "soon"], "--idle: "),
+            (["local", "--json"], "--json is for --detach"),
+            (["local", "--job", "none.yaml"], "none.yaml"),
+            (["local", "--nodes", "0"], "--nodes"),
+            (["stop", "dev-none"], "there is no run `dev-none`"),
+            (["stop"], "no session goes on in"),
+            (["connect", "dev-none"], "there is no run `dev-none`"),
+            (["local", "more"], "more"),
+        ],
+    )
+    def test_what_is_wrong_is_said(
+        self, fairway: RunFairway, tmp_path: Path, words: list[str], said: str
+    ) -> None:
+        code, out, errors = fairway(tmp_path, "dev", *words)
+        assert (code, out) == (2, "")
+        assert said in errors
+        assert "Traceback" not in errors
+        assert not (tmp_path / "home").exists()
+
+    def test_there_is_a_list_and_a_help(self, fairway: RunFairway, tmp_path: Path) -> None:
+        code, out, _ = fairway(tmp_path, "dev", "list")
+        assert (code, out) == (0, "no session goes on; start one with: fairway dev TARGET\n")
+        assert fairway(tmp_path, "dev", "list", "--json")[1] == "[]\n"
+        code, out, _ = fairway(tmp_path, "dev", "--help")
+        assert code == 0
+        assert "connect" not in out
+
+    def test_containers_on_several_nodes_have_no_jupyter(
+        self, fairway: RunFairway, tmp_path: Path
+    ) -> None:
+        job = _job(container={"image": "train:1"})
+        words = ["local", "--job", job, "--nodes", "2", "--jupyter"]
+        code, _, errors = fairway(tmp_path, "dev", *words)
+        assert code == 2
+        assert "Jupyter is not started in containers on several nodes" in errors
+
+
+class Says(Beside):
+    """A session that says what it is told to."""
+
+    said = ""
+
+    def ask(self, *_: Any, **__: Any) -> str:
+        """That."""
+        return self.said
+
+
+def _place(make_run: MakeRun, said: str) -> Place:
+    beside = Says(make_run(f"dev-{abs(hash(said)):x}"[:20]), ["fairway"])
+    object.__setattr__(beside, "said", said)
+    return look(beside)
+
+
+def test_where_it_is(make_run: MakeRun) -> None:
+    said = (
+        "motd\n\nfairway-user=me\n\nfairway-folder=/data/a b\n\nfairway-port=\n\nfairway-token=\n"
+    )
+    assert _place(make_run, said) == Place("me", "/data/a b", None)
+    token = "0f" * 24
+    with_port = said.replace("port=", "port=10080").replace("token=", f"token={token}")
+    found = _place(make_run, with_port)
+    assert (found.port, found.token) == (10080, token)
+    assert token not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("user=me", "user=-oProxyCommand=x"),
+        ("user=me", "user=a b"),
+        ("user=me", "user="),
+        ("folder=/data", "folder=data"),
+        ("folder=/data", "folder=/da\x1b[2Jta"),
+        ("port=", "port=70000"),
+        ("port=", "port=1;x"),
+        ("token=", "token=x\x1b]0;"),
+        ("fairway-user", "other-user"),
+    ],
+)
+def test_what_it_says_is_not_trusted(make_run: MakeRun, before: str, after: str) -> None:
+    said = "fairway-user=me\nfairway-folder=/data\nfairway-port=\nfairway-token=\n"
+    with pytest.raises(UserError, match="does not say who and where it is"):
+        _place(make_run, said.replace(before, after))

@@ -1,0 +1,238 @@
+"""How the code of a session is kept in step, and how ssh is told of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import code_changes
+from fairway_core.findings import UserError
+from fairway_runner.dev import ssh
+from fairway_runner.dev.beside import Beside, SessionFailed
+from fairway_runner.dev.place import Place
+from fairway_runner.dev.sync import Known, Sync, take_turn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun
+
+    from fairway_runner.runs.store import Run
+
+
+class There(Beside):
+    """A session on nodes that are folders."""
+
+    nodes: list[Path]
+    answer: str
+
+    @classmethod
+    def of(cls, run: Run, *nodes: Path) -> There:
+        """With these nodes."""
+        made = cls(run, ["fairway"])
+        object.__setattr__(made, "nodes", nodes)
+        object.__setattr__(made, "answer", "")
+        return made
+
+    def ask(self, words: Any, data: bytes = b"", *, node: int = 0) -> str:
+        """Does what the session's python3 would."""
+        assert words[:3] == ["python3", "-I", "-c"]
+        if self.answer:
+            return self.answer
+        root = os.open(self.nodes[node], os.O_RDONLY)
+        try:
+            said = code_changes.apply(root, io.BytesIO(data))
+        finally:
+            os.close(root)
+        return f"a profile prints this\n{code_changes.MARK}{json.dumps(said)}\n"
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "a.py").write_text("a")
+    return folder
+
+
+def _nodes(tmp_path: Path, count: int) -> list[Path]:
+    made = [tmp_path / f"node-{index}" for index in range(count)]
+    for each in made:
+        each.mkdir()
+        (each / "a.py").write_text("a")
+    return made
+
+
+def test_only_what_changes_here_is_sent_to_every_copy(
+    make_run: MakeRun, code: Path, tmp_path: Path
+) -> None:
+    run, nodes = make_run("dev-a"), _nodes(tmp_path, 2)
+    Known.of(code, ["*.log"]).write(run)
+    known = Known.read(run)
+    assert known is not None
+    sync = Sync(There.of(run, *nodes), known, 2)
+    assert not sync.send()
+    (nodes[0] / "made.txt").write_text("of a program there")
+    for name in ("b.py", "b.log"):
+        (code / name).write_text("b")
+    (code / ".git").mkdir()
+    (code / ".git" / "config").write_text("x")
+    (code / "a.py").unlink()
+    (code / "link").symlink_to("/etc")
+    changes = sync.send()
+    assert (list(changes.written), list(changes.removed)) == (["b.py"], ["a.py"])
+    assert sorted(each.name for each in nodes[0].iterdir()) == ["b.py", "made.txt"]
+    assert [each.name for each in nodes[1].iterdir()] == ["b.py"]
+    # Who attaches later goes on from there.
+    again = Known.read(run)
+    assert again is not None
+    assert not Sync(There.of(run, *nodes), again, 2).send()
+    (code / "b.py").chmod(0o755)
+    assert list(Sync(There.of(run, *nodes), again, 2).send().written) == ["b.py"]
+    assert (nodes[1] / "b.py").stat().st_mode & 0o100
+
+
+def test_what_could_not_be_sent_is_sent_again(
+    make_run: MakeRun, code: Path, tmp_path: Path
+) -> None:
+    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    there = There.of(run, node)
+    sync = Sync(there, Known.of(code, []))
+    (code / "b.py").write_text("b")
+    marks = [code_changes.MARK + text for text in ("{", "[]", '{"refused": [1]}', '{"refused": 7}')]
+    for answer in ("nothing", *marks):
+        object.__setattr__(there, "answer", answer)
+        with pytest.raises(UserError, match="dev-a gave an answer that cannot be read"):
+            sync.send()
+    object.__setattr__(there, "answer", "")
+    assert list(sync.send().written) == ["b.py"]
+    assert (node / "b.py").read_text() == "b"
+
+
+def test_what_is_refused_there_is_said_once(make_run: MakeRun, code: Path, tmp_path: Path) -> None:
+    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    (node / "name\x1b[2J").mkdir()
+    sync = Sync(There.of(run, node), Known.of(code, []))
+    (code / "name\x1b[2J").write_text("x")
+    sync.send()
+    [said] = sync.take_refused()
+    assert said.endswith("there is a folder of that name")
+    assert "\x1b" not in said
+    assert not sync.send()
+    assert sync.take_refused() == []
+
+
+def test_many_bytes_are_sent_in_parts(
+    make_run: MakeRun, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway_runner.dev.sync._MOST_AT_ONCE", 3)
+    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    sync = Sync(There.of(run, node), Known.of(code, []))
+    for index in range(5):
+        (code / f"{index}.py").write_text("xy")
+    (code / "a.py").unlink()
+    sync.send()
+    assert sorted(each.name for each in node.iterdir()) == [f"{index}.py" for index in range(5)]
+
+
+def test_one_alone_sends(make_run: MakeRun) -> None:
+    run = make_run("dev-a")
+    lock = take_turn(run)
+    assert lock is not None
+    assert take_turn(run) is None
+    os.close(lock)
+    assert take_turn(run) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"folder": 7, "exclude": [], "files": {}}',
+        '{"folder": "/x", "exclude": [], "files": []}',
+        '{"folder": "/x", "exclude": [], "files": {"a": [1]}}',
+        '{"folder": "/x", "exclude": [], "files": {"a": ["x", 1, true]}}',
+    ],
+)
+def test_a_damaged_record_of_what_was_sent(make_run: MakeRun, text: str) -> None:
+    run = make_run("dev-a")
+    assert Known.read(run) is None
+    (run.folder / ".sent.json").write_text(text)
+    with pytest.raises(UserError, match=r"\.sent\.json cannot be read"):
+        Known.read(run)
+
+
+def test_a_command_that_fails_says_why(make_run: MakeRun) -> None:
+    said = "import sys; sys.stderr.write('first\\nno \\x1b[2Jpython3\\n'); sys.exit(3)"
+    beside = Beside(make_run("dev-a"), [sys.executable, "-c", said])
+    with pytest.raises(SessionFailed, match="a command in dev-a failed: no ") as caught:
+        beside.ask(["true"])
+    assert "\x1b" not in str(caught.value)
+    assert caught.value.exit_code == 5
+
+
+class TestHost:
+    """The block of ~/.ssh/config."""
+
+    @pytest.fixture(autouse=True)
+    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        folder = tmp_path / "home % 'x'"
+        folder.mkdir()
+        monkeypatch.setenv("HOME", str(folder))
+        return folder
+
+    def test_it_is_one_that_ssh_reads(self, make_run: MakeRun, home: Path) -> None:
+        run = make_run("dev-a")
+        host = ssh.write_host(run, Place("me", "/data/a b"), ["python", "-m", "it's 50%"])
+        assert host.vscode == "vscode://vscode-remote/ssh-remote+dev-a/data/a%20b"
+        assert host.code_command == "code --remote ssh-remote+dev-a '/data/a b'"
+        assert not host.included
+        file = home / ".ssh" / "fairway.d" / "dev-a.conf"
+        assert file.stat().st_mode & 0o777 == 0o600
+        done = subprocess.run(
+            ["ssh", "-G", "-F", file, "dev-a"], capture_output=True, text=True, check=True
+        )
+        facts = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+        assert facts["user"] == "me"
+        folder = run.folder.parents[2]
+        proxy = f"env FAIRWAY_FOLDER={folder} python -m 'it'\"'\"'s 50%%' dev connect dev-a"
+        assert facts["proxycommand"] == proxy
+        key = run.folder.parents[1] / "ssh" / "key"
+        assert facts["identityfile"] == str(key)
+        assert key.stat().st_mode & 0o777 == 0o600
+        assert ssh.server_command(run)[-1] == key.with_suffix(".pub").read_text().strip()
+        assert key.read_text() not in "".join(ssh.server_command(run))
+
+    def test_it_goes_with_its_run(self, make_run: MakeRun, home: Path) -> None:
+        folder = home / ".ssh" / "fairway.d"
+        run = make_run("dev-a")
+        ssh.write_host(run, Place("me", "/data"), ["fairway"])
+        (folder / "gone.conf").write_text("# /nowhere/at/all\nHost gone\n")
+        (folder / "mine.conf").write_text("Host mine\n")
+        (home / ".ssh" / "config").write_text("include ~/.ssh/fairway.d/*.conf\n")
+        assert ssh.write_host(run, Place("me", "/data"), ["fairway"]).included
+        assert sorted(each.name for each in folder.iterdir()) == ["dev-a.conf", "mine.conf"]
+        ssh.remove_host(run)
+        ssh.remove_host(run)
+        assert [each.name for each in folder.iterdir()] == ["mine.conf"]
+
+    def test_what_cannot_be_written(
+        self, make_run: MakeRun, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (home / ".ssh").write_text("a file")
+        with pytest.raises(UserError, match=r"fairway\.d cannot be written: Not a directory"):
+            ssh.write_host(make_run("dev-a"), Place("me", "/data"), ["fairway"])
+        run = make_run("dev-b")
+        (run.folder.parents[1] / "ssh" / "key.pub").unlink()
+        monkeypatch.setenv("PATH", "/nowhere")
+        with pytest.raises(UserError, match="`ssh-keygen` is not on this machine's PATH") as caught:
+            ssh.server_command(run)
+        assert caught.value.exit_code == 4
