@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_core.findings import UserError
 from fairway_runner.engines.local import machine
 
 if TYPE_CHECKING:
@@ -49,6 +50,20 @@ def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
     assert last.returncode == 0
     assert "first 0.5 6\n" in last.stdout
     assert "params.epochs: 5 → 6" in last.stderr
+
+
+def test_changes_are_shown_before_it_starts(
+    fairway: Fairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fairway.submit(fairway.job("true", template="plain"))
+
+    def refuse(*_: object) -> None:
+        raise UserError.of("not-started", "it does not start")
+
+    monkeypatch.setattr("fairway_runner.submit.rerun.start", refuse)
+    again = fairway.within("rerun", first, "-s", "command=false", "--watch")
+    assert again.returncode == 2
+    assert again.stderr.index("  command: true → false") < again.stderr.index("it does not start")
 
 
 def test_a_part_of_the_folder_was_the_code(fairway: Fairway) -> None:

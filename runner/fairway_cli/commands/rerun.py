@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from fairway_cli.commands.arguments import (
     TagOption,
     WatchOption,
 )
+
+if TYPE_CHECKING:
+    from fairway_cli.ui.started import Changes
 
 
 def command(
@@ -40,7 +43,8 @@ def command(
     """Start a new run with the job and the code of an earlier one.
 
     -s sets fields over those that the earlier run was submitted with, and --target takes it
-    elsewhere; what changed is printed. The new run has the earlier one's tags.
+    elsewhere; what changed is printed, with --watch before the run starts. The new run has the
+    earlier one's tags.
     """
     from fairway_cli.ui.started import changes_shown, print_started, watch_to_the_end
     from fairway_core.findings import format_finding
@@ -49,12 +53,16 @@ def command(
     from fairway_runner.targets.lookup import find_target
 
     there = None if target is None else find_target(target)
-    again = rerun(RunStore.here().find(run), set_ or (), there, tags=tag or (), note=note)
+    earlier = RunStore.here().find(run)
+
+    def tell(changes: Changes) -> None:
+        for line in changes_shown(changes) if watch else ():
+            print(line, file=sys.stderr, flush=True)
+
+    again = rerun(earlier, set_ or (), there, tags=tag or (), note=note, tell=tell)
     for finding in again.warnings:
         print(format_finding(finding), file=sys.stderr)
     if not watch:
         print_started(again.run, json_=json_, changes=again.changes)
         return
-    for line in changes_shown(again.changes):
-        print(line, file=sys.stderr)
     raise typer.Exit(watch_to_the_end(again.run, json_=json_))

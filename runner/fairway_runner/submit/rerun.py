@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from fairway_runner.submit.submission import launch, prepare, start
 from fairway_runner.targets.lookup import as_known_now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from fairway_core.findings import Finding
     from fairway_core.target import Target
@@ -38,6 +39,13 @@ _FILES = (
     *("job.yaml", "job.json", "target.json", "code.diff"),
     *("setup.jsonl", "tasks.jsonl", "finally.jsonl"),
 )
+
+
+Tell = Callable[[Mapping[str, tuple[Any, Any]]], None]
+
+
+def _tell_nobody(_: Mapping[str, tuple[Any, Any]]) -> None:
+    """Shows the changes to nobody."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +65,17 @@ def rerun(
     *,
     tags: Sequence[str] = (),
     note: str | None = None,
+    tell: Tell = _tell_nobody,
 ) -> Again:
     """Starts a new run of the same job with the same code.
 
     `assignments` are further `KEY=VALUE` over those that the run was submitted with. It keeps
-    the run's tags, beside the new ones. UserError where the run's record is incomplete, its code
-    is gone, or a change cannot be.
+    the run's tags, beside the new ones. `tell` is called with the changes before anything starts.
+    UserError where the run's record is incomplete, its code is gone, or a change cannot be.
     """
     if not assignments and target is None:
         return Again(_same(run, tags, note))
-    return _changed(run, assignments, target, tags, note)
+    return _changed(run, assignments, target, tags, note, tell)
 
 
 def _same(run: Run, tags: Sequence[str], note: str | None) -> Run:
@@ -97,6 +106,7 @@ def _changed(
     target: Target | None,
     tags: Sequence[str],
     note: str | None,
+    tell: Tell,
 ) -> Again:
     for each in assignments:
         if re.match(r"code[.=]", each):
@@ -115,10 +125,11 @@ def _changed(
         prepared = prepare(job_file, there, store, code_folder=snapshot)
         _keep(prepared, run)
         prepared.record = labelled(prepared.record, (*run.tags, *tags), note)
+        changes = dict(_changes(before.data, after.data))
+        if there.name != run.record.target:
+            changes["target"] = (run.record.target, there.name)
+        tell(changes)
         new = start(prepared, store)
-    changes = dict(_changes(before.data, after.data))
-    if there.name != run.record.target:
-        changes["target"] = (run.record.target, there.name)
     return Again(new, changes, prepared.warnings)
 
 
