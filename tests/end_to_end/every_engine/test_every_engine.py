@@ -468,8 +468,9 @@ class TestTheTarget:
         """Its folder is named for its process, and a later one may have the same number."""
         if not place.has_mpi:
             pytest.skip("needs root: each node has a host name of its own")
-        left = "${TMPDIR:-/tmp}/ompi.$$/pmix.vm.tool"
-        command = f'mkdir -p "{left}"; exec mpirun -n 1 true'
+        made = 'echo $$ >number; mkdir -p "${TMPDIR:-/tmp}/ompi.$$/pmix.vm.tool"'
+        gone = 'rm -r "${TMPDIR:-/tmp}/ompi.$(cat number)"'
+        command = f"bash -c '{made}; exec mpirun -n 1 true'; code=$?; {gone} && exit $code"
         code, _, log = watched(fairway, place, template="plain", command=command)
         assert code == 0, log
 
