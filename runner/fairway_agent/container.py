@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import bundle, record
 from fairway_agent.azure import registry
 from fairway_agent.faults import Fault
+from fairway_agent.share import CORES, GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ IMAGE_FILES = ("/opt/microsoft", "/etc/nccl.conf")
 # What the container is told: the contract, and what engines and fabrics set for its libraries.
 _TOLD = re.compile(
     r"(https?|no)_proxy|(HTTPS?|NO)_PROXY|"
-    r"(FAIRWAY|OMPI|PRTE|PMIX|UCX|NCCL|RCCL|OMP|CUDA|GLOO|TP|I_MPI|FI|MV2|SHARP)_\w+|SLURM_\w+"
+    r"(FAIRWAY|OMPI|PRTE|PMIX|UCX|NCCL|RCCL|OMP|CUDA|ROCR|GLOO|TP|I_MPI|FI|MV2|SHARP)_\w+|SLURM_\w+"
 )
 # How MPI would reach other hosts by programs that are not in there.
 _OF_HOSTS = re.compile(r"OMPI_MCA_plm_rsh_agent|PRTE_MCA_plm_ssh_agent|I_MPI_HYDRA_BOOTSTRAP\w*")
@@ -106,6 +107,8 @@ def words_of(
         words += [f"--label={label}" for label in _labels()]
         words += [f"--workdir={here}", "--entrypoint=", *_devices(runtime.name), *_user(runtime)]
         words += ["--ulimit=memlock=-1", "--ulimit=stack=-1"]
+        if (cores := os.environ.get(CORES)) and runtime.name == "docker":
+            words.append(f"--cpuset-cpus={cores}")  # its daemon starts it, on all of them
         words.append(f"--shm-size={container.get('shm_size') or _SHARED_MEMORY}")
         words += [f"--volume={path if ':' in path else f'{path}:{path}'}" for path in bound]
         words += [f"--env={each}" for each in names]
@@ -159,6 +162,10 @@ def _run(run: Path, command: Sequence[str]) -> int:
     if target.get("engine") == "local":
         # Its folder is not on PATH in there.
         told["FAIRWAY_EACH_NODE"] = str(bundle.package() / "fanout/local/fairway-each-node")
+    if runtime.is_oci and (gpus := os.environ.get(GPUS)):
+        # It has no others in there, whatever they are called outside.
+        told["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
+        told["ROCR_VISIBLE_DEVICES"] = gpus
     if runtime.is_oci:
         told["HOME"] = os.environ.get("FAIRWAY_SCRATCH_DIR", "/tmp")  # noqa: S108 - in there
     else:
@@ -226,10 +233,14 @@ def _seen(run: Path, target: Mapping[str, Any]) -> list[str]:
 
 
 def _devices(runtime: str) -> list[str]:
-    """GPUs and InfiniBand, where this host has them."""
+    """GPUs and InfiniBand, where this host has them; of the GPUs a task's own."""
     words = []
-    if Path("/dev/nvidia0").exists():
-        words.append("--gpus=all" if runtime == "docker" else "--device=nvidia.com/gpu=all")
+    own = os.environ.get(GPUS, "all")
+    if Path("/dev/nvidia0").exists() and own:
+        if runtime == "docker":
+            words.append("--gpus=all" if own == "all" else f'--gpus="device={own}"')
+        else:
+            words += [f"--device=nvidia.com/gpu={each}" for each in own.split(",")]
     if Path("/dev/kfd").exists():
         words += ["--device=/dev/kfd", "--device=/dev/dri"]
     if Path("/dev/infiniband").exists():

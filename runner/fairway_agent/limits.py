@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a run has held until now, in node-seconds, and how many `nodes` it has at the moment."""
+    """What a run has held until now, in node-seconds, and how many `nodes` it has at the moment, of
+    which some may be parts."""
 
     seconds: float = 0.0
-    nodes: int = 0
+    nodes: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,12 @@ def nodes_of(folder: Path) -> dict[str, int]:
 
 def held(folder: Path, nodes: Mapping[str, int], now: float) -> Held:
     """What the tasks of the run in a folder have held, by what they wrote themselves."""
-    total, going = 0.0, 0
-    for name, count in nodes.items():
+    total, going = 0.0, 0.0
+    for name, whole in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)
         if state is None:
             continue
+        count = whole * min(1.0, state.part or 1.0)
         total += count * (state.held or 0.0)
         if state.state == "running" and state.started is not None and state.ended is None:
             total += count * max(0.0, now - state.started)

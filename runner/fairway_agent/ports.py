@@ -13,13 +13,18 @@ _EPHEMERAL = 32_768  # Linux's own default, where the machine does not say
 _TRIES = 200
 
 
-def free_port(count: int = 1) -> int:
-    """The first of `count` ports in a row on which nobody listens, on any address.
+def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
+    """The first of `count` ports in a row on which nobody listens, on any address; of a task's
+    `own` range, its first and last port, where they are found there.
 
     They lie below those that the kernel gives to outgoing connections: between here and the
     job's own `bind` any program's connection could take one of these. Raises OSError where no
     such ports are left.
     """
+    if own is not None:
+        for port in range(own[0], own[1] + 2 - count):
+            if all(map(_is_free, range(port, port + count))):
+                return port
     end = _first_ephemeral() - count
     if end <= _LOWEST:
         end = _EPHEMERAL - count  # connections get all of them here: one is as good as another

@@ -56,8 +56,13 @@ def _stage(plan: RunPlan, run: Path) -> None:
 def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     """Runs the job's setup unless it has succeeded here; its exit code."""
     done = scratch.root() / "set-up" / run.name
-    if done.exists():
-        return 0
+    done.parent.mkdir(exist_ok=True)
+    # Other tasks of the run may begin on this node at the same moment.
+    with record.alone(done.with_name(f".{run.name}.lock")):
+        return 0 if done.exists() else _run_setup(plan, setup, done)
+
+
+def _run_setup(plan: RunPlan, setup: TaskSpec, done: Path) -> int:
     script = Path(os.environ["FAIRWAY_SCRATCH_DIR"], "setup.sh")
     script.write_text(setup.script, encoding="utf-8")
     code = subprocess.call(["bash", str(script)], cwd=plan.directory)
@@ -65,7 +70,6 @@ def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
         task = Path(os.environ["FAIRWAY_TASK_FOLDER"])
         record.write_json(task / SETUP_FAILED, {"node": os.uname().nodename, "exit_code": code})
     else:
-        done.parent.mkdir(exist_ok=True)
         done.touch()
     return 128 - code if code < 0 else code
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import processes
 from fairway_agent.allocators.hosts import own_name
+from fairway_agent.share import CORES, numbers_of, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 # Of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
 LEASE = "_FAIRWAY_LEASE"
 
+_SHARE = "share:"
 _NVME = Path("/mnt/resource_nvme")
 _GRACE = 5.0  # seconds for what another run has left on the node
 
@@ -31,8 +34,11 @@ def root() -> Path:
 
 
 def lease(run: Path, task: str, attempt: int, nodes: Sequence[Host]) -> str:
-    """Which attempt it is, and its nodes' names: the main host may start what runs elsewhere."""
-    return f"{run}#{task}#{attempt}#{','.join(host.name for host in nodes)}"
+    """Which attempt it is, its nodes' names, as the main host may start what runs elsewhere, and
+    before them what it has of a node that it shares."""
+    share = nodes[0].share if nodes else None
+    own = f"#{_SHARE}{ranges(share.numbers)}" if share is not None else ""
+    return f"{run}#{task}#{attempt}{own}#{','.join(host.name for host in nodes)}"
 
 
 def input_folder(shared: Path, entry: Staged) -> Path:
@@ -47,27 +53,70 @@ def input_folder(shared: Path, entry: Staged) -> Path:
 def prepare(environment: Mapping[str, str]) -> None:
     """Makes the attempt's own folder, and ends and removes what others have left behind.
 
-    The caller's run has this node for itself: whatever else carries a lease is a leftover of
-    a run whose supervisor was killed. In Slurm's jobs nothing does, and Slurm ends what is left.
+    The caller's run has this node, or its share of it, for itself: whatever else carries a lease
+    of the same devices is a leftover of a run whose supervisor was killed. In Slurm's jobs nothing
+    does, and Slurm ends what is left.
     """
     if LEASE in environment:
         _end_leftovers(f"{LEASE}={environment[LEASE]}")
-    make(Path(environment["FAIRWAY_SCRATCH_DIR"]))
+    others = Others.GONE
+    if CORES in environment:
+        # Slurm's tasks remove their own, and may have made one before they have a process.
+        others = Others.ALIVE if LEASE in environment else Others.KEPT
+    make(Path(environment["FAIRWAY_SCRATCH_DIR"]), others)
 
 
-def make(folder: Path) -> None:
-    """Makes a task's own folder; what lies beside it is left over, for a task has whole nodes."""
+class Others(Enum):
+    """Which folders of other tasks may be in use: none, where a task has the whole node; those of
+    which a process lives; or any."""
+
+    GONE = "gone"
+    ALIVE = "alive"
+    KEPT = "kept"
+
+
+def make(folder: Path, others: Others = Others.GONE) -> None:
+    """Makes a task's own folder, and removes what others have left beside it."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for other in folder.parent.iterdir():
-        shutil.rmtree(other, ignore_errors=True)
+    found = list(folder.parent.iterdir())
+    # After the look: a task has a process before it makes its folder.
+    alive = _alive() if others is Others.ALIVE else set()
+    for other in found:
+        is_left = others is not Others.KEPT and other.name not in alive
+        if other == folder or is_left:
+            shutil.rmtree(other, ignore_errors=True)
     folder.mkdir(mode=0o700)
 
 
+def _alive() -> set[str]:
+    """The names of the folders of all tasks of which a process lives here."""
+    found = set()
+    for _, variables in processes.environments():
+        told = dict(each.partition("=")[::2] for each in variables)
+        found.add(f"{told.get('FAIRWAY_RUN')}-{told.get('FAIRWAY_TASK')}")
+    return found
+
+
 def _end_leftovers(own: str) -> None:
-    name = own_name()
+    name, mine = own_name(), _share_of(own)
 
     def is_left(variable: str) -> bool:
-        nodes = variable.rpartition("#")[2].split(",")
-        return variable.startswith(f"{LEASE}=") and variable != own and name in nodes
+        if not variable.startswith(f"{LEASE}=") or variable == own:
+            return False
+        theirs = _share_of(variable)
+        # Where one of the two has the whole node, the other cannot be there.
+        is_same = mine is None or theirs is None or not mine.isdisjoint(theirs)
+        return is_same and name in variable.rpartition("#")[2].split(",")
 
     processes.end(processes.sessions_with(is_left) - {os.getsid(0)}, _GRACE)
+
+
+def _share_of(variable: str) -> set[int] | None:
+    """The devices that a lease is about; None where it is about whole nodes."""
+    _, _, share = variable.rpartition("#")[0].rpartition("#")
+    if not share.startswith(_SHARE):
+        return None
+    try:
+        return set(numbers_of(share.removeprefix(_SHARE)))
+    except ValueError:
+        return None

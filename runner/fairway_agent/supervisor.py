@@ -25,17 +25,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import limits, predecessors, processes, record, run_files, state_files, wakeups
-from fairway_agent.allocators.cores import Cores
+from fairway_agent.allocators.machine import Machine
 from fairway_agent.faults import Fault
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.run_state import RunState
+from fairway_agent.share import NeverFits
 from fairway_agent.task import TIMED_OUT, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_agent.allocators.allocator import Allocator
+    from fairway_agent.allocators.hosts import Host
     from fairway_agent.plan import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
@@ -59,7 +61,7 @@ class Supervisor:
     guard: processes.Guard
     wakeup: socket.socket
     bell: socket.socket
-    allocator: Allocator = field(default_factory=Cores)
+    allocator: Allocator = field(default_factory=Machine)
     task_type: type[Task] = Task
     running: list[Task] = field(default_factory=list)
     waiting: deque[Task] = field(default_factory=deque)
@@ -94,7 +96,7 @@ class Supervisor:
         self.counts.update(self.plan.done)
         self.counts["queued"] = self.plan.tasks - self.counts.total()
         self._queue_again()
-        self._record("queued" if self.plan.after or self.allocator.lends_nodes else "running")
+        self._record("queued" if self.plan.after or self._may_wait() else "running")
         if self.states.late:  # nothing has begun, and nobody would see that it does
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
         os.write(ready, b"ready")
@@ -103,7 +105,7 @@ class Supervisor:
     def _run(self) -> None:
         self._await_predecessors()
         if not self.cancelled and not self.reason:
-            self.started = None if self.allocator.lends_nodes else time.time()
+            self.started = None if self._may_wait() else time.time()
             if not self.plan.is_set_up and not self.allocator.lends_nodes:
                 self._stage(self._tasks_of("setup"), counted=False)
         if not self.cancelled and not self.reason:
@@ -155,6 +157,13 @@ class Supervisor:
         # None is watched any more: one whose state is not final was lost.
         if failed := predecessors.unsuccessful(self.plan.after, going="was lost"):
             self.reason = f"not started: {', '.join(failed)}"
+
+    def _may_wait(self) -> bool:
+        """Whether its tasks may have to wait for nodes, or for what other runs have of one."""
+        if self.allocator.lends_nodes:
+            return True
+        first = next(run_files.read_specs(self.folder / "tasks.jsonl"), None)
+        return first is not None and first.wanted is not None
 
     def _tasks_of(self, stage: str) -> Iterator[Task]:
         """The tasks of a stage, read when they are wanted: there may be very many."""
@@ -224,12 +233,22 @@ class Supervisor:
         limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
             return False
-        hosts = self.allocator.take(task.spec.nodes, task.ranks)
+        hosts: list[Host] | None = []
+        try:
+            hosts = self.allocator.take(task.spec.nodes, task.ranks, task.spec.wanted)
+        except NeverFits as unfit:
+            task.refusal = str(unfit)
         task.nodes = hosts or []
         self.blocked = hosts is None
         return hosts is not None
 
     def _start(self, task: Task, *, counted: bool) -> None:
+        if task.refusal:
+            self._move(counted, "queued", "failed")
+            self.reason = f"task {task.name} was not started: {task.refusal}"
+            status = replace(task.status("failed"), ended=time.time(), reason=task.refusal)
+            task.record(status)
+            return
         try:
             task.start()
         except OSError as error:
@@ -253,7 +272,7 @@ class Supervisor:
                 continue
             self.guard.forget(task.session)
             self.running.remove(task)
-            self.spent += task.spec.nodes * max(0.0, time.time() - task.started)
+            self.spent += task.held_nodes * max(0.0, time.time() - task.started)
             processes.reap([*self._own, *(each.session for each in self.running)])
             self.allocator.give_back(task.nodes, task.ranks, task.lost())
             if code and not (task.cancelled or self.limit):
@@ -287,7 +306,7 @@ class Supervisor:
     def _held(self) -> limits.Held:
         """What of nodes the run has held."""
         now = time.time()
-        nodes = [(task.spec.nodes, max(0.0, now - task.started)) for task in self.running]
+        nodes = [(task.held_nodes, max(0.0, now - task.started)) for task in self.running]
         going = sum(count * seconds for count, seconds in nodes)
         return limits.Held(self.spent + going, sum(count for count, _ in nodes))
 

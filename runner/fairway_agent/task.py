@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -19,6 +20,7 @@ from fairway_agent import attempt_line, container, mpi_session, outputs, process
 from fairway_agent.fanout import ways
 from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
+from fairway_agent.share import ports_of
 from fairway_agent.task_state import ERROR, TaskState
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.allocators.hosts import Host
     from fairway_agent.plan import RunPlan
+    from fairway_agent.share import Share
     from fairway_agent.task_spec import TaskSpec
 
 # In its first two levels a bash that reads from a socket, as a launcher may give it, takes
@@ -49,12 +52,15 @@ class Task:
     `states` are its supervisor's, where it has one that writes late what finds no room.
     `nodes` are its own, its main host first; it has none where its ranks share this machine.
     `session_folder` is where MPI's launchers keep what they know of the last attempt.
+    `refusal` is why it never starts, where no node has what it wants.
     """
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
     MARK: ClassVar = "_FAIRWAY_MARK"
     # How its launcher reaches its nodes; see `fanout.ways`.
     WAY: ClassVar = "local"
+    # Whether its script is started on its node by this very process.
+    IS_HERE: ClassVar = True
 
     plan: RunPlan
     spec: TaskSpec
@@ -73,6 +79,7 @@ class Task:
     states: state_files.States | None = None
     nodes: list[Host] = field(default_factory=list)
     session_folder: Path | None = None
+    refusal: str = ""
 
     @property
     def name(self) -> str:
@@ -83,6 +90,16 @@ class Task:
     def ranks(self) -> int:
         """How many processes it starts."""
         return self.spec.nodes * self.spec.processes_per_node
+
+    @property
+    def share(self) -> Share | None:
+        """What it has of its node; None where it has whole nodes, or what it finds."""
+        return self.nodes[0].share if self.nodes else None
+
+    @property
+    def held_nodes(self) -> float:
+        """How many nodes it has, or which part of one."""
+        return self.spec.nodes * (self.share.part if self.share is not None else 1.0)
 
     @property
     def session(self) -> int:
@@ -117,16 +134,21 @@ class Task:
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         secrets = [os.environ.get(name, "") for name in self.plan.secrets]
         log = self._log()
+        share = self.share
+        held = (share.lock,) if share is not None and self.IS_HERE else ()
         try:
-            process = subprocess.Popen(
-                self._command(script),
-                cwd=self.plan.directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if secrets else log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            with share.pinned() if share is not None and self.IS_HERE else nullcontext():
+                process = subprocess.Popen(
+                    self._command(script),
+                    cwd=self.plan.directory,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE if secrets else log,
+                    stderr=subprocess.STDOUT,
+                    # Its share is its own until all of it has ended, whoever else is killed.
+                    pass_fds=held,
+                    start_new_session=True,
+                )
         except BaseException:
             log.close()
             raise
@@ -279,7 +301,10 @@ class Task:
         """Where it stands, in that state."""
         started, held = self.started or None, round(self.held, 3)
         ends = dict(self.ends) or None
-        return TaskState(state, attempt=self.attempt, started=started, held=held, ends=ends)
+        known = TaskState(state, attempt=self.attempt, started=started, held=held, ends=ends)
+        if self.share is None or state == "queued":
+            return known
+        return known.with_share(self.share)
 
     def record(self, status: TaskState) -> None:
         """Replaces the task's state."""
@@ -342,11 +367,13 @@ class Task:
             "FAIRWAY_HOSTS": ",".join(hosts),
             "FAIRWAY_HOSTFILE": str(hostfile),
             "FAIRWAY_MAIN_HOST": hosts[0],
-            "FAIRWAY_MAIN_PORT": str(free_port(nodes * width)),
             **{name: str(directory) for name, directory in directories.items()},
             **self._others(),
             self.MARK: self.mark(),
+            **(self.share.environment() if self.share is not None else {}),
         }
+        port = free_port(nodes * width, ports_of(environment))
+        environment["FAIRWAY_MAIN_PORT"] = str(port)
         self.session_folder = self._session_folder()
         environment |= mpi_session.variables(self.session_folder, environment)
         return environment | self._reach(environment.get("PATH", os.defpath))

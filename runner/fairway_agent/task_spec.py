@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Fields
+from fairway_agent.share import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +37,8 @@ class Output:
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
     """One task: its number, or its name; the point of a sweep that it is; its size; what it keeps;
-    the directory of its checkpoints, where the job names one; variables of its own; its script."""
+    the directory of its checkpoints, where the job names one; variables of its own; its script.
+    `wanted` is what it takes of its node, where that is not the whole."""
 
     index: int | str
     nodes: int = 1
@@ -46,6 +48,7 @@ class TaskSpec:
     outputs: Mapping[str, Output] = field(default_factory=dict)
     checkpoint: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    wanted: Wanted | None = None
 
     @property
     def name(self) -> str:
@@ -74,15 +77,19 @@ class TaskSpec:
             },
             checkpoint=fields.text_or_none("checkpoint"),
             environment=fields.variables("environment"),
+            wanted=_wanted(fields),
         )
 
     def line(self) -> str:
         """As `tasks.jsonl` has it."""
+        wanted = self.wanted or Wanted()
         facts = {
             "index": self.index,
             "params": self.params,
             "nodes": self.nodes,
             "processes_per_node": self.processes_per_node,
+            **({} if wanted.gpus is None else {"gpus": wanted.gpus}),
+            **({} if wanted.cores is None else {"cores": wanted.cores}),
             "outputs": {
                 name: {"pattern": each.pattern, "when": each.when}
                 for name, each in self.outputs.items()
@@ -92,3 +99,10 @@ class TaskSpec:
             "script": self.script,
         }
         return json.dumps(facts) + "\n"
+
+
+def _wanted(fields: Fields) -> Wanted | None:
+    wanted = Wanted(fields.count_or_none("gpus"), fields.count_or_none("cores"))
+    if wanted.cores == 0:
+        raise fields.unfit("cores")
+    return None if wanted == Wanted() else wanted

@@ -3,14 +3,17 @@ library only."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Fields
 from fairway_agent.record import FINAL_STATES, state_of
+from fairway_agent.share import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from fairway_agent.share import Share
 
 ERROR, NODE, PREEMPTION = "error", "node", "preemption"
 """Why an attempt did not end well."""
@@ -28,7 +31,8 @@ class TaskState:
     attempts failed in it, and whether Slurm ended it. `requeues` counts how often Slurm or Batch
     began the task elsewhere. `ends` counts the attempts of this start of the run that did not end
     well, by their cause: an `error`, a `node` that was lost, a `preemption`. `task` and
-    `task_attempt` say which attempt ran a setup.
+    `task_attempt` say which attempt ran a setup. `gpus` and `cores` are the numbers of those that
+    it has, and `part` how large a part of the node that is, where it has not the whole.
     """
 
     state: str = "queued"
@@ -51,6 +55,14 @@ class TaskState:
     ends: Mapping[str, int] | None = None
     task: str | None = None
     task_attempt: int | None = None
+    gpus: str | None = None
+    cores: str | None = None
+    part: float | None = None
+
+    def with_share(self, share: Share) -> TaskState:
+        """The same of a task that has a share of its node."""
+        gpus, cores = ranges(share.gpus), ranges(share.cores)
+        return replace(self, gpus=gpus, cores=cores, part=round(share.part, 6))
 
     @property
     def is_final(self) -> bool:
@@ -110,4 +122,7 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
     "ends": Fields.counts,
     "task": Fields.text_or_none,
     "task_attempt": Fields.whole_or_none,
+    "gpus": Fields.text_or_none,
+    "cores": Fields.text_or_none,
+    "part": Fields.span_or_none,
 }

@@ -51,6 +51,7 @@ class Host:
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin, self.run = folder, folder / "bin", folder / "runs/job-abc"
         self.mark = f"{self.run}#0"
+        self.more: dict[str, str] = {}
         for path in (self.bin, self.run / "work", self.run / "shared", folder / "tmp"):
             path.mkdir(parents=True)
         for name in ("sh", "bash", "sleep", "env"):
@@ -89,6 +90,7 @@ class Host:
             "FAIRWAY_SHARED_DIR": str(self.run / "shared"),
             "FAIRWAY_SCRATCH_DIR": str(self.folder / "tmp"),
             "_FAIRWAY_MARK": self.mark,
+            **self.more,
         }
         return subprocess.Popen(
             [sys.executable, "-m", "fairway_agent.container", str(self.run), *command],
@@ -202,6 +204,34 @@ def test_the_program_in_a_daemons_container_hears_of_its_end(host: Host) -> None
     )
     process.communicate(timeout=300)
     assert process.returncode == 11
+
+
+@pytest.mark.parametrize(
+    ("runtime", "gpus", "devices"),
+    [
+        ("docker", "0,3", ['--gpus="device=0,3"']),
+        ("podman", "0,3", ["--device=nvidia.com/gpu=0", "--device=nvidia.com/gpu=3"]),
+        ("docker", None, ["--gpus=all"]),
+        ("podman", None, ["--device=nvidia.com/gpu=all"]),
+        ("docker", "", []),
+    ],
+)
+def test_a_task_that_shares_its_node_has_its_own_gpus_in_there(
+    runtime: str, gpus: str | None, devices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that a daemon starts is not where the task's process is."""
+    monkeypatch.setattr(Path, "exists", lambda path: str(path) == "/dev/nvidia0")
+    if gpus is not None:
+        monkeypatch.setenv("FAIRWAY_GPUS", gpus)
+    assert container._devices(runtime) == devices
+
+
+def test_what_it_has_is_counted_anew_in_a_daemons_container(host: Host) -> None:
+    host.has("docker")
+    host.more = {"FAIRWAY_GPUS": "2,5", "FAIRWAY_CORES": "4-7", "CUDA_VISIBLE_DEVICES": "2,5"}
+    code, said = host.ran("bash", "-c", 'echo "$CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES"')
+    assert (code, said.strip()) == (0, "0,1 2,5")
+    assert "--cpuset-cpus=4-7" in host.call("run")
 
 
 def test_apptainer_needs_no_daemon(host: Host) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import ENGINES, capabilities, require
 from fairway_runner.engines.engine import Engine, engine_for
+from fairway_runner.engines.shares import require_share
 from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.job_file import load_job
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HERE = {"version": 1, "name": "nd", "vm_size": "Standard_D2s_v6", "nodes": {"min": 0, "max": 4}}
 SECTIONS = {
@@ -157,3 +164,65 @@ def test_accounts_and_qualities_of_service(name: str, field: str) -> None:
 
 def test_an_engine_that_is_not_known_is_elsewhere() -> None:
     assert not capabilities("pbs").runs_here
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_part_of_a_node(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: x\ncommand: 'true'\ncores: 1\n")
+    job_file = load_job(file)
+    job = job_file.resolve(target(name))
+    if capabilities(name).shares:
+        require_share(job, target(name), job_file.document)
+        return
+    with pytest.raises(UserError) as raised:
+        require_share(job, target(name), job_file.document)
+    [finding] = raised.value.findings
+    assert finding.message == f"`nd` gives each task whole nodes: its engine is `{name}`"
+    assert "use a target with `local` or `ssh` or `slurm`" in finding.hint
+    assert finding.location is not None
+    assert finding.location.line == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "size", "message", "hint"),
+    [
+        ("gpus: 9", "Standard_ND96isr_H100_v5", "wants 9 GPUs, and a node of `nd` has 8", "most 8"),
+        ("gpus: 1", "Standard_D2s_v6", "wants 1 GPUs, and a node of `nd` has none", "leave it out"),
+        ("cores: 3", "Standard_D2s_v6", "wants 3 cores, and a node of `nd` has 2", "at most 2"),
+    ],
+)
+def test_more_than_a_node_has(
+    tmp_path: Path, field: str, size: str, message: str, hint: str
+) -> None:
+    (tmp_path / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{field}\n")
+    job_file = load_job(tmp_path / "job.yaml")
+    nd = target("ssh").model_copy(update={"vm_size": size})
+    with pytest.raises(UserError) as raised:
+        require_share(job_file.resolve(nd), nd, job_file.document)
+    [finding] = raised.value.findings
+    assert message in finding.message
+    assert hint in finding.hint
+    # Where the target does not say what its nodes are, it is seen there.
+    unknown = nd.model_copy(update={"vm_size": ""})
+    require_share(job_file.resolve(unknown), unknown, job_file.document)
+
+
+@pytest.mark.parametrize(("fields", "ranks"), [("gpus: 3\ncores: 4", 3), ("cores: 4", 4)])
+def test_a_rank_for_each_gpu_that_the_task_has(tmp_path: Path, fields: str, ranks: int) -> None:
+    text = f"name: x\ncommand: 'true'\nprocesses_per_node: gpus\n{fields}\n"
+    (tmp_path / "job.yaml").write_text(text)
+    assert load_job(tmp_path / "job.yaml").resolve(target("ssh")).processes_per_node == ranks
+
+
+@pytest.mark.parametrize("name", ["gpus", "cores"])
+def test_several_nodes_are_whole(name: str, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{name}: 4\nnodes: 2\n")
+    with pytest.raises(UserError) as raised:
+        load_job(tmp_path / "job.yaml").resolve(target("ssh"))
+    [finding] = raised.value.findings
+    wrong = f"`{name}`: a job of 2 nodes takes whole nodes: `{name}` is for one node"
+    assert finding.message == wrong
+    assert finding.hint == f"leave `{name}` out, or set `nodes: 1`"
+    assert finding.location is not None
+    assert finding.location.line == 3

@@ -143,6 +143,29 @@ def test_every_node_gets_its_ranks_however_many(processes: int, placement: str) 
     assert " ".join(found.mpirun["hpcx"]) == placement
 
 
+@pytest.mark.parametrize(
+    ("size", "placement"),
+    [
+        ("Standard_HB176rs_v4", "--map-by ppr:2:node --bind-to none -report-bindings"),
+        (
+            "Standard_ND96isr_H100_v5",
+            "--map-by ppr:2:node --bind-to none -mca coll_hcoll_enable 0",
+        ),
+        ("Standard_D2s_v6", "--map-by ppr:2:node --bind-to none"),
+    ],
+)
+def test_ranks_that_share_a_node_stay_on_the_cores_of_their_task(size: str, placement: str) -> None:
+    """Open MPI would bind those of every task to the node's first."""
+    job = Job(name="train", command="true", processes_per_node=2, cores=2)
+    found = fabric_profile(target(size), job)
+    assert found is not None
+    assert " ".join(found.mpirun["hpcx"]) == placement
+    whole = Job(name="train", command="true", processes_per_node=8, gpus=8)
+    four = fabric_profile(target("Standard_NC96ads_A100_v4"), whole)
+    assert four is not None
+    assert (four.gpu_numa, "NCCL_GRAPH_FILE" in four.environment) == ((), False)
+
+
 def test_hpcx_takes_the_arguments_of_open_mpi_where_it_has_none() -> None:
     found = profile("Standard_ND96isr_H100_v5")
     assert found.mpirun["hpcx"] == found.mpirun["openmpi"]

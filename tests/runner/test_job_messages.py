@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 # A line of a job file; the message; the text that the caret is under; what to type.
 MISTAKES = [
     (
+        "gpus: 0",
+        "`gpus`",
+        "0",
+        "",
+    ),
+    (
         "processes_per_node: gpu",
         "`processes_per_node`: `gpu` is not a number of ranks",
         "gpu",
@@ -33,7 +39,7 @@ MISTAKES = [
         "resources: {gpus: 8}",
         "unknown key `resources`",
         "resources",
-        "GPUs come with the nodes of the target; `processes_per_node: gpus` runs a rank on each",
+        "GPUs come with the nodes of the target; `gpus: 1` takes one of a node",
     ),
     (
         "image: pytorch:2",

@@ -392,6 +392,24 @@ def test_amd_gpus_are_counted_by_their_own_tool(nodes: Nodes) -> None:
     assert lines == ["node 10.0.0.5: GPU count 1, expected 8"]
 
 
+def test_a_task_that_shares_its_node_has_its_own_gpus_checked(nodes: Nodes) -> None:
+    """On the others a diagnosis would disturb whoever has them; where it has none, none is looked
+    at."""
+    for rank in range(4):
+        program(nodes.root / f"{rank}/bin/dcgmi", "#!/bin/sh\necho '| X | Fail |'; exit 1\n")
+    assert "X" in "".join(faults(nodes.run("gpus"), 4))
+    own: dict[str, Any] = {"nodes": 1, "processes_per_node": 2, "gpus": 2}
+    for count in (8, 2):
+        (nodes.root / "2/bin/gpus").write_text("".join(f"{n}\n" for n in range(count)))
+        assert nodes.run("gpus", **own).stdout.endswith("launched\n")
+    (nodes.root / "2/bin/gpus").write_text("0\n")
+    assert faults(nodes.run("gpus", **own), 1) == ["node 10.0.0.6: GPU count 1, expected 2"]
+    for rank in range(4):
+        (nodes.root / f"{rank}/bin/nvidia-smi").unlink()
+    alone: dict[str, Any] = {"nodes": 1, "processes_per_node": 1, "cores": 2}
+    assert nodes.run("gpus", **alone).stdout.endswith("launched\n")
+
+
 def test_a_template_of_the_user_is_preceded_by_it_too(nodes: Nodes) -> None:
     (nodes.root / "own.sh.j2").write_text(
         "{# description: Mine. #}\n#!/bin/bash\n#SBATCH --exclusive\nset -e\n{{ command | raw }}\n"

@@ -79,7 +79,7 @@ def _make(
     (run.folder / "provenance.json").write_text(json.dumps({"user": user}))
     for index, task in enumerate(tasks):
         path = run.task_folder(index) / "state.json"
-        times = {name: task[name] for name in ("started", "ended", "held") if name in task}
+        times = {name: task[name] for name in ("started", "ended", "held", "part") if name in task}
         path.write_text(json.dumps({**json.loads(path.read_text()), **times}))
     return run
 
@@ -90,6 +90,18 @@ def _costs(fairway: RunFairway, folder: Path, *words: str) -> dict[str, Any]:
     assert code == 0, err
     facts: dict[str, Any] = json.loads(out)
     return facts
+
+
+def test_a_part_of_a_node_is_counted_as_that(
+    fairway: RunFairway, folder: Path, make_run: MakeRun
+) -> None:
+    """Eight tasks of a GPU for an hour are a node hour; a record that says nonsense is a whole."""
+    tasks: list[dict[str, Any]] = [{"held": 3600.0, "part": 0.125}] * 8
+    _make(make_run, "packed-d", tasks, created=1.3e9)
+    _make(make_run, "wrong-e", [{"held": 3600.0, "part": 99.0}], created=1.4e9)
+    groups = _costs(fairway, folder, "--region", "southcentralus")["groups"]
+    found = [(each["key"], each["node_hours"], each["cost"]) for each in groups]
+    assert found[-2:] == [("packed-d", 1.0, 90.0), ("wrong-e", 1.0, 90.0)]
 
 
 def test_each_run_and_their_sum(fairway: RunFairway, folder: Path) -> None:

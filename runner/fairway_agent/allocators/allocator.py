@@ -1,6 +1,6 @@
 """Who may start next, and on which nodes: one interface for all that allots tasks.
 
-`Cores` is this machine, `Nodes` the share that a run has of a cluster's hosts. Slurm and Batch keep
+`Machine` is this one, `Nodes` the share that a run has of a cluster's hosts. Slurm and Batch keep
 the queue of a run's tasks themselves, and start each on its nodes: what they have given it say
 `slurm.given` and `batch.given`. Standard library only.
 """
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from fairway_agent.allocators.hosts import Host
+    from fairway_agent.share import Wanted
 
 
 class Allocator(Protocol):
@@ -28,8 +29,12 @@ class Allocator(Protocol):
     no_capacity: bool
     """Whether fewer nodes are up than it asks for."""
 
-    def take(self, nodes: int, ranks: int) -> list[Host] | None:
-        """Lets a task start, on these nodes if it has any of its own; None where it is to wait."""
+    def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
+        """Lets a task start, on these nodes if it has any of its own; None where it is to wait.
+
+        `wanted` is what it takes of its node, where that is not the whole: NeverFits where no
+        node has so much.
+        """
 
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
         """The task has ended; `lost` are the addresses of its nodes that could not be reached."""

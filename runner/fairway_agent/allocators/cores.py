@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 class Cores:
     """A task takes a core a rank, and one at least goes on however large it is."""
 
-    lends_nodes: bool = False
-    pause: float | None = None
-    reason: str | None = None
-    no_capacity: bool = False
     cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     tasks: int = 0
     used: int = 0
@@ -36,6 +32,3 @@ class Cores:
         """Its cores are free."""
         self.tasks -= 1
         self.used -= min(ranks, self.cores)
-
-    def rest(self) -> None:
-        """Nothing to be done."""

@@ -16,18 +16,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.share import Share
+
 FRESH = 180.0  # seconds; the timer writes each minute
 
 
 @dataclass(frozen=True)
 class Host:
     """A node: its name, where it is reached, for how many seconds it has been silent, and what it
-    says that it lacks: GPUs, or adapters."""
+    says that it lacks: GPUs, or adapters; `share` is what of it a task has, where that is not the
+    whole."""
 
     name: str
     address: str
     age: float = 0.0
     trouble: str = ""
+    share: Share | None = None
 
     @property
     def is_fresh(self) -> bool:

@@ -1,4 +1,5 @@
-"""Who gets which nodes: one run at a time a node, by priority and in the order of asking.
+"""Who gets which nodes: one run at a time a node, by priority and in the order of asking. Those
+that want parts of nodes stand in the same queue; see `shared_nodes`.
 
 `<shared>/clusters/<cluster>/` holds `nodes/<name>`, a lock that whoever uses the node holds,
 and `queue/<priority>-<time>-<run>`, a ticket that whoever waits holds locked. `queue.lock` is
@@ -58,14 +59,10 @@ class Queue:
         """So many nodes, which are this run's until they are given back; none where it is to
         wait, with the `reason`."""
         self.no_capacity = False
-        with self._alone():
-            self._draw_ticket()
-            if ahead := self._ahead():
-                more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
-                self.reason = f"waits behind {ahead[0]}{more}"
+        with self.turn() as has_turn:
+            if not has_turn:
                 return []
-            known = known_hosts(self.shared, self.cluster)
-            usable = [host for host in known if self._is_usable(host)]
+            known, usable = self.hosts()
             free: list[Host] = []
             for host in usable:
                 if len(free) < count and self._lock_node(host):
@@ -75,12 +72,28 @@ class Queue:
             self.give_back(free)
             wanted = f"{count} node{'s' * (count != 1)}"
             self.reason = f"waits for {wanted}: {len(free)} free of {len(usable)} that are up"
-            self.reason += self._used_by(usable)
+            self.reason += self.used_by(usable)
             self.no_capacity = len(usable) < count
             if len(usable) < count and len(known) > len(usable):
                 silent = [host.name for host in known if host not in usable]
                 self.reason += f" (silent, lost or unwell: {', '.join(silent)})"
             return []
+
+    @contextmanager
+    def turn(self) -> Iterator[bool]:
+        """The moment in which this run alone may take something; whether it may: no other is
+        ahead."""
+        with self._alone():
+            self._draw_ticket()
+            if ahead := self._ahead():
+                more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+                self.reason = f"waits behind {ahead[0]}{more}"
+            yield not ahead
+
+    def hosts(self) -> tuple[list[Host], list[Host]]:
+        """The nodes that are known, and those of them that are there and well."""
+        known = known_hosts(self.shared, self.cluster)
+        return known, [host for host in known if self._is_usable(host)]
 
     def give_back(self, hosts: list[Host]) -> None:
         """These nodes are free for others."""
@@ -121,7 +134,7 @@ class Queue:
     def _ticket_path(self) -> Path:
         return self.folder / "queue" / f"{1000 - self.priority:04d}-{self.began:020d}-{self.run}"
 
-    def _used_by(self, hosts: list[Host]) -> str:
+    def used_by(self, hosts: list[Host]) -> str:
         """Which other runs use these nodes, each with their number, where that is known."""
         found = Counter(
             run
@@ -157,19 +170,34 @@ class Queue:
 
 
 def users(shared: Path, cluster: str) -> dict[str, str]:
-    """The run that uses each node, by the node's name; nodes that are free are left out."""
+    """The run that uses each node, by the node's name, or all that have a share of it; nodes that
+    are free are left out."""
     folder = shared / "clusters" / cluster / "nodes"
     paths = folder.iterdir() if folder.is_dir() else ()
     return {path.name: run for path in paths if (run := _user_of(path)) is not None}
 
 
 def _user_of(node: Path) -> str | None:
-    """The run that holds the lock of a node; None where the node is free."""
+    """The run that holds the lock of a node, or the runs that do; None where the node is free."""
     lock = try_lock(node)
     if lock is None:
-        return node.read_text(encoding="utf-8").strip()
+        own = node.read_text(encoding="utf-8").strip()
+        return ",".join(_sharers(node.parents[1], node.name)) or own
     os.close(lock)
     return None
+
+
+def _sharers(folder: Path, node: str) -> list[str]:
+    """The runs that have a share of a node; `folder` is the cluster's."""
+    found = []
+    place = folder / "shares" / node
+    for path in sorted(place.iterdir()) if place.is_dir() else ():
+        lock = try_lock(path)
+        if lock is None:
+            found.append(path.name)
+        else:
+            os.close(lock)
+    return found
 
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:

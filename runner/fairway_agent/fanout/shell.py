@@ -17,6 +17,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,12 +27,13 @@ from fairway_agent import bundle, processes, scratch
 from fairway_agent.fanout import channel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 REACHED = "reached"  # a file for each node to which MPI's launcher has a connection
 LOST = "lost-nodes"  # names of nodes that could not be reached, a line each
 
 _ON_NODE = "fairway_agent.fanout.on_node"
+_MOST = 1 << 20  # bytes that a host may print
 _PATIENCE = 10.0  # seconds for a launcher to end by itself when a node is lost
 
 # Of the launcher here alone: it gives its daemons there what they need in their command line.
@@ -129,6 +131,26 @@ def unreachable(hosts: Iterable[str]) -> list[str]:
     words = (*_SSH, "--")
     probes = [(host, subprocess.Popen([*words, host, "true"], **_SILENT)) for host in hosts]
     return [host for host, probe in probes if probe.wait() == channel.LOST]
+
+
+def printed(hosts: Sequence[str], argv: Sequence[str]) -> dict[str, str]:
+    """What a program prints on each of the hosts, all at once; nothing where it fails, or takes no
+    connection."""
+    words = (*_SSH, "--")
+    # A file, and no pipe, which would be full while another is read.
+    started = []
+    for host in hosts:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
+        command = [*words, host, f"exec {shlex.join(argv)}"]
+        started.append((host, file, subprocess.Popen(command, **{**_SILENT, "stdout": file})))
+    found = {}
+    for host, file, process in started:
+        code = process.wait()
+        with file:
+            file.seek(0)
+            text = file.read(_MOST).decode(errors="replace")
+        found[host] = "" if code else text
+    return found
 
 
 def _task_folder() -> Path | None:

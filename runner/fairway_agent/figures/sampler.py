@@ -16,12 +16,14 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.figures.gpus import Gpus
 from fairway_agent.figures.machine import Machine
+from fairway_agent.files import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +56,20 @@ def sample_until_told(
         gpus.stop()
 
 
-def _to_file(file: Path, sample: dict[str, Any]) -> None:
-    with file.open("a", encoding="ascii") as lines:
-        lines.write(_line(sample))
+@dataclass
+class _File:
+    """The samples of a node. Of several tasks of the run on it one writes them: the first, and when
+    that has ended another."""
+
+    path: Path
+    lock: int | None = None
+
+    def add(self, sample: dict[str, Any]) -> None:
+        """Adds a line, unless it is another's turn."""
+        self.lock = self.lock or try_lock(self.path)
+        if self.lock is not None:
+            with self.path.open("a", encoding="ascii") as lines:
+                lines.write(_line(sample))
 
 
 def _to_output(node: str, sample: dict[str, Any]) -> None:
@@ -86,12 +99,12 @@ def main() -> None:
     told = _signalled()
     names = (os.environ.get(name) for name in ("SLURMD_NODENAME", "AZ_BATCH_NODE_ID"))
     node = next(filter(None, names), os.uname().nodename)
-    add = partial(_to_output, node)
+    add: Callable[[dict[str, Any]], None] = partial(_to_output, node)
     with suppress(OSError):
         if run != "-":
             folder = Path(run, FOLDER)
             folder.mkdir(exist_ok=True)
-            add = partial(_to_file, folder / f"{node}.jsonl")
+            add = _File(folder / f"{node}.jsonl").add
         sample_until_told(add, seconds, told, parent)
 
 

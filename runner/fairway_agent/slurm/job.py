@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files, wakeups
-from fairway_agent.allocators.slurm import given
+from fairway_agent.allocators.slurm import given, with_share
 from fairway_agent.faults import Fault
 from fairway_agent.setup import has_failed
 from fairway_agent.shared import plans
@@ -31,7 +31,9 @@ from fairway_agent.task_state import NODE, PREEMPTION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fairway_agent.allocators.hosts import Host
     from fairway_agent.plan import RunPlan
+    from fairway_agent.task_spec import TaskSpec
 
 _CANCELLED = 130
 _TERMINATED = 143
@@ -228,11 +230,22 @@ def main() -> None:
         _once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
         task.resume_count()
         _once_there_is_room(job.watch.begin)
-        task.nodes = given()
+        task.nodes = _nodes(run, spec, int(sys.argv[4]))
         _read_secrets(run, plan)
         sys.exit(job.run())
     except (Fault, commands.Refused) as fault:
         sys.exit(job.refuse(str(fault)))
+
+
+def _nodes(run: Path, spec: TaskSpec, number: int) -> list[Host]:
+    """The nodes of the task's job, or what it has of one."""
+    nodes = given()
+    if spec.wanted is None:
+        return nodes
+    last = submissions.read(run)
+    parts = last.parts if last is not None else []
+    part = next((each.part for each in parts if each.number == number), None)
+    return [with_share(nodes[0], spec.wanted, part)]
 
 
 def _asker(job: Job, how: str) -> Callable[..., None]:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import bundle
+from fairway_agent.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
+    from fairway_agent.share import Wanted
     from fairway_agent.slurm.submissions import Part
 
 # Seconds beyond a task's own time: what is left of the limit when Slurm tells it (which may be
@@ -37,10 +39,22 @@ exec "$python" -s {bundle} fairway_agent.slurm.job {words}
 
 
 @dataclass(frozen=True)
+class Node:
+    """A kind of node: its features, how many GPUs Slurm knows of, its CPUs, and its memory in
+    MiB."""
+
+    features: tuple[str, ...] = ()
+    gpus: int = 0
+    cpus: int = 1
+    memory: int = 0
+
+
+@dataclass(frozen=True)
 class Resources:
     """What the partition of a run offers, and the run wants: one of `features` of every node
     (or ""), the number of GPUs of each (0 where Slurm knows of none), its niceness, and the account
-    and the quality of service that it names (or "")."""
+    and the quality of service that it names (or ""). `node` is the largest kind of node, of which
+    some tasks may want a part."""
 
     partition: str
     feature: str
@@ -49,6 +63,18 @@ class Resources:
     nice: int
     account: str = ""
     qos: str = ""
+    node: Node = Node()
+
+    def cpus_of(self, wanted: Wanted) -> int:
+        """How many CPUs of a node a task gets, one at least: Slurm gives no job less."""
+        return max(1, wanted.cores_of(self.node.cpus, self.node.gpus))
+
+    def part_of(self, wanted: Wanted | None) -> float | None:
+        """How large a part of a node it wants, by what it has most of; None for whole nodes."""
+        if wanted is None:
+            return None
+        gpus = (wanted.gpus or 0) / max(1, self.node.gpus)
+        return round(min(1.0, max(gpus, self.cpus_of(wanted) / self.node.cpus)), 6)
 
 
 def script(folder: Path, part: Part, submission: int) -> str:
@@ -81,16 +107,18 @@ def arguments(
         f"--comment={part.comment(plan.run, submission)}",
         f"--partition={resources.partition}",
         f"--nodes={part.nodes}",
-        f"--ntasks-per-node={part.width}",
-        # Whole nodes, all there before the script starts; a node that is lost costs an attempt.
-        *("--exclusive", "--mem=0", "--wait-all-nodes=1", "--requeue"),
+        # A task that has a part of a node is one of Slurm's, whose CPUs are told exactly.
+        f"--ntasks-per-node={1 if part.wanted else part.width}",
+        *_of_node(part, resources),
+        # All nodes are there before the script starts; one that is lost costs an attempt.
+        *("--wait-all-nodes=1", "--requeue"),
         f"--signal=B:USR1@{min(math.ceil(plan.grace) + _NOTICE, _EARLIEST_NOTICE)}",
         f"--nice={resources.nice}",
         f"--chdir={folder}",
         f"--output={folder}/slurm.txt",
         "--open-mode=append",
     ]
-    if part.width > resources.cpus:
+    if part.width > resources.cpus and not part.wanted:
         words.append("--overcommit")
     if part.is_array:
         limit = f"%{plan.max_parallel}" if plan.max_parallel else ""
@@ -99,7 +127,7 @@ def arguments(
         words.append(f"--time={min(times)}")
     if resources.feature:
         words.append(f"--constraint={resources.feature}")
-    if resources.gpus:
+    if resources.gpus and not part.wanted:
         words.append(f"--gres=gpu:{resources.gpus}")
     if resources.account:
         words.append(f"--account={resources.account}")
@@ -121,6 +149,22 @@ def _times(plan: RunPlan, *, prepared: bool) -> list[int]:
         spans.append(plan.max_duration + plan.grace)
     minutes = (math.ceil((each + _NOTICE + _SLACK) / 60) for each in spans)
     return [min(each, _LONGEST_LIMIT) for each in minutes]
+
+
+def _of_node(part: Part, resources: Resources) -> list[str]:
+    """What each task takes of its nodes: all, or as much memory as of the CPUs."""
+    wanted = part.wanted
+    if wanted is None:
+        return ["--exclusive", "--mem=0"]
+    if (wanted.gpus or 0) > resources.node.gpus:
+        message = f"a task wants {wanted}, and Slurm knows of {resources.node.gpus} GPUs a node in "
+        message += f"the partition `{resources.partition}`"
+        hint = "see `sinfo -o %G`; GPUs are named in Slurm's gres.conf"
+        raise Fault("no-share", message, hint, 2)
+    cpus = resources.cpus_of(wanted)
+    memory = max(1, resources.node.memory * cpus // resources.node.cpus)
+    words = [f"--cpus-per-task={cpus}", f"--mem={memory}M"]
+    return [*words, f"--gres=gpu:{wanted.gpus}"] if wanted.gpus else words
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import fields, record, run_files
 from fairway_agent.fields import Fields
 from fairway_agent.limits import Over
+from fairway_agent.share import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,8 @@ class Part:
     """Tasks of one `stage` (`tasks` or `finally`) that Slurm has as one job.
 
     `indices` are the tasks' numbers; `job` is "" until it is submitted. As an array each task's
-    number is its element's.
+    number is its element's. `gpus` and `cores` are what each takes of its node, where that is not
+    the whole, and `part` how large a part of the node that is.
     """
 
     stage: str
@@ -39,6 +41,15 @@ class Part:
     nodes: int
     width: int
     job: str = ""
+    gpus: int | None = None
+    cores: int | None = None
+    part: float | None = None
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """What each task takes of its node; None for whole nodes."""
+        wanted = Wanted(self.gpus, self.cores)
+        return None if wanted == Wanted() else wanted
 
     @classmethod
     def from_json(cls, facts: object) -> Part:
@@ -134,12 +145,18 @@ def limit(folder: Path, submission: int, over: Over) -> None:
     record.write_json(folder / "limited.json", {"submission": submission, **asdict(over)})
 
 
-def write_index(folder: Path) -> Sequence[tuple[int, int]]:
-    """Lets a task be read without all of them; the shape of each: its nodes, and its processes on
-    each."""
+def write_index(folder: Path) -> Sequence[tuple[int, int, int | None, int | None]]:
+    """Lets a task be read without all of them; the shape of each: its nodes, its processes on
+    each, and its GPUs and cores where it takes a part of one."""
     tasks = folder / "tasks.jsonl"
     run_files.write_index(tasks, folder / _INDEX)
-    return [(spec.nodes, spec.processes_per_node) for spec in run_files.read_specs(tasks)]
+    return [shape_of(spec) for spec in run_files.read_specs(tasks)]
+
+
+def shape_of(spec: TaskSpec) -> tuple[int, int, int | None, int | None]:
+    """The shape of a task, by which tasks are elements of one array."""
+    wanted = spec.wanted or Wanted()
+    return spec.nodes, spec.processes_per_node, wanted.gpus, wanted.cores
 
 
 def spec_of(folder: Path, stage: str, index: int) -> TaskSpec:

@@ -70,16 +70,18 @@ def _prepare(shared: Path, folder: Path, request: dict[str, Any]) -> Submission:
     plan = plans.read(folder, retry=number > 0)
     lines = submissions.write_index(folder)
     wanted = plan.retry.only if plan.retry else range(len(lines))
-    shapes: dict[tuple[int, int], list[int]] = {}
+    shapes: dict[tuple[int, int, int | None, int | None], list[int]] = {}
     for index in wanted:
         shape = lines[index]
         shapes.setdefault(shape, []).append(index)
     parts = [
-        submissions.Part("tasks", place, indices, *shape)
+        submissions.Part("tasks", place, indices, *shape[:2], gpus=shape[2], cores=shape[3])
         for place, (shape, indices) in enumerate(shapes.items())
     ]
     if (folder / "finally.jsonl").exists():
-        parts.append(submissions.Part("finally", len(parts), [len(lines)], 1, 1))
+        _, _, gpus, cores = submissions.shape_of(run_files.read_spec(folder / "finally.jsonl"))
+        last = submissions.Part("finally", len(parts), [len(lines)], 1, 1, gpus=gpus, cores=cores)
+        parts.append(last)
     _queue(folder, parts, plan, number)
     new = submissions.Submission(number, parts, complete=False)
     new.write(folder)
@@ -118,7 +120,7 @@ def _submit(folder: Path, wanted: Submission, request: dict[str, Any]) -> Submis
                     script = folder / f"batch-{part.number}.sh"
                     script.write_text(sbatch.script(folder, part, wanted.submission))
                     job = commands.run([*words, str(script)]).strip().partition(";")[0]
-                wanted.parts[place] = replace(part, job=job)
+                wanted.parts[place] = replace(part, job=job, part=resources.part_of(part.wanted))
                 wanted.write(folder)
     except commands.Refused as refused:
         _withdraw(folder, wanted)

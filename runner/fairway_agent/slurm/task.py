@@ -41,6 +41,7 @@ class SlurmTask(ClusterTask):
     one that a node's end or Slurm cut short is none."""
 
     WAY: ClassVar = "srun"
+    IS_HERE: ClassVar = False
 
     submission: int = 0
     failures: int = 0
@@ -194,7 +195,7 @@ class SlurmTask(ClusterTask):
     def _make_scratch(self) -> None:
         """Makes the task's own folder on every node; what others left there goes."""
         folder = self.scratch_folder
-        scratch.make(folder)
+        scratch.make(folder, scratch.Others.KEPT if self.share else scratch.Others.GONE)
         if words := self._on_others():
             make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
             subprocess.call(
@@ -207,12 +208,27 @@ class SlurmTask(ClusterTask):
         base = super()._contract()
         # Made for the folder of all; the task's own is on each node's disk.
         shutil.rmtree(self.folder / "scratch", ignore_errors=True)
-        return {**base, "FAIRWAY_MPI_ARGS": ""}
+        return {**base, "FAIRWAY_MPI_ARGS": "", **(self._of_share() if self.share else {})}
+
+    def _of_share(self) -> dict[str, str]:
+        """What Slurm has said of its GPUs, which it may count anew in each job. And its launcher
+        finds as many tasks of Slurm's as it has processes: as a job it is one, with all the CPUs.
+        """
+        assert self.share is not None, "it was asked"
+        names = _VISIBLE if self.share.gpus else ()
+        found = {name: os.environ[name] for name in names if name in os.environ}
+        width = str(self.spec.processes_per_node)
+        found |= dict.fromkeys(_OF_JOB, width)
+        cpus = int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
+        return found | {"SLURM_CPUS_PER_TASK": str(max(1, cpus // int(width)))}
 
     def _reach(self, path: str) -> dict[str, str]:
         """Within a container there is no srun, and no other node."""
         is_contained = self.entry is not None
         return ways.contract(self.WAY, path, nodes=len(self.nodes), contained=is_contained)
+
+
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
 def job_id() -> str:

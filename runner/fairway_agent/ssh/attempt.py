@@ -17,6 +17,7 @@ from fairway_agent.fanout import channel, each_node, shell
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.ports import free_port
 from fairway_agent.setup import has_setup, set_up
+from fairway_agent.share import CORES, numbers_of, pin, ports_of
 from fairway_agent.shared import plans
 
 
@@ -25,7 +26,9 @@ def main() -> None:
     run, script = Path(sys.argv[1]), sys.argv[2]
     # The supervisor may be on another host, and does not know which ports are free on this.
     width = int(os.environ["FAIRWAY_PROCESSES_PER_NODE"])
-    os.environ["FAIRWAY_MAIN_PORT"] = str(free_port(width))
+    os.environ["FAIRWAY_MAIN_PORT"] = str(free_port(width, ports_of(os.environ)))
+    if cores := os.environ.get(CORES):
+        pin(numbers_of(cores))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
     argv = [*bundle.program(prepare.__name__), str(run)]
     if has_setup(run):

@@ -28,6 +28,7 @@ class HostTask(ClusterTask):
 
     MARK: ClassVar = scratch.LEASE
     WAY: ClassVar = "ssh"
+    IS_HERE: ClassVar = False
 
     def mark(self) -> str:
         """The attempt's lease, which marks whatever runs for it, on every node."""

@@ -67,7 +67,8 @@ the field is. `fairway schema job` prints what follows for editors. Beyond the f
 - What is substituted into `command`, `setup` and `finally.command` reaches the program as
   that very text, whatever is in it; so put no quotes around it. `{{ params.x | raw }}` is
   shell text instead.
-- `processes_per_node: gpus` starts one process per GPU, or one per core on sizes without GPUs.
+- `processes_per_node: gpus` starts one process per GPU, or one per core on sizes without GPUs; with
+  `gpus` or `cores`, one for each of those.
 - `fairway templates` lists the launchers, and `fairway templates NAME` the options of one.
 
 ## Variables
@@ -89,6 +90,8 @@ of an input or an output in capitals: the input `train` is in `FAIRWAY_INPUT_TRA
 | `FAIRWAY_PROCESSES_PER_NODE`, `FAIRWAY_WORLD_SIZE` | number of ranks on a node, and in all |
 | `FAIRWAY_HOSTS` | the nodes, separated by commas, the main host first |
 | `FAIRWAY_MAIN_HOST`, `FAIRWAY_MAIN_PORT` | the main host, and a port that is free there |
+| `FAIRWAY_GPUS`, `FAIRWAY_CORES` | of a task that shares its node: its own, such as `0,3`, `0-11` |
+| `FAIRWAY_PORTS` | and a range of ports that no other task there has, such as `10000-12843` |
 """
 
 

@@ -44,7 +44,9 @@ def task_table(
     tasks: Sequence[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]
 ) -> str:
     """A line a task, with a column for each of these parameters and metrics."""
-    more = [name for name in ("node", "reason") if any(task[name] for task in tasks)]
+    more = [
+        name for name in ("node", "gpus", "cores", "reason") if any(task[name] for task in tasks)
+    ]
     titles = [name.upper() for name in more]
     header = ("TASK", *params, "STATE", "EXIT", "TRIES", "TIME", *metrics, *titles)
     rows = []

@@ -41,6 +41,8 @@ class Capabilities:
     """Whether a run that waits there may go to another target."""
     counts_losses: bool = _row("`retry: {node, preemption}`", True)
     """Whether it can tell a task that its node was lost before."""
+    shares: bool = _row("`gpus:` and `cores:`", False)
+    """Whether several tasks may share a node."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
@@ -60,14 +62,18 @@ ENGINES = {
         tells_secretly=True,
         limits=True,
         falls_back=False,
+        shares=True,
         shell=False,
     ),
-    "ssh": Capabilities(containers=True, notifies=True, tells_secretly=True, limits=True),
+    "ssh": Capabilities(
+        containers=True, notifies=True, tells_secretly=True, limits=True, shares=True
+    ),
     "slurm": Capabilities(
         containers=True,
         accounts=True,
         limits=True,
         notifies=True,
+        shares=True,
         node_actions=("drain", "resume", "reboot"),
         machines=True,
     ),
@@ -103,13 +109,15 @@ def require(job: Job, target: Target) -> None:
     able, findings = capabilities(target.engine), []
     if job.container is not None and not able.containers:
         message = f"`{target.name}` runs no containers: its engine is `{target.engine}`"
-        hint = f"leave it out (-s container=null), or use a target with {_with('containers')}"
+        hint = (
+            f"leave it out (-s container=null), or use a target with {engines_with('containers')}"
+        )
         findings.append(Finding("no-containers", message, hint, "container"))
     if job.setup_is_admin and not able.setup_as_admin:
         message = f"`{target.name}` runs no setup as administrator: its engine is `{target.engine}`"
         hint = (
             "leave `admin: true` out, and put what needs these rights into the nodes' image; "
-            f"or use a target with {_with('setup_as_admin')}"
+            f"or use a target with {engines_with('setup_as_admin')}"
         )
         findings.append(Finding("not-supported", message, hint, "setup.admin"))
     if job.after and not able.after:
@@ -135,7 +143,7 @@ def require(job: Job, target: Target) -> None:
     for name in ("account", "qos") if not able.accounts else ():
         if getattr(job, name) is not None:
             message = f"`{target.name}` does not support `{name}`: its engine is `{target.engine}`"
-            hint = f"leave it out (-s {name}=null), or use a target with {_with('accounts')}"
+            hint = f"leave it out (-s {name}=null), or use a target with {engines_with('accounts')}"
             findings.append(Finding("not-supported", message, hint, name))
     if findings:
         raise UserError(findings)
@@ -146,7 +154,7 @@ def _about_notify(job: Job, target: Target, able: Capabilities) -> Iterator[Find
         message = f"`{target.name}` sends no notifications: its engine is `{target.engine}`"
         hint = (
             "leave it out (-s notify=null), and: fairway wait RUN; "
-            f"or use a target with {_with('notifies')}"
+            f"or use a target with {engines_with('notifies')}"
         )
         yield Finding("not-supported", message, hint, "notify")
     elif job.notify and "waiting" in job.notify.on and not able.tells_secretly:
@@ -168,7 +176,8 @@ def require_movable(targets: Sequence[Target]) -> None:
         raise UserError(findings)
 
 
-def _with(name: str) -> str:
+def engines_with(name: str) -> str:
+    """Those that can do what the field of that name says, for a hint."""
     return " or ".join(f"`{engine}`" for engine, able in ENGINES.items() if getattr(able, name))
 
 

@@ -75,13 +75,16 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
         raise UserError.of(finding.id, message, hint) from None
     fabric = fabric_for(size)
     kinds = ("openmpi", "hpcx")
-    count = size.gpu.count if size.gpu else 0
+    count, whole = size.gpu.count if size.gpu else 0, job.wanted is None
+    environment = _environment(size, fabric, sharp=sharp)
+    if not whole:
+        environment.pop("NCCL_GRAPH_FILE", None)  # of all the GPUs
     return FabricProfile(
         size=size,
-        environment=_environment(size, fabric, sharp=sharp),
+        environment=environment,
         interfaces=socket_interfaces(),
         mpirun={kind: _mpirun(kind, size, fabric, job) for kind in kinds},
-        gpu_numa=size.gpu_numa if count and job.processes_per_node == count else (),
+        gpu_numa=size.gpu_numa if count and job.processes_per_node == count and whole else (),
     )
 
 
@@ -103,6 +106,8 @@ def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...
     row = kind if kind in fabric.mpirun else _FALLBACK.get(kind, kind)
     width = job.processes_per_node
     arguments = fabric.mpirun_arguments(row, processes_per_node=width, size=size)
+    if job.wanted is not None:
+        return _unplaced(arguments, width)
     by_numa = any(argument.startswith("ppr:") and ":numa" in argument for argument in arguments)
     if not by_numa or width % (size.numa_domains or 1) == 0:
         return arguments
@@ -111,3 +116,13 @@ def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...
     place = arguments.index("--map-by") + 1
     by_node = (*arguments[:place], f"ppr:{width}:node", *arguments[place + 1 :])
     return (*by_node, "--bind-to", "none")
+
+
+def _unplaced(arguments: tuple[str, ...], width: int) -> tuple[str, ...]:
+    """The arguments for a task that shares its node: its cores are its own, whichever they are."""
+    kept = list(arguments)
+    for option in ("--map-by", "--bind-to"):
+        if option in kept:
+            place = kept.index(option)
+            del kept[place : place + 2]
+    return ("--map-by", f"ppr:{width}:node", "--bind-to", "none", *kept)

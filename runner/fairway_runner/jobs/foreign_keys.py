@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-_GPUS = "GPUs come with the nodes of the target; `processes_per_node: gpus` runs a rank on each"
+_GPUS = "GPUs come with the nodes of the target; `gpus: 1` takes one of a node"
 _COMMAND = "write what runs as `command: python train.py`"
 _ENV = "write variables as `env: {NAME: VALUE}`"
 _NODES = "write the number of nodes as `nodes: 2`"
@@ -15,7 +15,7 @@ _TARGET = "write `target: NAME`, or `fairway submit JOB --target NAME`"
 
 FOREIGN_KEYS = MappingProxyType(
     {
-        **dict.fromkeys(("resources", "gpus", "gpu", "accelerators", "num_gpus"), _GPUS),
+        **dict.fromkeys(("resources", "gpu", "accelerators", "num_gpus"), _GPUS),
         **dict.fromkeys(("script", "run", "commands", "cmd", "entrypoint", "args"), _COMMAND),
         **dict.fromkeys(("environment", "environment_variables", "envs", "variables"), _ENV),
         **dict.fromkeys(("num_nodes", "node_count", "instance_count", "instances"), _NODES),

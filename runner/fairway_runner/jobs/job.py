@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
+from fairway_agent.share import Wanted
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.notifications import Notify
@@ -277,7 +278,17 @@ class Job(Model):
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many nodes the job takes, all at once."""
     processes_per_node: Annotated[int, Field(ge=1, le=1024), BeforeValidator(_ranks)] = 1
-    """How many ranks each node runs; `gpus` means one per GPU, or per core where there are none."""
+    """How many ranks each node runs; `gpus` means one per GPU that the task has there, or per core
+    where there are none.
+    """
+    gpus: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """How many GPUs of its node a task takes, beside other tasks there; by default the whole node.
+    It gets as large a part of the cores.
+    """
+    cores: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """How many cores of its node a task takes, as `nproc` counts them, beside other tasks there;
+    without `gpus` it has no GPU.
+    """
     command: ProgramText
     """The shell command line that each rank runs, in a copy of the job's code."""
     params: dict[Identifier, ParamValue] = Field(default_factory=dict)
@@ -338,6 +349,17 @@ class Job(Model):
     sweep: Sweep | None = None
     """Many tasks from this one job."""
 
+    @field_validator("gpus", "cores")
+    @classmethod
+    def _of_one_node(cls, count: int | None, info: ValidationInfo) -> int | None:
+        nodes = info.data.get("nodes", 1)
+        if count is not None and nodes > 1:
+            raise FieldError(
+                f"a job of {nodes} nodes takes whole nodes: `{info.field_name}` is for one node",
+                f"leave `{info.field_name}` out, or set `nodes: 1`",
+            )
+        return count
+
     @field_validator("inputs", "outputs")
     @classmethod
     def _variables_differ(cls, entries: dict[str, T]) -> dict[str, T]:
@@ -363,6 +385,12 @@ class Job(Model):
             return {}
         found = {"node": self.retry.node, "preemption": self.retry.preemption}
         return {cause: limit for cause, limit in found.items() if limit is not None}
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """What a task takes of its node; None for whole nodes."""
+        wanted = Wanted(self.gpus, self.cores)
+        return None if wanted == Wanted() else wanted
 
     @property
     def priority_number(self) -> int:

@@ -75,7 +75,8 @@ class JobFile:
             for key, value in data.items()
         }
         if resolved.get("processes_per_node") == "gpus":
-            resolved["processes_per_node"] = processes_per_node(target)
+            own = [resolved[key] for key in ("gpus", "cores") if isinstance(resolved.get(key), int)]
+            resolved["processes_per_node"] = own[0] if own else processes_per_node(target)
         return replace(self.document, data=resolved).validate(Job)
 
     def template_file(self, job: Job) -> Path:

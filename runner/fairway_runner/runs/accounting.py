@@ -1,7 +1,7 @@
 """What runs have held, and what that costs: nodes by the hour, at the list price of their size.
 
-A task holds its nodes from the beginning of each attempt to its end. What nodes cost while no
-task has them is the environment's, and is in `fairway cost`.
+A task holds its nodes, or its part of one, from the beginning of each attempt to its end. What
+nodes cost while no task has them is the environment's, and is in `fairway cost`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _use(
     place = ""
     if size:
         place = region or str(target.get("region") or "") or known(environment_of(run))
-    seconds = sum(held(task, now) * task.nodes for task in tasks)
+    seconds = sum(held(task, now) * task.nodes * min(1.0, task.part or 1.0) for task in tasks)
     hourly = node_price(prices, size=size, region=place, spot=spot, own=own)
     return Use(run, seconds / _HOUR, size, spot, place, hourly)
 

@@ -93,6 +93,8 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
             "state": task.state,
             "exit_code": task.exit_code,
             "node": task.node,
+            "gpus": task.gpus,
+            "cores": task.cores,
             "reason": task.reason,
             "timed_out": task.timed_out,
             "attempts": task.attempts,

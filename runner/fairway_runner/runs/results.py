@@ -34,6 +34,8 @@ class TaskResult:
     `reason` are an engine's own words, where it has them: where the task runs, and why it waits or
     failed. `held` is for how many seconds its attempts that have ended had their nodes, where that
     is recorded; `ends` counts attempts that did not end well, by their cause.
+    `gpus` and `cores` are the numbers of those that it has of a node that others use too, such as
+    `0-2,5`, and `part` how large a part of the node that is.
     """
 
     run: RunFolder
@@ -52,6 +54,9 @@ class TaskResult:
     reason: str | None = None
     held: float | None = None
     ends: Mapping[str, int] = field(default_factory=dict)
+    gpus: str | None = None
+    cores: str | None = None
+    part: float | None = None
 
     @property
     def name(self) -> str:
@@ -143,6 +148,9 @@ def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> Tas
         reason=status.reason,
         held=status.held,
         ends=status.ends or {},
+        gpus=status.gpus,
+        cores=status.cores,
+        part=status.part,
     )
 
 

@@ -45,7 +45,7 @@ class Plan:
 
     def set_up_with(self, job: Job, script: str) -> None:
         """The script that runs once before all tasks."""
-        alone = job.model_copy(update={"outputs": {}, "nodes": 1})
+        alone = job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
         self.setup = self._line("setup", alone, script, None)
 
     def end_with(self, job: Job, script: str) -> None:
@@ -95,6 +95,7 @@ class Plan:
             },
             checkpoint=checkpoint,
             environment=self.engine.task_environment(job.world_size),
+            wanted=job.wanted,
         )
         return spec.line()
 

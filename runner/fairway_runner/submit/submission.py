@@ -14,6 +14,7 @@ from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import capabilities, require, runs_here
 from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.shares import require_share
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
@@ -152,6 +153,7 @@ def prepare(
         resolved = job if task is first else task.resolve(target)
         use.require(task, launchers.of(task, resolved))
         script = launchers.render(task, resolved, target)
+        require_share(resolved, target, task.document)
         plan.add(resolved, script, mounts.checkpoint_directory(task, resolved, target))
     if job.setup is not None:
         plan.set_up_with(job, render_setup(job))

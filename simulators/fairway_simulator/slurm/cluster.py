@@ -34,7 +34,8 @@ mount -t tmpfs none /dev/shm && shift 3 && exec "$@\""""
 
 @dataclass
 class SlurmCluster:
-    """Started by `with`: `nodes` that are always there, and `cloud` ones that come and go.
+    """Started by `with`: `nodes` that are always there, each with so many `gpus`, and `cloud` ones
+    that come and go.
 
     `shared` is the folder that all nodes see, by default one of the cluster's own; `alias` the
     name by which ssh reaches the login host, which is also the target's; `variables` are added to
@@ -47,6 +48,7 @@ class SlurmCluster:
 
     nodes: int = 3
     cloud: int = 0
+    gpus: int = 0
     shared: Path | None = None
     alias: str = "slurm-sim"
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -189,7 +191,11 @@ class SlurmCluster:
             self.nodes_of_cloud = CloudNodes(self, self.folder / "cloud")
             programs = self.nodes_of_cloud.programs()
         self.description = configuration.describe(
-            self.folder, nodes=self.nodes, cloud=self.cloud, programs=programs
+            self.folder,
+            nodes=self.nodes,
+            cloud=self.cloud,
+            programs=programs,
+            gpus=self.gpus,
         )
         names = [*self.node_names(), *self.cloud_names()]
         configuration.write(self.folder, self.description, names)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import ipaddress
+import os
+import stat
 from typing import TYPE_CHECKING
 
 from fairway_agent.ports import free_port
@@ -29,12 +31,15 @@ echo "export TMPDIR={folder}/temporary.$SLURMD_NODENAME"
 
 
 def describe(
-    folder: Path, *, nodes: int, cloud: int, programs: slurm.Cloud | None
+    folder: Path, *, nodes: int, cloud: int, programs: slurm.Cloud | None, gpus: int = 0
 ) -> slurm.SlurmCluster:
     """The description of a cluster in a folder, with so many nodes that are always there and so
-    many that come and go; a requeued job waits for seconds only, and a dead node is soon missed."""
+    many that come and go; a requeued job waits for seconds only, and a dead node is soon missed.
+
+    Each node that is always there has `gpus`, and a core for each at least.
+    """
     first = free_port(1 + nodes + cloud)
-    partitions = [_partition("sim", nodes, first + 1, 0)]
+    partitions = [_partition("sim", nodes, first + 1, 0, _gpus(folder, gpus))]
     if cloud:
         partitions.append(_partition("cloud", cloud, first + 1 + nodes, nodes))
     return slurm.SlurmCluster(
@@ -73,14 +78,27 @@ def write(folder: Path, description: slurm.SlurmCluster, nodes: Sequence[str]) -
     (etc / "hosts").write_text(hosts(nodes))
 
 
-def _partition(name: str, count: int, port: int, before: int) -> slurm.Partition:
+def _gpus(folder: Path, count: int) -> slurm.Gpus | None:
+    """GPUs that are other devices, as /dev/null is one: Slurm wants to see a device for each, and
+    does not ask which."""
+    files = [folder / "dev" / f"gpu{number}" for number in range(count)]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        os.mknod(file, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    return slurm.Gpus(type="sim", files=tuple(map(str, files))) if files else None
+
+
+def _partition(
+    name: str, count: int, port: int, before: int, gpus: slurm.Gpus | None = None
+) -> slurm.Partition:
     """`before` nodes of other partitions have the addresses ahead of this one's."""
     last = (_FIRST_ADDRESS + before).packed[3]
     numbers = str(last) if count == 1 else f"[{last}-{last + count - 1}]"
     return slurm.Partition(
         name=name,
         count=count,
-        cpus=_CPUS,
+        cpus=max(_CPUS, len(gpus.files) if gpus else 0),
+        gpus=gpus,
         memory_mib=_MEMORY,
         address=f"127.0.2.{numbers}",
         port=port,

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan, Staged
 from fairway_agent.slurm import sbatch
-from fairway_agent.slurm.sbatch import Resources
+from fairway_agent.slurm.sbatch import Node, Resources
 from fairway_agent.slurm.submissions import Part
 
 FOLDER = Path("/data/fairway/runs/job-abc")
@@ -47,6 +48,37 @@ def test_gpus_features_and_dependencies() -> None:
     assert "--constraint=Standard_ND96isr_H100_v5" in found
     assert "--gres=gpu:8" in found
     assert found[-2:] == ["--dependency=afterok:7", "--kill-on-invalid-dep=yes"]
+
+
+NODE = Node(("nd96",), 8, 96, 1_900_000)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cores", "found", "part"),
+    [
+        (1, None, ["--cpus-per-task=12", "--mem=237500M", "--gres=gpu:1"], 0.125),
+        (2, 30, ["--cpus-per-task=30", "--mem=593750M", "--gres=gpu:2"], 0.3125),
+        (None, 24, ["--cpus-per-task=24", "--mem=475000M"], 0.25),
+    ],
+)
+def test_a_part_of_a_node(gpus: int, cores: int, found: list[str], part: float) -> None:
+    """As much memory as of the CPUs; what the target says of GPUs is of whole nodes."""
+    resources = Resources("nd", "", 8, 96, 500, node=NODE)
+    one = Part("tasks", 0, [0, 1], 1, 4, gpus=gpus, cores=cores)
+    said = words(one, resources=resources)
+    assert said[said.index(found[0]) : said.index("--wait-all-nodes=1")] == found
+    assert "--ntasks-per-node=1" in said
+    assert not {"--exclusive", "--mem=0", "--overcommit", "--gres=gpu:8"} & set(said)
+    assert resources.part_of(one.wanted) == part
+    assert resources.part_of(None) is None
+
+
+def test_more_gpus_than_slurm_knows_of() -> None:
+    resources = Resources("nd", "", 8, 96, 500, node=replace(NODE, gpus=0))
+    with pytest.raises(Fault, match="a task wants 1 GPU, and Slurm knows of 0 GPUs a node in"):
+        words(Part("tasks", 0, [0], 1, 1, gpus=1), resources=resources)
+    few = Resources("nd", "", 8, 96, 500, node=replace(NODE, cpus=4))
+    assert "--cpus-per-task=1" in words(Part("tasks", 0, [0], 1, 9, gpus=1), resources=few)
 
 
 def test_accounts_and_qualities_of_service_are_named_where_the_job_does() -> None:

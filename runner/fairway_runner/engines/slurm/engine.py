@@ -234,7 +234,7 @@ class SlurmEngine(RemoteEngine):
 ENGINE = SlurmEngine
 
 # Refused before anything of it was started.
-_REFUSALS = {"refused-job", "no-partition", "failed-predecessor"}
+_REFUSALS = {"refused-job", "no-share", "no-partition", "failed-predecessor"}
 
 
 def _machine(comment: str) -> Machine | None:

@@ -1,0 +1,156 @@
+"""What a task wants, and what it has, of a node that other tasks use beside it: GPUs and cores by
+their numbers. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+# Launchers that bind their ranks by themselves would all begin with the node's first core, whatever
+# the task's own are: Open MPI 4 and 5, Intel MPI, MVAPICH 2 and 3.
+_UNBOUND = {
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "I_MPI_PIN": "off",
+    "MV2_ENABLE_AFFINITY": "0",
+    "MVP_ENABLE_AFFINITY": "0",
+}
+FIRST_GPU = 1 << 16
+GPUS, CORES, PORTS = "FAIRWAY_GPUS", "FAIRWAY_CORES", "FAIRWAY_PORTS"
+_FIRST_PORT, _END_OF_PORTS = 10_000, 32_768  # see `ports`
+
+
+class NeverFits(Exception):
+    """No node has what a task wants, whoever else is there; the text says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How many GPUs and cores of its node a task wants. Without a number of cores it gets those
+    that go with its GPUs, and without a number of GPUs none."""
+
+    gpus: int | None = None
+    cores: int | None = None
+
+    def cores_of(self, cores: int, gpus: int) -> int:
+        """How many of a node's cores are its own: by default as large a part of them as of the
+        GPUs, and none where there are more GPUs than cores.
+
+        >>> Wanted(gpus=1).cores_of(96, 8), Wanted(gpus=2, cores=3).cores_of(96, 8)
+        (12, 3)
+        """
+        if self.cores is not None:
+            return self.cores
+        return cores * (self.gpus or 0) // max(1, gpus)
+
+    def __str__(self) -> str:
+        """In words, for people."""
+        return " and ".join(
+            f"{count} {name}{'s' * (count != 1)}"
+            for count, name in ((self.gpus, "GPU"), (self.cores, "core"))
+            if count is not None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a task has of a node: the numbers of its GPUs and cores, how large a part of the node
+    that is, by what it has most of, and the first and last port of a range that no other share of
+    the node has. Cores are left out where others see to it that a task stays on its own. `lock` is
+    the descriptor that holds it, where this process has it."""
+
+    gpus: tuple[int, ...]
+    cores: tuple[int, ...]
+    part: float
+    ports: tuple[int, int]
+    lock: int = field(default=-1, compare=False)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """A number for each of its devices, which no other device of the node has."""
+        return (*self.cores, *(FIRST_GPU + gpu for gpu in self.gpus))
+
+    def environment(self) -> dict[str, str]:
+        """What tells programs of it. Numbers of GPUs are nvidia-smi's with this order."""
+        gpus, (first, last) = ",".join(map(str, self.gpus)), self.ports
+        return {
+            **_UNBOUND,
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "CUDA_VISIBLE_DEVICES": gpus,
+            "ROCR_VISIBLE_DEVICES": gpus,
+            GPUS: gpus,
+            CORES: ranges(self.cores),
+            PORTS: f"{first}-{last}",
+        }
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """What is started meanwhile, by this thread, runs on its cores."""
+        before = os.sched_getaffinity(0)
+        pin(self.cores)
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
+
+
+def ports_beside(places: Sequence[int], most: int) -> tuple[int, int]:
+    """The range of ports of whoever has these of a node's `most` places: each place has as many,
+    and those of the first places in a row are taken.
+
+    >>> ports_beside([12, 13, 40], 104)
+    (12616, 13051)
+    """
+    width = (_END_OF_PORTS - _FIRST_PORT) // most
+    first = _FIRST_PORT + places[0] * width
+    row = next((n for n, place in enumerate(places) if place != places[0] + n), len(places))
+    return first, first + row * width - 1
+
+
+def pin(cores: Sequence[int]) -> None:
+    """Keeps this process on the cores, and what it starts from now on."""
+    with suppress(OSError):  # they were taken from the node meanwhile: it runs where it may
+        os.sched_setaffinity(0, cores)
+
+
+def ports_of(environment: Mapping[str, str]) -> tuple[int, int] | None:
+    """A task's own range of ports; None where it has whole nodes."""
+    first, _, last = environment.get(PORTS, "").partition("-")
+    return (int(first), int(last)) if last else None
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as taskset and /sys write them.
+
+    >>> ranges([0, 1, 2, 5, 7, 8])
+    '0-2,5,7-8'
+    """
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in found)
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    """The numbers of such a text; ValueError for another.
+
+    >>> numbers_of("0-2,5,7-8"), numbers_of("")
+    ((0, 1, 2, 5, 7, 8), ())
+    """
+    found: list[int] = []
+    for each in filter(None, text.strip().split(",")):
+        first, dash, last = each.partition("-")
+        last = last if dash else first
+        if not first.isdecimal() or not last.isdecimal():
+            raise ValueError(f"no list of numbers: {text!r}")
+        found += range(int(first), int(last) + 1)
+    return tuple(found)

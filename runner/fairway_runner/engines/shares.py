@@ -1,0 +1,56 @@
+"""Tasks that take a part of a node: where there are such, and that a node has as much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Finding, UserError
+from fairway_runner.engines.capabilities import capabilities, engines_with, runs_here
+
+if TYPE_CHECKING:
+    from fairway_core.documents import Document
+    from fairway_core.target import Target
+    from fairway_runner.jobs.job import Job
+
+
+def require_share(job: Job, target: Target, document: Document) -> None:
+    """UserError, at the field's line, for a job that wants a part of a node where nodes are given
+    as a whole, or more than a node has."""
+    if job.wanted is None:
+        return
+    able = capabilities(target.engine).shares
+    has = _node_of(target) if able else None
+    for name, count in (("gpus", job.gpus), ("cores", job.cores)):
+        if count is None:
+            continue
+        message = hint = ""
+        if not able:
+            message = (
+                f"`{target.name}` gives each task whole nodes: its engine is `{target.engine}`"
+            )
+            hint = f"leave it out (-s {name}=null), or use a target with {engines_with('shares')}"
+        elif has is not None and count > has[name]:
+            message = f"a task wants {count} {_WORDS[name]}, and a node of `{target.name}` has "
+            message += str(has[name] or "none")
+            hint = f"set {name} to at most {has[name]}" if has[name] else "leave it out"
+        if message:
+            place = document.location((name,))
+            raise UserError([Finding("no-share", message, hint, name, location=place)])
+
+
+_WORDS = {"gpus": "GPUs", "cores": "cores"}
+
+
+def _node_of(target: Target) -> dict[str, int] | None:
+    """How many GPUs and cores a node has; None where that is seen when a task starts."""
+    if runs_here(target.engine):
+        from fairway_agent.devices import look
+
+        found = look()
+        return {"gpus": len(found.gpus), "cores": len(found.cores)}
+    if not target.vm_size:
+        return None
+    from fairway_core.catalog import vm_size
+
+    size = vm_size(target.vm_size)
+    return {"gpus": size.gpu.count if size.gpu else 0, "cores": size.vcpus}

@@ -1,0 +1,439 @@
+"""Parts of a node: who gets which GPUs and cores, with tasks that come, go and are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import devices, scratch
+from fairway_agent.allocators import ledger, machine
+from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.leases import Nodes
+from fairway_agent.allocators.ledger import Ledger
+from fairway_agent.allocators.machine import Machine
+from fairway_agent.allocators.queue import Queue, users
+from fairway_agent.devices import Devices, Gpu
+from fairway_agent.fanout import shell
+from fairway_agent.fields import Unfit
+from fairway_agent.ports import free_port
+from fairway_agent.share import NeverFits, Share, Wanted, numbers_of, ports_of
+from fairway_agent.task_spec import TaskSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+# Two sockets, each with four GPUs and the half of the cores.
+_NEAR = (tuple(range(48)), tuple(range(48, 96)))
+NODE = Devices(tuple(Gpu(n, _NEAR[n // 4]) for n in range(8)), tuple(range(96)), 96)
+ONE = Wanted(gpus=1)
+
+SMI = """#!/bin/sh
+echo "$*" | grep -q index,pci.bus_id || exit 1
+{lines}
+"""
+
+
+def nvidia_smi(folder: Path, gpus: int) -> None:
+    """A program of that name, of a node with so many GPUs."""
+    folder.mkdir(exist_ok=True)
+    lines = "\n".join(f"echo '{n}, 0000000{n}:00:00.0'" for n in range(gpus))
+    (folder / "nvidia-smi").write_text(SMI.format(lines=lines))
+    (folder / "nvidia-smi").chmod(0o755)
+
+
+def taken(node: Ledger, wanted: Wanted, of: Devices = NODE) -> Share:
+    share = node.take(of, wanted)
+    assert share is not None
+    return share
+
+
+def test_eight_tasks_share_a_node_and_each_has_its_own(tmp_path: Path) -> None:
+    """GPUs, the cores beside them, and ports; the ninth waits until one has ended."""
+    node = Ledger(tmp_path / "n1")
+    shares = [taken(node, ONE) for _ in range(8)]
+    assert [share.gpus for share in shares] == [(n,) for n in range(8)]
+    assert [share.cores for share in shares] == [tuple(range(n, n + 12)) for n in range(0, 96, 12)]
+    assert {share.part for share in shares} == {1 / 8}
+    ports = [range(first, last + 1) for first, last in (share.ports for share in shares)]
+    assert len(set().union(*ports)) == sum(map(len, ports)) > 20_000
+    assert node.take(NODE, ONE) is None
+    ledger.give_back(shares[3])
+    again = taken(node, ONE)
+    assert again == shares[3]
+    for share in (*shares[:3], *shares[4:], again):
+        ledger.give_back(share)
+    assert len(taken(node, Wanted(gpus=8)).cores) == 96
+
+
+def test_gpus_of_one_task_lie_together(tmp_path: Path) -> None:
+    node = Ledger(tmp_path / "n1")
+    assert taken(node, Wanted(gpus=3)).gpus == (0, 1, 2)
+    both = taken(node, Wanted(gpus=2))
+    assert both.gpus == (4, 5), "3 is free, but the others of its socket are not"
+    assert set(both.cores) <= set(_NEAR[1])
+    assert taken(node, Wanted(gpus=3)).gpus == (3, 6, 7)
+
+
+def test_more_gpus_than_cores(tmp_path: Path) -> None:
+    """No task has a core for itself there; all the rest is its own."""
+    few = Devices(tuple(map(Gpu, range(8))), (0, 1), 2)
+    shares = [taken(Ledger(tmp_path / "n1"), ONE, few) for _ in range(8)]
+    assert [(share.gpus, share.cores) for share in shares] == [((n,), ()) for n in range(8)]
+    assert len({share.numbers for share in shares}) == 8
+    ports = [range(first, last + 1) for first, last in (share.ports for share in shares)]
+    assert len(set().union(*ports)) == sum(map(len, ports)) > 8 * 2_000
+    told = shares[3].environment()
+    assert (told["FAIRWAY_GPUS"], told["FAIRWAY_CORES"]) == ("3", "")
+
+
+def test_cores_alone_come_with_no_gpu(tmp_path: Path) -> None:
+    node = Ledger(tmp_path / "n1")
+    share = taken(node, Wanted(cores=90))
+    assert (share.gpus, len(share.cores)) == ((), 90)
+    told = share.environment()
+    assert (told["CUDA_VISIBLE_DEVICES"], told["ROCR_VISIBLE_DEVICES"]) == ("", "")
+    assert told["FAIRWAY_CORES"] == "0-89"
+    assert node.take(NODE, Wanted(cores=7)) is None
+    assert node.take(NODE, ONE) is None, "a GPU's part of the cores is not free"
+    # What one that gets nothing has looked at is free for the next.
+    assert taken(node, Wanted(gpus=8, cores=6)).cores == tuple(range(90, 96))
+
+
+@pytest.mark.parametrize("wanted", [Wanted(gpus=9), Wanted(cores=97), Wanted(gpus=1, cores=97)])
+def test_what_no_node_has_is_refused(tmp_path: Path, wanted: Wanted) -> None:
+    with pytest.raises(NeverFits, match=f"wants {wanted}, and the node has 8 GPUs and 96 cores"):
+        Ledger(tmp_path / "n1").take(NODE, wanted)
+
+
+HOLDER = """
+import signal, subprocess, sys
+from pathlib import Path
+sys.path[:0] = {path!r}
+from fairway_agent.allocators.ledger import Ledger
+from fairway_agent.devices import Devices, Gpu
+from fairway_agent.share import Wanted
+node = Devices(tuple(map(Gpu, range(8))), tuple(range(96)), 96)
+share = Ledger(Path({file!r})).take(node, Wanted(gpus=8))
+words = ["sh", "-c", "echo $$; exec sleep 1000"]
+child = subprocess.Popen(words, pass_fds=[share.lock] * {keeps}, start_new_session=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_what_a_killed_process_held_is_free(tmp_path: Path, keeps: bool) -> None:
+    """Nobody says a word; where the task has what its supervisor had, once it is gone too."""
+    program = HOLDER.format(path=sys.path, file=str(tmp_path / "n1"), keeps=int(keeps))
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        task = int(process.stdout.readline())
+        node = Ledger(tmp_path / "n1")
+        assert node.take(NODE, ONE) is None
+        end = os.pidfd_open(task)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert (node.take(NODE, ONE) is None) is keeps
+        os.kill(task, signal.SIGKILL)
+        assert select.select([end], [], [], 300)[0]
+        os.close(end)
+    assert len(taken(node, Wanted(cores=50)).cores) == 50
+    assert keeps is False or len(taken(node, Wanted(gpus=7, cores=1)).gpus) == 7
+
+
+def test_what_a_task_has_left_behind_keeps_nothing(tmp_path: Path) -> None:
+    """A daemon that still has the file open is no reason to wait."""
+    node = Ledger(tmp_path / "n1")
+    share = taken(node, Wanted(gpus=8))
+    copy = os.dup(share.lock)
+    ledger.give_back(share)
+    ledger.give_back(taken(node, Wanted(gpus=8)))
+    os.close(copy)
+
+
+class TestDevices:
+    @pytest.fixture
+    def path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A folder of programs that comes before all others."""
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        return folder
+
+    def test_gpus_and_the_cores_beside_them(self, path: Path, tmp_path: Path) -> None:
+        nvidia_smi(path, 2)
+        near = tmp_path / "sys/bus/pci/devices/0001:00:00.0/local_cpulist"
+        near.parent.mkdir(parents=True)
+        near.write_text("0-3,8\n")
+        found = devices.look(tmp_path)
+        assert found.gpus == (Gpu(0), Gpu(1, (0, 1, 2, 3, 8)))
+        assert found.cores == tuple(sorted(os.sched_getaffinity(0)))
+        assert Devices.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+    def test_only_those_that_this_process_may_see(
+        self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        nvidia_smi(path, 8)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+        assert [gpu.index for gpu in devices.look(tmp_path).gpus] == [3, 5]
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        assert devices.look(tmp_path).gpus == ()
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8f3a")
+        assert len(devices.look(tmp_path).gpus) == 8
+
+    def test_a_driver_that_fails_has_none(self, path: Path, tmp_path: Path) -> None:
+        (path / "nvidia-smi").write_text("#!/bin/sh\necho 0, 00000000:00:00.0; exit 9\n")
+        (path / "nvidia-smi").chmod(0o755)
+        assert devices.look(tmp_path).gpus == ()
+
+    def test_device_files_where_there_is_no_program(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        (tmp_path / "dev").mkdir()
+        for name in ("nvidia0", "nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm"):
+            (tmp_path / "dev" / name).touch()
+        assert [gpu.index for gpu in devices.look(tmp_path).gpus] == [0, 2, 10]
+
+    def test_amds_in_the_order_of_their_driver(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        for node, (gpu, place) in {"0": (0, 0), "10": (77, 0x0300), "2": (5, 0x8108)}.items():
+            folder = tmp_path / "sys/class/kfd/kfd/topology/nodes" / node
+            folder.mkdir(parents=True)
+            (folder / "gpu_id").write_text(f"{gpu}\n")
+            (folder / "properties").write_text(f"simd_count 304\nlocation_id {place}\ndomain 2\n")
+        near = tmp_path / "sys/bus/pci/devices/0002:81:01.0/local_cpulist"
+        near.parent.mkdir(parents=True)
+        near.write_text("4-5\n")
+        assert devices.look(tmp_path).gpus == (Gpu(0, (4, 5)), Gpu(1))
+
+    @pytest.mark.parametrize(
+        "facts",
+        [
+            [],
+            {"gpus": [], "cores": [], "processors": 4},
+            {"gpus": [], "cores": [-1], "processors": 4},
+            {"gpus": [], "cores": [10**9], "processors": 4},
+            {"gpus": [], "cores": ["0"], "processors": 4},
+            {"gpus": 8, "cores": [0], "processors": 4},
+            {"gpus": [{"index": -1}], "cores": [0], "processors": 4},
+            {"gpus": [{"index": 0, "near": "0-3"}], "cores": [0], "processors": 4},
+            {"gpus": [], "cores": [0]},
+        ],
+    )
+    def test_what_is_no_node_is_told(self, facts: object) -> None:
+        with pytest.raises(Unfit):
+            Devices.from_json(facts)
+
+
+class TestNodes:
+    @pytest.fixture
+    def shared(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A folder in which two nodes have announced themselves, each with eight GPUs."""
+        folder = tmp_path / "clusters" / "pair" / "hosts"
+        folder.mkdir(parents=True)
+        for name in ("node-1", "node-2"):
+            (folder / name).write_text(f"{name}\n")
+        said = json.dumps(NODE.to_json())
+
+        def printed(hosts: Sequence[str], argv: Sequence[str]) -> dict[str, str]:
+            assert argv[-1] == "fairway_agent.devices"
+            return dict.fromkeys(hosts, f"welcome\n{said}\n")
+
+        monkeypatch.setattr(shell, "printed", printed)
+        monkeypatch.setattr(shell, "unreachable", lambda _: [])
+        return tmp_path
+
+    def of(self, shared: Path, run: str) -> Nodes:
+        return Nodes(Queue(shared, "pair", run))
+
+    def one(self, nodes: Nodes, wanted: Wanted = ONE) -> Host:
+        found = nodes.take(1, 1, wanted)
+        assert found is not None
+        return found[0]
+
+    def test_a_node_is_filled_before_the_next(self, shared: Path) -> None:
+        run, other = self.of(shared, "a"), self.of(shared, "b")
+        first = [self.one(run) for _ in range(6)]
+        run.rest()
+        second = [self.one(other) for _ in range(6)]
+        places = [(host.name, host.share.gpus[0]) for host in (*first, *second) if host.share]
+        assert places[:8] == [("node-1", n) for n in range(8)]
+        assert places[8:] == [("node-2", n) for n in range(4)]
+        assert users(shared, "pair") == {"node-1": "a,b", "node-2": "b"}
+
+    def test_whole_nodes_and_parts_never_meet(self, shared: Path) -> None:
+        whole, run = self.of(shared, "b"), self.of(shared, "a")
+        shares = [self.one(run), self.one(run)]
+        run.rest()
+        assert [host.name for host in whole.take(1, 1) or []] == ["node-2"]
+        assert whole.take(1, 1) is None
+        assert whole.reason == "waits for 1 node: 0 free of 2 that are up; a uses 1"
+        assert run.take(1, 1, ONE) is None
+        assert run.reason == "waits behind b"
+        for host in shares:
+            run.give_back([host], 1)
+        run.rest()
+        assert [host.name for host in whole.take(1, 1) or []] == ["node-1"]
+        whole.rest()
+        assert run.take(1, 1, ONE) is None
+        why = "waits for 1 GPU of a node: none of 2 that are up has so much free; b uses 2"
+        assert run.reason == why
+        assert users(shared, "pair") == {"node-1": "b", "node-2": "b"}
+
+    def test_what_no_node_has_is_refused(self, shared: Path) -> None:
+        with pytest.raises(NeverFits, match="wants 9 GPUs, and the node has 8 GPUs"):
+            self.of(shared, "a").take(1, 1, Wanted(gpus=9))
+
+    def test_a_node_that_says_nothing_sensible_is_left_out(
+        self, shared: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said = {"node-1": '{"gpus": "\x1b[2J"}', "node-2": "[" * 100_000}
+        monkeypatch.setattr(shell, "printed", lambda hosts, _: {each: said[each] for each in hosts})
+        nodes = self.of(shared, "a")
+        assert nodes.take(1, 1, ONE) is None
+        assert nodes.reason == "waits for 1 GPU of a node: none of 2 that are up has so much free"
+        assert nodes.take(1, 1) is None, "until they announce themselves again"
+
+    def test_one_that_has_died_is_given_back(
+        self, shared: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shell, "unreachable", lambda hosts: [h for h in hosts if h == "node-1"])
+        nodes = self.of(shared, "a")
+        assert nodes.take(1, 1, ONE) is None
+        assert users(shared, "pair") == {}
+        assert self.one(nodes).name == "node-2"
+
+
+class TestMachine:
+    @pytest.fixture(autouse=True)
+    def _here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
+        monkeypatch.setattr(devices, "look", lambda: NODE)
+
+    def test_two_runs_of_a_user_share_it(self) -> None:
+        first, second = Machine(), Machine()
+        mine = first.take(1, 1, Wanted(gpus=7))
+        other = second.take(1, 1, ONE)
+        assert mine
+        assert other
+        assert other[0].share is not None
+        assert other[0].share.gpus == (7,)
+        assert second.take(1, 1, ONE) is None
+        assert (second.pause, second.reason) == (0.5, "waits for 1 GPU of this machine")
+        first.give_back(mine, 1)
+        assert second.take(1, 1, ONE)
+        assert second.pause is None
+
+    def test_others_share_its_cores_as_they_did(self) -> None:
+        run = Machine()
+        assert run.take(1, 10_000) == []
+        assert run.take(1, 1) is None
+        assert run.pause is None
+        run.give_back([], 10_000)
+        assert run.take(1, 1) == []
+
+    def test_somebody_elses_folder_is_not_used(self, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / f"fairway-devices-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(PermissionError, match="belongs to another user"):
+            Machine().take(1, 1, ONE)
+
+
+def test_a_task_of_the_plan_says_what_it_wants() -> None:
+    spec = TaskSpec(0, wanted=Wanted(gpus=1, cores=3))
+    assert TaskSpec.from_json(json.loads(spec.line())) == spec
+    assert '"gpus"' not in TaskSpec(0).line()
+    with pytest.raises(Unfit):
+        TaskSpec.from_json({**json.loads(spec.line()), "cores": 0})
+
+
+def test_ports_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    share = Share((0,), (12, 13, 40), 0.125, (12_844, 13_317))
+    own = ports_of(share.environment())
+    assert own == (12_844, 13_317)
+    assert 12_844 <= free_port(4, own) <= 13_314
+    assert ports_of({}) is None
+    monkeypatch.setattr("fairway_agent.ports._is_free", lambda port: not 12_844 <= port <= 13_317)
+    assert free_port(1, own) not in range(12_844, 13_318), "where all of them are taken"
+
+
+def test_it_runs_on_its_cores_alone() -> None:
+    before = os.sched_getaffinity(0)
+    core = max(before)
+    with Share((), (core,), 0.5, (0, 0)).pinned():
+        said = subprocess.check_output(["taskset", "-cp", str(os.getpid())], text=True)
+        assert said.rpartition(" ")[2].strip() == str(core)
+    assert os.sched_getaffinity(0) == before
+    with Share((), (4000,), 0.5, (0, 0)).pinned():  # taken from the node meanwhile
+        assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize("text", ["a", "1-", "-", "0--1"])
+def test_what_is_no_list_of_numbers(text: str) -> None:
+    with pytest.raises(ValueError, match="no list of numbers"):
+        numbers_of(text)
+
+
+class TestScratch:
+    """What a task finds on a node that others use too."""
+
+    def start(self, lease: str, **variables: str) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, scratch.LEASE: lease, **variables}
+        return subprocess.Popen(["sleep", "1000"], env=environment, start_new_session=True)
+
+    def lease(self, task: str, *cores: int) -> str:
+        share = Share((), cores, 0.5, (0, 0)) if cores else None
+        host: Any = Host(os.uname().nodename, "localhost", share=share)
+        return scratch.lease(self.run, task, 0, [host])
+
+    @pytest.fixture(autouse=True)
+    def _run(self, tmp_path: Path) -> None:
+        self.run = tmp_path / "runs" / "sweep-a"
+
+    def test_leftovers_of_its_own_devices_alone_are_ended(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Other tests of this machine may have tasks on it.
+        inside = scratch.processes.environments
+        mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
+        monkeypatch.setattr(scratch.processes, "environments", mine)
+        monkeypatch.setattr(scratch, "_GRACE", 0.0)
+        names = {"FAIRWAY_RUN": "sweep-a"}
+        other = self.start(self.lease("1", 2, 3), FAIRWAY_TASK="1", **names)
+        left = self.start(self.lease("2", 1, 9), FAIRWAY_TASK="2", **names)
+        folder = tmp_path / "tasks"
+        for name in ("sweep-a-1", "sweep-a-2", "sweep-z-0"):
+            (folder / name).mkdir(parents=True)
+        try:
+            environment = {
+                scratch.LEASE: self.lease("0", 0, 1),
+                "FAIRWAY_CORES": "0-1",
+                "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-0"),
+            }
+            scratch.prepare(environment)
+            assert left.wait(300) < 0
+            assert other.poll() is None
+            assert sorted(each.name for each in folder.iterdir()) == ["sweep-a-0", "sweep-a-1"]
+            # Who has the whole node finds nobody there who may stay.
+            whole = {
+                scratch.LEASE: self.lease("3"),
+                "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-3"),
+            }
+            scratch.prepare(whole)
+            assert other.wait(300) < 0
+            assert [each.name for each in folder.iterdir()] == ["sweep-a-3"]
+        finally:
+            for process in (other, left):
+                process.kill()
+                process.wait()

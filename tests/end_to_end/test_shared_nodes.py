@@ -1,0 +1,253 @@
+"""Several tasks on one node: each has its own GPU, whatever else is there.
+
+The node has eight GPUs by a program `nvidia-smi` of the test's own. Tasks say through a pipe what
+they have, and wait at a gate, so that it is known which of them run at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Fairway, Gate, Pipe
+
+SMI = """#!/bin/sh
+case "$*" in *index,pci.bus_id*) ;; *) exit 9 ;; esac
+for n in 0 1 2 3 4 5 6 7; do echo "$n, 0000ff0$n:00:00.0"; done
+"""
+# What a task says: `up` with all that it has, and `down` before it ends.
+PROGRAM = """
+import json, os, sys
+names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "FAIRWAY_GPUS",
+         "FAIRWAY_CORES", "FAIRWAY_PORTS", "FAIRWAY_MAIN_PORT", "FAIRWAY_SCRATCH_DIR")
+has = {name: os.environ.get(name) for name in names}
+has |= {"task": os.environ["FAIRWAY_TASK"], "cores": sorted(os.sched_getaffinity(0))}
+has["scratch"] = os.listdir(has["FAIRWAY_SCRATCH_DIR"])
+open(os.path.join(has["FAIRWAY_SCRATCH_DIR"], "mine"), "w").close()
+def say(line):
+    pipe = os.open(sys.argv[1], os.O_WRONLY)
+    os.write(pipe, line.encode() + b"\\n")
+    os.close(pipe)
+say("up " + json.dumps(has))
+os.read(os.open(sys.argv[2], os.O_RDONLY), 3)
+assert os.listdir(has["FAIRWAY_SCRATCH_DIR"]) == ["mine"]
+say("down " + json.dumps(has))
+"""
+
+
+@pytest.fixture
+def pipe(pipe: Pipe) -> Iterator[Pipe]:
+    """A pipe that does not end when no task has it open."""
+    held = os.open(pipe.path, os.O_WRONLY)
+    yield pipe
+    os.close(held)
+
+
+@pytest.fixture
+def smi(tmp_path: Path) -> Path:
+    """The folder of the program."""
+    folder = tmp_path / "smi"
+    folder.mkdir()
+    (folder / "nvidia-smi").write_text(SMI)
+    (folder / "nvidia-smi").chmod(0o755)
+    return folder
+
+
+@contextmanager
+def _local(smi: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("PATH", f"{smi}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(smi))  # whatever else runs here
+    yield "local"
+
+
+@contextmanager
+def _ssh(smi: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    from fairway_simulator.ssh.cluster import SshCluster, missing
+
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    path = f"{smi}:{Path(sys.executable).parent}"
+    with SshCluster(smi.parent / "cluster", ["n1"], path=path) as cluster:
+        for name, value in cluster.environment.items():
+            monkeypatch.setenv(name, value)
+        project = json.dumps({"targets": [cluster.target()]})
+        (smi.parent / "fairway.yaml").write_text(project)
+        yield "pair"
+
+
+@contextmanager
+def _slurm(smi: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    from fairway_simulator.slurm import SlurmCluster, missing
+
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    with SlurmCluster(nodes=1, gpus=8) as cluster:
+        for name, value in cluster.environment.items():
+            monkeypatch.setenv(name, value)
+        project = json.dumps({"targets": [cluster.target]})
+        (smi.parent / "fairway.yaml").write_text(project)
+        yield cluster.target["name"]
+
+
+ENGINES = {"local": _local, "ssh": _ssh, "slurm": _slurm}
+
+
+@pytest.fixture(params=ENGINES)
+def target(
+    request: pytest.FixtureRequest, smi: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A target with one node."""
+    with ENGINES[request.param](smi, monkeypatch) as name:
+        yield name
+
+
+def sweep(fairway: Fairway, pipe: Pipe, gate: Gate, tasks: int, **fields: Any) -> Path:
+    """A job of so many tasks."""
+    (fairway.folder / "program.py").write_text(PROGRAM)
+    points = {"points": {"grid": {"x": list(range(tasks))}}}
+    command = f"python3 program.py {pipe.path} {gate.path} {{{{ params.x }}}}"
+    return fairway.job(command, template="plain", sweep=points, **fields)
+
+
+def said(pipe: Pipe, count: int) -> list[tuple[str, dict[str, Any]]]:
+    """So many lines of the tasks: what each did, and what it has."""
+    lines = [line.partition(" ") for line in pipe.lines(count)]
+    return [(word, json.loads(facts)) for word, _, facts in lines]
+
+
+def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
+    fairway: Fairway, target: str, pipe: Pipe, gate: Gate
+) -> None:
+    """Eight at a time, none of which has what another has; the others follow one by one."""
+    job = sweep(fairway, pipe, gate, 12, gpus=1)
+    run = fairway.submit(job, "--target", target)
+    first = said(pipe, 8)
+    assert [word for word, _ in first] == ["up"] * 8
+    assert sorted(has["FAIRWAY_GPUS"] for _, has in first) == list("01234567")
+    shown = fairway.show(run)
+    running = [task for task in shown["task_list"] if task["state"] == "running"]
+    assert sorted(task["gpus"] for task in running) == list("01234567")
+    assert len(running) == 8
+    assert "GPUS" in fairway("show", run).stdout
+    gate.open(12)
+    lines = said(pipe, 24)
+    assert fairway("wait", run).returncode == 0
+    busy: dict[str, str] = {}
+    most = 0
+    for word, has in lines:
+        for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+            assert has[name] == has["FAIRWAY_GPUS"]
+        assert has["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+        assert has["scratch"] == [], "a folder of its own"
+        port, ports = int(has["FAIRWAY_MAIN_PORT"]), has["FAIRWAY_PORTS"].split("-")
+        assert int(ports[0]) <= port <= int(ports[1])
+        for thing in (has["FAIRWAY_GPUS"], has["FAIRWAY_PORTS"], has["FAIRWAY_SCRATCH_DIR"]):
+            if word == "up":
+                assert thing not in busy, f"{has} while {busy}"
+                busy[thing] = has["task"]
+            else:
+                assert busy.pop(thing) == has["task"]
+        most = max(most, len(busy))
+    assert most == 8 * 3
+    assert not busy
+    ended = fairway.show(run)
+    assert {task["state"] for task in ended["task_list"]} == {"succeeded"}
+    assert all(task["gpus"] for task in ended["task_list"])
+
+
+def test_two_runs_share_the_node(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> None:
+    """The second has what the first leaves, says what it waits for, and one more when that ends."""
+    fairway.submit(sweep(fairway, pipe, gate, 1, gpus=6), "--target", target)
+    assert said(pipe, 1)[0][1]["FAIRWAY_GPUS"] == "0,1,2,3,4,5"
+    fairway.submit(sweep(fairway, pipe, gate, 1, gpus=2), "--target", target)
+    assert said(pipe, 2)[1][1]["FAIRWAY_GPUS"] == "6,7"
+    third = fairway.submit(sweep(fairway, pipe, gate, 1, gpus=1), "--target", target)
+    waits = fairway.show_waiting(third)
+    assert waits["state"] == "queued"
+    assert target == "slurm-sim" or "waits for 1 GPU of" in waits["reason"]
+    gate.open()
+    *_, (word, has) = said(pipe, 4)
+    assert (word, has["FAIRWAY_GPUS"]) in (("up", "0"), ("up", "6"))
+    gate.open(2)
+    assert fairway("wait", third).returncode == 0
+
+
+def test_cores_alone(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> None:
+    """No GPU, and only what else a node has."""
+    # Of Slurm's nodes here each has eight, which it does not keep its jobs on.
+    cores = sorted(os.sched_getaffinity(0)) if target != "slurm-sim" else list(range(8))
+    run = fairway.submit(sweep(fairway, pipe, gate, len(cores), cores=1), "--target", target)
+    has = [facts for _, facts in said(pipe, len(cores))]
+    if target != "slurm-sim":
+        assert sorted(facts["cores"] for facts in has) == [[core] for core in cores]
+    assert {facts["CUDA_VISIBLE_DEVICES"] for facts in has} == {""}
+    gate.open(len(cores))
+    assert fairway("wait", run).returncode == 0
+    assert {task["gpus"] for task in fairway.show(run)["task_list"]} == {""}
+
+
+def supervisors(fairway: Fairway, run: str, target: str) -> list[int]:
+    """The processes that watch over a run; on a host also the one that would end its tasks when
+    that is killed, so that only the next run can."""
+    if target == "local":
+        return [fairway.record(run)["supervisor"]]
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"fairway_agent.ssh.supervise" in words and any(run.encode() in each for each in words):
+            found.append(int(entry.name))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("target", ["local", "ssh"], indirect=True)  # Slurm watches its own jobs
+def test_a_supervisor_that_is_killed_holds_nothing(
+    fairway: Fairway, target: str, pipe: Pipe, gate: Gate
+) -> None:
+    """The next run has its GPUs once its tasks are gone."""
+    run = fairway.submit(sweep(fairway, pipe, gate, 8, gpus=1), "--target", target)
+    said(pipe, 8)
+    for pid in supervisors(fairway, run, target):
+        os.kill(pid, signal.SIGKILL)
+    second = fairway.submit(sweep(fairway, pipe, gate, 1, gpus=8), "--target", target)
+    *_, (word, has) = said(pipe, 9)
+    assert (word, has["FAIRWAY_GPUS"]) == ("up", "0,1,2,3,4,5,6,7")
+    gate.open()
+    assert fairway("wait", second).returncode == 0
+
+
+def test_more_than_the_node_has(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> None:
+    """Refused where that is known before, and else when the task would start."""
+    job = sweep(fairway, pipe, gate, 1, gpus=9)
+    done = fairway("submit", job, "--target", target, "--watch")
+    if target == "local":
+        assert done.returncode == 2
+        assert "a task wants 9 GPUs, and a node of `local` has 8" in done.stderr
+        assert "set gpus to at most 8" in done.stderr
+    elif target == "slurm-sim":
+        assert done.returncode == 2
+        assert "wants 9 GPUs, and Slurm knows of 8 GPUs a node in the partition" in done.stderr
+    else:
+        assert done.returncode not in (0, 2)
+        [run] = [each.name for each in (fairway.folder / ".fairway" / "runs").glob("job-*")]
+        facts = fairway.show(run)
+        assert facts["state"] == "failed"
+        assert "it wants 9 GPUs, and the node has 8 GPUs" in facts["reason"]
+        assert facts["task_list"][0]["state"] == "failed"
