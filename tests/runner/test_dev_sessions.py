@@ -12,7 +12,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.dev.beside import Beside
 from fairway_runner.dev.place import Place, look
-from fairway_runner.dev.sessions import Wanted, chosen, has_jupyter, is_session, session_job
+from fairway_runner.dev.sessions import Wanted, begin, chosen, has_jupyter, is_session, session_job
 from fairway_runner.runs.facts import run_facts
 
 if TYPE_CHECKING:
@@ -88,6 +88,13 @@ class TestJob:
         location = caught.value.findings[0].location
         assert location is not None
         assert location.file.endswith("job.yaml")
+
+
+def test_nodes_with_copies_of_the_code_are_refused(store: RunStore) -> None:
+    batch = {"pool": "sim", "endpoint": "https://x.example", "identity": "/subscriptions/s"}
+    facts = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": batch}
+    with pytest.raises(UserError, match="a session on `pool` has one node: its engine is `batch`"):
+        begin(Wanted(nodes=2), Target.model_validate(facts), store)
 
 
 class TestRuns:

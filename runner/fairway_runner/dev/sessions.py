@@ -13,6 +13,7 @@ from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.dev.sync import Known
+from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.records import FINAL_STATES, read_json
@@ -92,6 +93,10 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
     """Starts a session; the run, and what a person should hear of."""
     job_file = session_job(wanted, target)
     job = job_file.resolve(target)
+    if job.nodes > 1 and not capabilities(target.engine).one_copy:
+        message = f"a session on `{target.name}` has one node: its engine is `{target.engine}`"
+        hint = "its nodes have copies of the code, which cannot be kept in step: --nodes 1"
+        raise UserError.of("not-supported", message, hint)
     # Before the code is collected: what changes from now on is sent.
     known = Known.of(job_file.folder / job.code.path, job.code.exclude)
     prepared = prepare(job_file, target, store)
