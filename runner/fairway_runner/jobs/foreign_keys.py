@@ -19,7 +19,7 @@ FOREIGN_KEYS = MappingProxyType(
         **dict.fromkeys(("script", "run", "commands", "cmd", "entrypoint", "args"), _COMMAND),
         **dict.fromkeys(("environment", "environment_variables", "envs", "variables"), _ENV),
         **dict.fromkeys(("num_nodes", "node_count", "instance_count", "instances"), _NODES),
-        **dict.fromkeys(("time", "time_limit", "max_duration", "walltime"), _TIMEOUT),
+        **dict.fromkeys(("time", "time_limit", "walltime"), _TIMEOUT),
         **dict.fromkeys(("image", "docker", "docker_image"), _IMAGE),
         **dict.fromkeys(("workdir", "working_dir", "src", "file_mounts"), _CODE),
         **dict.fromkeys(("compute", "partition", "queue", "pool"), _TARGET),
