@@ -91,7 +91,7 @@ of an input or an output in capitals: the input `train` is in `FAIRWAY_INPUT_TRA
 | `FAIRWAY_HOSTS` | the nodes, separated by commas, the main host first |
 | `FAIRWAY_MAIN_HOST`, `FAIRWAY_MAIN_PORT` | the main host, and a port that is free there |
 | `FAIRWAY_GPUS`, `FAIRWAY_CORES` | of a task that shares its node: its own, such as `0,3`, `0-11` |
-| `FAIRWAY_PORTS` | and a range of ports that no other task there has, such as `10000-12843` |
+| `FAIRWAY_PORTS` | and a range of ports for it, such as `10000-12843` |
 """
 
 
