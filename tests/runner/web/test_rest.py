@@ -77,10 +77,11 @@ def test_a_wrong_query_is_a_finding(client: TestClient, query: str, said: str) -
     assert answer.json()["findings"][0]["message"] == said
 
 
-@pytest.mark.parametrize("name", ["none", "job", ".hidden", "a%2fb", "job-a%00"])
+@pytest.mark.parametrize("name", ["none", "job", ".hidden", "a%2fb", "job-a%00", "a" * 300])
 def test_a_run_that_there_is_not(client: TestClient, make_run: MakeRun, name: str) -> None:
     make_run("job-a")
-    assert client.get(f"/api/v1/runs/{name}").status_code == 404
+    for path in (f"/api/v1/runs/{name}", f"/runs/{name}", f"/compare?run={name}"):
+        assert client.get(path).status_code == 404
 
 
 def test_a_log_goes_on_where_a_reader_left_off(client: TestClient, make_run: MakeRun) -> None:
