@@ -14,7 +14,7 @@ from fairway_core.findings import UserError
 from fairway_runner.runs.chosen import chosen_task
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from fairway_agent.run_state import RunState
@@ -76,14 +76,19 @@ def last_part(path: Path, *, ended: bool) -> Part:
     if size <= MOST:
         return part(path, 0, ended=ended)
     found = part(path, size - MOST, ended=ended)
-    return Part(found.text.partition("\n")[2], found.end)
+    _, end, rest = found.text.partition("\n")
+    return Part(rest if end else found.text, found.end)  # a progress bar may never end its line
 
 
-async def follow(run: Run, path: Path, start: int) -> AsyncIterator[str]:
+async def follow(
+    run: Run, path: Path, start: int, watch: Callable[[str], None]
+) -> AsyncIterator[str]:
     """The log as server-sent events, each with the offset behind it as its id, until the run has
-    ended; the last event is `end` with the run's state."""
+    ended; the last event is `end` with the run's state. `watch` is told at each look that somebody
+    reads what the run prints."""
     silent = 0.0
     while True:
+        watch(run.id)
         try:
             state, found = await to_thread.run_sync(_look, run, path, start)
         except (UserError, OSError):

@@ -86,7 +86,8 @@ class Rest:
         start = _offset(request)
         self._refresher.watch(run.id)
         if "text/event-stream" in request.headers.get("accept", ""):
-            return StreamingResponse(logs.follow(run, path, start), media_type="text/event-stream")
+            events = logs.follow(run, path, start, self._refresher.watch)
+            return StreamingResponse(events, media_type="text/event-stream")
         found = await to_thread.run_sync(lambda: logs.part(path, start, ended=run.status.is_final))
         return PlainTextResponse(found.text, headers={"Next-Offset": str(found.end)})
 
