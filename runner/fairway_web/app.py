@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
-from fairway_web.guard import Guard
+from fairway_web.guard import Guard, too_large
 from fairway_web.pages import Pages, problem_page
 from fairway_web.project import Refresher, Runs
 from fairway_web.rest import Rest, metrics, problem
@@ -42,11 +42,12 @@ def application(
         if not guard.is_token(request.query_params.get("token", "")):
             text = "this is not the token of this start: open the address that was printed\n"
             return PlainTextResponse(text, 401)
-        answer = RedirectResponse(_inside(request.query_params.get("to", "/")), 303)
+        answer = RedirectResponse("/", 303)
         answer.set_cookie(cookie, token, httponly=True, samesite="strict")
         return answer
 
     async def prometheus(request: Request) -> Response:
+        refresher.watch()
         text = await to_thread.run_sync(metrics, runs)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
@@ -60,7 +61,11 @@ def application(
             Mount("/api/v1", routes=Rest(runs, refresher).routes()),
             *Pages(runs, refresher).routes(),
         ],
-        exception_handlers={UserError: _user_error, HTTPException: _http_error},
+        exception_handlers={
+            UserError: _user_error,
+            HTTPException: _http_error,
+            ClientDisconnect: _cut_off,
+        },
     )
     guard = Guard(app, token, hosts, cookie)
     return guard
@@ -68,13 +73,6 @@ def application(
 
 async def _healthy(request: Request) -> Response:
     return PlainTextResponse("ok\n")
-
-
-def _inside(address: str) -> str:
-    """A path of this server; what names another is its first page."""
-    parts = urlsplit(address)
-    is_inside = not parts.scheme and not parts.netloc and address.startswith("/")
-    return address if is_inside and "\\" not in address else "/"
 
 
 async def _user_error(request: Request, error: Exception) -> Response:
@@ -95,3 +93,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
         answer = problem_page(found, error.status_code)
     answer.headers.update(error.headers or {})
     return answer
+
+
+async def _cut_off(request: Request, error: Exception) -> Response:
+    return too_large(request.scope)  # where the caller has gone, nobody reads it

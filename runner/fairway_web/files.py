@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
-from fairway_runner.runs.chosen import chosen_task
+from fairway_runner.runs.chosen import chosen_task, task_name
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
@@ -39,13 +39,9 @@ def output(run: Run, path: str) -> Path:
     task, *parts = PurePosixPath(path).parts or ("",)
     if parts and ".." not in parts:
         base = (run.task_folder(chosen_task(run, task)) / "outputs").resolve()
-        file = base.joinpath(*parts).resolve()
-        if file.is_relative_to(base) and file.is_file():
-            return file
+        with suppress(OSError, ValueError):  # what no file can be called
+            file = base.joinpath(*parts).resolve()
+            if file.is_relative_to(base) and file.is_file():
+                return file
     message, hint = f"{run.id} has no output `{path}`", "the run's page lists them"
     raise UserError.of("unknown-output", message, hint)
-
-
-def task_name(run: Run, index: int) -> str:
-    """A task as people name it: by its number, or `finally`."""
-    return LAST if run.has_last and index == run.record.tasks - 1 else str(index)

@@ -70,7 +70,7 @@ class Guard:
             return _refuse(scope, 403, "foreign-page", "a page of another site sent this")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > LARGEST_BODY:
-            return _refuse(scope, 413, "too-large", f"more than {LARGEST_BODY:,} bytes")
+            return too_large(scope)
         if path in _OPEN or path == "/login" or self._has_token(headers):
             return None
         hint = "open the address that `fairway serve` printed"
@@ -96,6 +96,11 @@ class Guard:
     def is_token(self, given: str) -> bool:
         """Whether this is the token of this start."""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+
+def too_large(scope: Scope) -> Response:
+    """What is said to a request that is too long."""
+    return _refuse(scope, 413, "too-large", f"more than {LARGEST_BODY:,} bytes")
 
 
 def _refuse(scope: Scope, status: int, code: str, message: str) -> Response:

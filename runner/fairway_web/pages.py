@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration, number
+from fairway_runner.runs.chosen import task_name
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.report.page import sections
 from fairway_runner.runs.varying import shown
@@ -164,18 +165,26 @@ class Pages:
 
 
 def _act(action: str, runs: Sequence[Run]) -> None:
+    """To all of them, also where it cannot be done to one; UserError that says of which."""
+    errors: list[UserError] = []
     for run in runs:
-        if action == "cancel":
-            run.cancel()
-        else:
-            retry(run)
+        try:
+            if action == "cancel":
+                run.cancel()
+            else:
+                retry(run)
+        except UserError as error:
+            errors.append(error)
+    if errors:
+        findings = [finding for error in errors for finding in error.findings]
+        raise UserError(findings, exit_code=errors[0].exit_code)
 
 
 def _run_facts(run: Run, task: str) -> dict[str, Any]:
     # The state is read first, so that what is followed from here on misses nothing.
     is_final = run.status.is_final
     count = run.record.tasks
-    names = [files.task_name(run, index) for index in range(min(count, _MOST_LOGS))]
+    names = [task_name(run, index) for index in range(min(count, _MOST_LOGS))]
     if (run.folder / "setup.jsonl").exists():
         names.insert(0, "setup")
     return {

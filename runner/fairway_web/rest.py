@@ -14,7 +14,9 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
+from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError, finding_facts
+from fairway_runner.runs.chosen import chosen_task, task_name
 from fairway_runner.runs.detail import Detail
 from fairway_runner.runs.plans import read_specs
 from fairway_runner.runs.records import damaged
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from fairway_web.project import Refresher, Runs
 
 _UNKNOWN = frozenset({"unknown-run", "unknown-task", "unknown-output"})
+_WRONG_STATE = frozenset({"running-run", "nothing-to-retry"})
 _STATUS = {2: 422, 3: 409, 5: 502}
 
 
@@ -36,7 +39,7 @@ def problem(error: UserError) -> JSONResponse:
     """What is said of an error: its findings, and the status that its exit code stands for."""
     codes = {finding.id for finding in error.findings}
     status = 404 if codes & _UNKNOWN else _STATUS.get(error.exit_code, 422)
-    if "running-run" in codes:
+    if codes & _WRONG_STATE:
         status = 409
     return JSONResponse({"findings": [finding_facts(each) for each in error.findings]}, status)
 
@@ -121,12 +124,15 @@ class Rest:
 
 
 def _script(run: Run, task: str) -> str:
-    files = ("setup.jsonl",) if task == "setup" else ("tasks.jsonl", "finally.jsonl")
-    for path in (run.folder / name for name in files):
-        for spec in read_specs(path) if path.exists() else ():
-            if spec.name == task:
-                return spec.script
-    raise damaged(run.folder / files[0], f"it has no task {task}")
+    if task == "setup":
+        name, path = task, run.folder / "setup.jsonl"
+    else:
+        name = task_name(run, chosen_task(run, task))
+        path = run.folder / ("finally.jsonl" if name == LAST else "tasks.jsonl")
+    for spec in read_specs(path) if path.exists() else ():
+        if spec.name == name or name == LAST:  # an earlier release gave the last a number
+            return spec.script
+    raise damaged(path, f"it has no task {name}")
 
 
 def _offset(request: Request) -> int:

@@ -1,4 +1,4 @@
-"""Which task of a run a person means."""
+"""Which task of a run a person means, and what people call it."""
 
 from __future__ import annotations
 
@@ -25,3 +25,9 @@ def chosen_task(run: RunFolder, task: str | int) -> int:
     known = "its only task is 0" if count == 1 else f"its tasks are 0 to {count - 1}"
     hint = f"{known}, and {LAST}" if run.has_last else known
     raise UserError.of("unknown-task", f"{run.id} has no task {shown(task)}", hint)
+
+
+def task_name(run: RunFolder, index: int) -> str:
+    """A task as people name it: by its number, or `finally`; its folder may have another name, of
+    an earlier release."""
+    return LAST if run.has_last and index == run.record.tasks - 1 else str(index)

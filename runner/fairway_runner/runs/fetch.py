@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
-from fairway_runner.runs.chosen import chosen_task
+from fairway_runner.runs.chosen import chosen_task, task_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,8 +78,7 @@ class _File(NamedTuple):
 def _kept(run: Run, index: int) -> Iterator[_File]:
     """The files of a task."""
     log = run.log(index)
-    # Also what an earlier release gave a number.
-    task = LAST if run.has_last and index == run.record.tasks - 1 else str(index)
+    task = task_name(run, index)
     if log.exists():
         yield _File(log, f"{task}/log.txt", is_log=True)
     outputs = run.task_folder(index) / "outputs"

@@ -45,12 +45,6 @@ def test_the_login_sets_a_cookie_that_no_script_and_no_other_site_has(anyone: Te
     assert anyone.get("/").status_code == 200
 
 
-@pytest.mark.parametrize("to", ["//evil.example", "https://evil.example/", "/\\evil.example", "x"])
-def test_the_login_leads_to_no_other_server(anyone: TestClient, to: str) -> None:
-    answer = anyone.get("/login", params={"token": "t" * 43, "to": to})
-    assert answer.headers["location"] == "/"
-
-
 @pytest.mark.parametrize(
     "host", ["evil.example:8765", "127.0.0.1", "127.0.0.1:1", "", "[::1]:8765"]
 )
@@ -84,9 +78,11 @@ def test_another_page_sends_nothing(
 
 
 def test_a_body_has_an_end(client: TestClient) -> None:
-    answer = client.post("/runs", content=b"x" * (LARGEST_BODY + 1))
-    assert answer.status_code == 413
-    assert f"more than {LARGEST_BODY:,} bytes" in answer.text
+    long = b"x" * (LARGEST_BODY + 1)
+    for content in (long, iter([long[:9], long])):  # the second does not say how long it is
+        answer = client.post("/runs", content=content)
+        assert answer.status_code == 413
+        assert f"more than {LARGEST_BODY:,} bytes" in answer.text
 
 
 def test_every_answer_says_what_may_run(client: TestClient, anyone: TestClient) -> None:

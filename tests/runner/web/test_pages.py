@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_core.findings import UserError
+
 if TYPE_CHECKING:
     from conftest import MakeRun
     from starlette.testclient import TestClient
+
+    from fairway_runner.runs.store import Run
 
 ORIGIN = {"Origin": "http://127.0.0.1:8765"}
 EVIL = "<script>alert('x')</script>\"'&"
@@ -115,3 +119,23 @@ def test_what_there_is_not(client: TestClient) -> None:
     answer = client.get("/nowhere")
     assert answer.status_code == 404
     assert "the first page is /" in answer.text
+
+
+def test_a_button_reaches_all_runs_also_where_one_refuses(
+    browser: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled: list[str] = []
+
+    def cancel(run: Run) -> None:
+        if run.id == "job-a":
+            raise UserError.of("away", "its host does not answer", exit_code=5)
+        cancelled.append(run.id)
+
+    monkeypatch.setattr("fairway_runner.runs.store.Run.cancel", cancel)
+    for name in ("job-a", "job-b"):
+        make_run(name, [{"state": "running"}], "running", engine="none-such")
+    form = {"action": "cancel", "confirmed": "yes", "run": ["job-a", "job-b"]}
+    answer = browser.post("/runs", data=form, headers=ORIGIN)
+    assert answer.status_code == 502
+    assert "its host does not answer" in answer.text
+    assert cancelled == ["job-b"]

@@ -120,7 +120,8 @@ def test_an_offset_that_is_none(client: TestClient, make_run: MakeRun, start: st
 
 def test_the_script_of_a_task(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a")
-    assert client.get("/api/v1/runs/job-a/script").text.startswith("true\n")
+    for query in ("", "?task=0", "?task=00"):
+        assert client.get(f"/api/v1/runs/job-a/script{query}").text.startswith("true\n")
 
 
 def test_a_script_that_is_missing_is_damage(client: TestClient, make_run: MakeRun) -> None:
@@ -154,6 +155,8 @@ def test_outputs_and_no_other_file(client: TestClient, make_run: MakeRun) -> Non
         "9/model/page.html",
         "0",
         "0/model",
+        "0/%00",
+        "0/" + "a" * 300,
     ):
         answer = client.get(f"/api/v1/runs/job-a/outputs/{path}")
         assert answer.status_code == 404, path
@@ -179,16 +182,23 @@ def test_the_last_task_has_its_name(client: TestClient, make_run: MakeRun) -> No
 def test_what_cannot_be_done_is_a_conflict(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a")
     answer = client.post("/api/v1/runs/job-a/retry")
-    assert answer.status_code in (409, 422)
-    assert answer.json()["findings"][0]["message"]
+    assert answer.status_code == 409
+    assert answer.json()["findings"][0]["message"] == "every task of job-a succeeded"
 
 
-def test_metrics_for_prometheus(client: TestClient, make_run: MakeRun) -> None:
+def test_metrics_for_prometheus(
+    client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    monkeypatch.setattr("fairway_web.project.Refresher.watch", lambda _: looks.append("look"))
     make_run("job-a")
     make_run("job-b", target='a"b\\c')
     lines = client.get("/metrics").text.splitlines()
     assert 'fairway_runs{target="local",state="succeeded"} 1' in lines
     assert any(line.startswith('fairway_runs{target="a\\"b\\\\c"') for line in lines)
+    assert looks == [
+        "look"
+    ]  # where nobody opens a page, the states are kept up to date all the same
 
 
 def test_a_damaged_run_hides_no_other(client: TestClient, make_run: MakeRun) -> None:
