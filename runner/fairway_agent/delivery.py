@@ -13,6 +13,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import smtplib
+    import ssl
     from collections.abc import Mapping, Sequence
 
 PAUSES = (5.0, 30.0, 120.0, 600.0)  # seconds before each further try
@@ -94,13 +96,11 @@ def _mail(order: Mapping[str, Any]) -> tuple[str, bool]:
         else:
             server = smtplib.SMTP(host, number, timeout=_ANSWER)
         with server:
-            if order.get("user"):
-                if number != _TLS_PORT:
-                    server.starttls(context=tls)
-                server.login(order["user"], order["password"])
-            server.send_message(message)
+            if order.get("user") and (why := _sign_in(server, order, tls)):
+                return why, True
+            refused = server.send_message(message)
     except smtplib.SMTPNotSupportedError:
-        return "the mail server offers no encryption, and got no password", True
+        return "the mail server takes no address with letters beyond ASCII", True
     except smtplib.SMTPResponseException as error:
         is_final = error.smtp_code not in _TEMPORARY
         return f"the mail server answered {error.smtp_code}", is_final
@@ -109,7 +109,29 @@ def _mail(order: Mapping[str, Any]) -> tuple[str, bool]:
         return f"the mail server answered {codes[0]}", not set(codes) & set(_TEMPORARY)
     except (smtplib.SMTPException, OSError) as error:
         return f"the mail server did not answer ({type(error).__name__})", False
+    if refused:  # the others have it: it is not sent once more
+        codes = [code for code, _ in refused.values()]
+        count = f"{len(refused)} of {len(order['to'])} addresses"
+        return f"the mail server refused {count} ({codes[0]})", True
     return "", True
+
+
+def _sign_in(server: smtplib.SMTP, order: Mapping[str, Any], tls: ssl.SSLContext) -> str:
+    """Why nobody can sign in there; "" where the user has."""
+    import smtplib
+
+    if not isinstance(server, smtplib.SMTP_SSL):
+        try:
+            server.starttls(context=tls)
+        except smtplib.SMTPNotSupportedError:
+            return "the mail server offers no encryption, and got no password"
+    try:
+        server.login(order["user"], order["password"])
+    except smtplib.SMTPNotSupportedError:
+        return "the mail server lets nobody sign in: leave `user` and `password` out"
+    except UnicodeError:
+        return "the user or the password has letters beyond ASCII, which mail servers do not take"
+    return ""
 
 
 def main() -> None:

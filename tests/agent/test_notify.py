@@ -182,6 +182,21 @@ def test_a_mail_that_nobody_takes(mail_server: MailServer) -> None:
     ]
 
 
+def test_a_mail_that_one_of_two_gets(mail_server: MailServer) -> None:
+    mail_server.answers += [250, 550]
+    why = ["the mail server refused 1 of 2 addresses (550)"]
+    assert delivery.deliver([_mail(mail_server.address)], (0.0,)) == why
+    assert "job-a failed" in mail_server.next()
+    assert mail_server.taken.empty()  # who has it gets no other
+
+
+def test_an_address_that_only_newer_servers_take(mail_server: MailServer) -> None:
+    order = {**_mail(mail_server.address), "to": ["jürgen@example.org"]}
+    why = ["the mail server takes no address with letters beyond ASCII"]
+    assert delivery.deliver([order], (0.0,)) == why
+    assert mail_server.heard.count("QUIT") == 1
+
+
 def test_no_password_goes_to_a_server_without_encryption(
     mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +224,34 @@ def test_a_password_goes_to_a_server_that_is_known_alone(
     [auth] = [line for line in mail_server.heard if line.startswith("AUTH PLAIN ")]
     assert base64.b64decode(auth.split()[2]) == b"\0me\0hunter2-secret"
     assert "hunter2-secret" not in mail_server.next()
+
+
+@pytest.mark.parametrize(
+    ("offered", "password", "why"),
+    [
+        ([], "hunter2", "the mail server lets nobody sign in: leave `user` and `password` out"),
+        (["AUTH PLAIN"], "pässword", "the user or the password has letters beyond ASCII"),
+    ],
+)
+def test_nobody_can_sign_in(
+    mail_server: MailServer,
+    receiver: Receiver,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    offered: list[str],
+    password: str,
+    why: str,
+) -> None:
+    """It is told, once, and who else is to hear of the run does."""
+    mail_server.tls, authority = serve_as_localhost(tmp_path)
+    mail_server.says += ["STARTTLS", *offered]
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    monkeypatch.setenv("PASSWORD", password)
+    order = _mail(mail_server.address, user="me", secret="PASSWORD")
+    [said] = delivery.deliver([order, {"url": receiver.url, "body": {}}], (0.0,))
+    assert said.startswith(why)
+    assert receiver.next() == {}
+    assert mail_server.heard.count("STARTTLS") == 1
 
 
 def test_one_who_is_away_keeps_no_other_from_hearing(

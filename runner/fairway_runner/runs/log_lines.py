@@ -51,8 +51,6 @@ def log_lines(
     """What a run has printed, as it is known here; see `Run.logs`."""
     if tail is not None and tail < 0:
         raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
-    if tail is not None and tail < 0:
-        raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
     expression, tasks = pattern(grep), task_numbers(run, task)
     ranks = ranks_wanted(run, task, rank)
     if ranks is not None:
