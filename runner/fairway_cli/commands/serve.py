@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from fairway_cli.commands.arguments import DeadlineOption
+
 
 def command(
     port: Annotated[
@@ -27,6 +29,7 @@ def command(
     open_: Annotated[
         bool, typer.Option("--open", help="Open the page in the browser of this machine.")
     ] = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Show the runs of this project in a browser, and answer by REST under /api/v1.
 

@@ -10,7 +10,7 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs import fallback
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fairway_core.findings import Finding
     from fairway_runner.runs.store import Run
@@ -33,10 +33,7 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
         except (UserError, OSError):
             continue  # whoever reads it next says what is wrong with it
     findings: list[Finding] = []
-    looks = [
-        partial(some[0].engine.refresh, some, logs=printed)
-        for (_, printed), some in by_target.items()
-    ]
+    looks = [partial(_refresh, some, logs=printed) for (_, printed), some in by_target.items()]
     looks += [partial(run.refresh, logs=printed) for run, printed in movable]
     for look in looks:
         try:
@@ -44,3 +41,8 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
         except UserError as error:
             findings += error.findings
     return findings
+
+
+def _refresh(runs: Sequence[Run], *, logs: bool) -> None:
+    """One look at the target that these runs are on."""
+    runs[0].engine.refresh(runs, logs=logs)
