@@ -28,18 +28,23 @@ if TYPE_CHECKING:
 
 
 def application(
-    store: RunStore, token: str, hosts: Collection[str], cookie: str = "fairway"
+    store: RunStore, token: str, hosts: Collection[str], cookie: str, code: str
 ) -> Guard:
-    """The server of one project's runs, for those who have the token.
+    """The server of one project's runs, for those who have the token, or are the first to have the
+    code.
 
-    `hosts` are the names, with their port, under which it is reached.
+    `hosts` are the names, with their port or `*` for any, under which it is reached.
     """
+    codes = {code}
     runs = Runs(store.base)
     refresher = Refresher(runs)
     refresher.start()
 
     async def login(request: Request) -> Response:
-        if not guard.is_token(request.query_params.get("token", "")):
+        query = request.query_params
+        if query.get("code", "") in codes:
+            codes.clear()
+        elif not guard.is_token(query.get("token", "")):
             text = "this is not the token of this start: open the address that was printed\n"
             return PlainTextResponse(text, 401)
         answer = RedirectResponse("/", 303)

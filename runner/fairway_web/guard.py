@@ -40,8 +40,8 @@ _HEADERS = {
 class Guard:
     """Lets through to `app` what may be answered, and puts the headers on all answers.
 
-    `hosts` are the names, with their port, under which this server is reached; `cookie` is the
-    name of the cookie that holds the token.
+    `hosts` are the names, with their port or `*` for any, under which this server is reached;
+    `cookie` is the name of the cookie that holds the token.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Collection[str], cookie: str) -> None:
@@ -62,7 +62,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers, path = Headers(scope=scope), scope["path"]
-        if headers.get("host", "") not in self._hosts:
+        if not self._is_here(headers.get("host", "")):
             return _refuse(scope, 421, "wrong-host", "this server has another name")
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return _refuse(scope, 403, "foreign-page", "a page of another site asked for this")
@@ -75,6 +75,10 @@ class Guard:
             return None
         hint = "open the address that `fairway serve` printed"
         return _refuse(scope, 401, "no-token", f"the token of this server is missing: {hint}")
+
+    def _is_here(self, host: str) -> bool:
+        name, _, port = host.partition(":")
+        return host in self._hosts or (port.isdecimal() and f"{name}:*" in self._hosts)
 
     def _is_ours(self, headers: Headers) -> bool:
         """Whether a page of ours sent it, or a program that is no browser."""

@@ -8,7 +8,7 @@ import secrets
 import signal
 import socket
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -26,20 +26,32 @@ _GRACE = 2  # seconds that open streams have at the end
 _RECORD = "serve.json"
 
 
+def _token() -> str:
+    return secrets.token_urlsafe(32)
+
+
 @dataclass(frozen=True)
 class Address:
-    """Where the server listens, and the token that it asks for."""
+    """Where the server listens, the token that it asks for, and a code that is taken for it
+    once."""
 
     listener: socket.socket
     url: str
     hosts: frozenset[str]
     cookie: str
-    token: str
+    token: str = field(default_factory=_token)
+    code: str = field(default_factory=_token)
 
     @property
     def login(self) -> str:
         """What a browser opens first."""
         return f"{self.url}/login?token={self.token}"
+
+    @property
+    def opened(self) -> str:
+        """The same for a command line, which all users of the machine can read: it is taken
+        once."""
+        return f"{self.url}/login?code={self.code}"
 
 
 def on_loopback(port: int) -> Address:
@@ -56,7 +68,7 @@ def on_loopback(port: int) -> Address:
     port = listener.getsockname()[1]
     hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
     # Cookies take no notice of ports: the name has it, so that two servers can run.
-    return Address(listener, f"http://127.0.0.1:{port}", hosts, f"fairway-{port}", _token())
+    return Address(listener, f"http://127.0.0.1:{port}", hosts, f"fairway-{port}")
 
 
 def on_socket(path: Path) -> Address:
@@ -72,7 +84,9 @@ def on_socket(path: Path) -> Address:
         raise UserError.of("no-socket", message, "choose another path with --socket") from None
     finally:
         os.umask(before)
-    return Address(listener, "http://localhost", frozenset({"localhost"}), "fairway", _token())
+    # A browser reaches it through a port that ssh forwards, which may be any.
+    hosts = frozenset({"localhost", "localhost:*", "127.0.0.1:*"})
+    return Address(listener, "http://localhost", hosts, f"fairway-{secrets.token_hex(4)}")
 
 
 def _remove_stale(path: Path) -> None:
@@ -86,14 +100,10 @@ def _remove_stale(path: Path) -> None:
             path.unlink()
 
 
-def _token() -> str:
-    return secrets.token_urlsafe(32)
-
-
 def serve(store: RunStore, address: Address, ready: Callable[[], None]) -> None:
     """Answers until SIGINT or SIGTERM; `ready` is called when it does."""
     config = uvicorn.Config(
-        application(store, address.token, address.hosts, address.cookie),
+        application(store, address.token, address.hosts, address.cookie, address.code),
         log_level="warning",
         access_log=False,  # the address of the login has the token
         server_header=False,

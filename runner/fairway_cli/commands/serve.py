@@ -55,9 +55,11 @@ def command(
             print(f"ready: open {address.login}")
         sys.stdout.flush()
         if open_:
+            import threading
             import webbrowser
 
-            webbrowser.open(address.login)
+            # One in the terminal returns when it is closed: it is not waited for.
+            threading.Thread(target=webbrowser.open, args=[address.opened], daemon=True).start()
 
     serve(store, address, ready)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
 
 TOKEN = "t" * 43
+CODE = "c" * 43
 HOST = "127.0.0.1:8765"
 
 
@@ -26,7 +27,7 @@ HOST = "127.0.0.1:8765"
 def anyone(store: RunStore) -> Iterator[TestClient]:
     """A client without the token."""
     (store.base / "runs").mkdir(parents=True)
-    app = application(store, TOKEN, {HOST}, "fairway-8765")
+    app = application(store, TOKEN, {HOST, "forwarded:*"}, "fairway-8765", CODE)
     with TestClient(app, f"http://{HOST}", follow_redirects=False) as client:
         yield client
 

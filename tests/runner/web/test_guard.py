@@ -45,8 +45,22 @@ def test_the_login_sets_a_cookie_that_no_script_and_no_other_site_has(anyone: Te
     assert anyone.get("/").status_code == 200
 
 
+def test_a_code_is_taken_once(anyone: TestClient) -> None:
+    for wrong in ("", "code=", "code=wrong", "token=" + "c" * 43):
+        assert anyone.get(f"/login?{wrong}").status_code == 401
+    assert anyone.get("/").status_code == 401
+    address = "/login?code=" + "c" * 43
+    assert anyone.get(address).status_code == 303
+    assert anyone.get("/").status_code == 200
+    assert anyone.get(address).status_code == 401
+
+
 @pytest.mark.parametrize(
-    "host", ["evil.example:8765", "127.0.0.1", "127.0.0.1:1", "", "[::1]:8765"]
+    "host",
+    [
+        *("evil.example:8765", "127.0.0.1", "127.0.0.1:1", "", "[::1]:8765"),
+        *("forwarded", "forwarded:", "forwarded:x", "x.forwarded:1"),
+    ],
 )
 def test_another_name_is_not_ours(client: TestClient, host: str) -> None:
     """A name that somebody else's page has made point to loopback."""
@@ -54,6 +68,7 @@ def test_another_name_is_not_ours(client: TestClient, host: str) -> None:
     assert answer.status_code == 421
     assert "this server has another name" in answer.text
     assert client.get("/healthz", headers={"Host": host}).status_code == 421
+    assert client.get("/healthz", headers={"Host": "forwarded:1234"}).status_code == 200
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "strange"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import signal
 import socket
 import stat
@@ -118,6 +119,16 @@ def test_a_socket_is_its_owners_alone(project: Path) -> None:
     assert path.is_socket()
 
 
+def test_a_socket_is_reached_through_any_port_that_is_forwarded(project: Path) -> None:
+    path = project / "page.sock"
+    with serving(project, "--socket", str(path)):
+        for host, status in (("localhost:1234", 200), ("127.0.0.1:80", 200), ("x.io:1234", 421)):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(path))
+                client.sendall(f"GET /healthz HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+                assert f" {status} ".encode() in client.makefile("rb").readline()
+
+
 def test_a_socket_that_somebody_listens_at_is_left(
     project: Path, fairway: RunFairway, tmp_path: Path
 ) -> None:
@@ -162,8 +173,8 @@ def test_without_the_extra_it_says_what_to_install(
 def test_the_browser_is_opened_where_that_is_wanted(
     project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    opened: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr("webbrowser.open", opened.put)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -171,5 +182,8 @@ def test_the_browser_is_opened_where_that_is_wanted(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert code == 0
-    assert printed == f"ready: open {opened[0]}\n"
+    address, _, token = printed.removeprefix("ready: open ").strip().partition("/login?token=")
+    found = opened.get()
+    assert found.startswith(f"{address}/login?code=")
+    assert token not in found  # everybody can read the command line of a browser
     assert [each.name for each in (project / ".fairway").iterdir()] == [".gitignore"]
