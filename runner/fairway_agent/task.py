@@ -16,7 +16,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import attempt_line, container, mpi_session, outputs, processes, state_files
+from fairway_agent import (
+    attempt_line,
+    container,
+    mpi_session,
+    outputs,
+    processes,
+    state_files,
+)
 from fairway_agent.fanout import ways
 from fairway_agent.masking import Pump
 from fairway_agent.ports import free_port
@@ -34,6 +41,8 @@ if TYPE_CHECKING:
 # In its first two levels a bash that reads from a socket, as a launcher may give it, takes
 # itself for one that sshd has started, and reads bashrc.
 NESTED = {"SHLVL": "2"}
+# Of the last task of its own run alone: one that such a task submits has it not.
+_OTHERS = "FAIRWAY_TASKS_DIR"
 _STRAY_GRACE = 2.0  # seconds for what a finished task left running
 TIMED_OUT = 124
 _NOT_KEPT = 74  # "I/O error" in sysexits.h
@@ -338,7 +347,7 @@ class Task:
             return {}
         laid_out = self.folder / "tasks"
         outputs.lay_out(self._kept(), laid_out)
-        return {"FAIRWAY_TASKS_DIR": str(laid_out)}
+        return {_OTHERS: str(laid_out)}
 
     def _kept(self) -> Path:
         """Where what each task of the run has kept lies, in TASK/outputs."""
@@ -354,7 +363,7 @@ class Task:
         hostfile = self.folder / "hosts"
         hostfile.write_text("".join(f"{host}\n" for host in hosts), encoding="ascii")
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != _OTHERS},
             **NESTED,
             **self.plan.environment,
             **self.spec.environment,

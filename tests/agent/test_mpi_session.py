@@ -15,14 +15,27 @@ from fairway_agent.task_spec import TaskSpec
 BOTH = {"OMPI_MCA_orte_tmpdir_base": "/x", "PRTE_MCA_prte_tmpdir_base": "/x"}
 
 
+def _told(environment: dict[str, str]) -> dict[str, str]:
+    found = mpi_session.variables(Path("/x"), environment)
+    return {name: value for name, value in found.items() if name.endswith("_tmpdir_base")}
+
+
 def test_open_mpi_4_and_5_are_told() -> None:
-    assert mpi_session.variables(Path("/x"), {"TMPDIR": "/y"}) == BOTH
+    assert _told({"TMPDIR": "/y"}) == BOTH
+
+
+def test_a_run_that_a_task_submits_has_a_folder_of_its_own() -> None:
+    """That of the task goes with it, and the run may go on."""
+    outer = mpi_session.variables(Path("/of-the-task"), {})
+    assert _told(outer) == BOTH
+    said = {**outer, "OMPI_MCA_orte_tmpdir_base": "/mine"}
+    assert _told(said) == {"PRTE_MCA_prte_tmpdir_base": "/x"}
 
 
 @pytest.mark.parametrize("kind", ["", "_local", "_remote"])
 @pytest.mark.parametrize("family", ["OMPI_MCA_orte", "PRTE_MCA_prte"])
 def test_what_a_user_says_stays(family: str, kind: str) -> None:
-    found = mpi_session.variables(Path("/x"), {f"{family}{kind}_tmpdir_base": "/mine"})
+    found = _told({f"{family}{kind}_tmpdir_base": "/mine"})
     other = {name: value for name, value in BOTH.items() if not name.startswith(family)}
     assert found == other
 

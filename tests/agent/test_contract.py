@@ -1,0 +1,32 @@
+"""What the script of a task is told, beside what its engine adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent.plan import RunPlan
+from fairway_agent.task import Task
+from fairway_agent.task_spec import TaskSpec
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def _told(run: Path, index: int | str) -> dict[str, str]:
+    task = Task(RunPlan("job-aaaaaa", str(run)), TaskSpec(index), run, run / "tasks" / str(index))
+    return task._contract()
+
+
+def test_only_the_last_task_is_told_of_what_the_others_have_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that a last task submits has other tasks."""
+    monkeypatch.setenv("FAIRWAY_TASKS_DIR", "/of/the/run/that/submitted/this")
+    for name in ("0/outputs/part", "1", "2/outputs/part", "setup/outputs/part"):
+        (tmp_path / "tasks" / name).mkdir(parents=True)
+    assert "FAIRWAY_TASKS_DIR" not in _told(tmp_path, 0)
+    for _ in range(2):  # an attempt finds what the one before was given
+        given = Path(_told(tmp_path, "finally")["FAIRWAY_TASKS_DIR"])
+        assert {each.name for each in given.iterdir()} == {"0", "2"}
+        assert (given / "2" / "part").is_dir()
