@@ -22,6 +22,7 @@ from fairway_agent import (
     mpi_session,
     outputs,
     processes,
+    proxy,
     state_files,
 )
 from fairway_agent.fanout import ways
@@ -31,6 +32,7 @@ from fairway_agent.share import ports_of
 from fairway_agent.task_state import ERROR, TaskState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import BinaryIO
 
     from fairway_agent.allocators.hosts import Host
@@ -385,7 +387,15 @@ class Task:
         environment["FAIRWAY_MAIN_PORT"] = str(port)
         self.session_folder = self._session_folder()
         environment |= mpi_session.variables(self.session_folder, environment)
+        environment |= self._direct(hosts)
         return environment | self._reach(environment.get("PATH", os.defpath))
+
+    def _direct(self, hosts: Sequence[str]) -> dict[str, str]:
+        """The variables by which its nodes reach one another past a proxy; what the job itself says
+        of that stays."""
+        said = {**self.plan.environment, **self.spec.environment}
+        machine = {name: value for name, value in os.environ.items() if name not in said}
+        return proxy.past(hosts, machine) if self.nodes else {}
 
     def _session_folder(self) -> Path:
         """Where MPI's launchers make a folder of the attempt's own: one that nobody can guess. The

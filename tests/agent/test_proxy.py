@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent import main, proxy
+from fairway_agent.allocators.hosts import Host
 from fairway_agent.batch import main as batch
+from fairway_agent.plan import RunPlan
+from fairway_agent.shared.task import ClusterTask
+from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,3 +79,30 @@ def test_each_program_of_the_agent_begins_with_it(
     monkeypatch.setattr(sys, "argv", ["fairway-agent", "unknown"])
     assert batch.main() == 2
     assert os.environ["no_proxy"] == "http://of-the-machine:80"
+
+
+def _direct(tmp_path: Path, hosts: list[str], **said: str) -> tuple[str | None, str | None]:
+    """What a task on these nodes reaches past the proxy."""
+    plan = RunPlan("job-aaaaaa", str(tmp_path), environment=said)
+    spec = TaskSpec(0, nodes=max(1, len(hosts)))
+    nodes = [Host(host, host) for host in hosts]
+    task = ClusterTask(plan, spec, tmp_path / "runs" / "r", tmp_path / "t", 0, nodes=nodes)
+    found = task._contract()
+    return found.get("no_proxy"), found.get("NO_PROXY")
+
+
+def test_nodes_of_a_task_reach_one_another_past_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By names and by addresses: some programs know no ranges, and a name is in none."""
+    assert _direct(tmp_path, ["nd-0", "nd-1"]) == (None, None), "there is no proxy"
+    monkeypatch.setenv("no_proxy", "localhost,10.0.0.0/8")
+    monkeypatch.setenv("NO_PROXY", "nd-1")
+    assert _direct(tmp_path, ["nd-0", "nd-1"]) == (
+        "localhost,10.0.0.0/8,nd-0,nd-1",
+        "nd-1,nd-0",
+    )
+    assert _direct(tmp_path, ["nd-0"], no_proxy="mine") == ("mine", "nd-1,nd-0")
+    assert _direct(tmp_path, []) == ("localhost,10.0.0.0/8", "nd-1"), "all of it is here"
+    monkeypatch.setenv("NO_PROXY", "*")
+    assert _direct(tmp_path, ["nd-0"])[1] == "*"
