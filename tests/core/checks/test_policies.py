@@ -93,7 +93,15 @@ def test_services_have_no_public_side(tmp_path: Path) -> None:
     assert _found(tmp_path, deny, ", allowed: [10.0.0.0/8]") == []
 
 
+def test_the_vault_of_a_batch_account_of_ones_own_is_open(tmp_path: Path) -> None:
+    (found,) = _found(tmp_path, f"policies: {{deny_public_access: true}}\n{OWN}")
+    assert (found.path, found.hint) == ("batch.mode", "take `mode: BatchService`")
+    assert "is open for Azure's services, which `policies.deny_public_access`" in found.message
+
+
 POOL = "clusters: {p: {engine: batch, size: Standard_ND96asr_v4, nodes: 2}}\n"
+BATCH = "00000000-0000-0000-0000-000000000000"
+OWN = f"batch: {{mode: UserSubscription, service_principal: {BATCH}}}\n{POOL}"
 SHARE = "filesystems: {home: {kind: azure_files, gib: 1024, path: /home}}\n"
 
 
@@ -105,6 +113,7 @@ SHARE = "filesystems: {home: {kind: azure_files, gib: 1024, path: /home}}\n"
         ("batch", POOL, "clusters", "leave `batch` out of"),
         ("files", SHARE, "filesystems.home", "leave `files` out of"),
         ("disks", SERVER, "filesystems.data", "leave `disks` out of"),
+        ("disks", OWN, "clusters.p", "leave `disks` out of"),
     ],
 )
 def test_what_has_no_key_of_the_company_is_named(
@@ -115,6 +124,13 @@ def test_what_has_no_key_of_the_company_is_named(
     assert {each.id for each in found} == {"policy-key"}
     assert "encrypted with Azure's key alone" in found[0].message
     assert hint in found[0].hint
+
+
+def test_the_disk_of_a_gateway_counts_too(tmp_path: Path) -> None:
+    policies = "policies: {require_cmk: [disks]}\n"
+    assert _found(tmp_path, policies + POOL) == []
+    (found,) = _found(tmp_path, policies + POOL, ", gateway: true")
+    assert (found.path, "the disk of the gateway" in found.message) == ("access.gateway", True)
 
 
 @pytest.mark.parametrize(

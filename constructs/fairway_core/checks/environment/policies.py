@@ -106,11 +106,16 @@ def _public_access(subject: EnvironmentSubject) -> Iterator[Occurrence]:
         return
     if seen_outside(environment.access.allowed):
         hint = "name private ranges alone, and reach services through `access.gateway` or a host"
-        yield ("access", "allowed"), {"what": "for these public ranges", "hint": hint}
+        what = "services would be open for these public ranges"
+        yield ("access", "allowed"), {"what": what, "hint": hint}
     if not environment.network.private_endpoints:
         hint = "leave `private_endpoints: false` out"
-        what = "for the subnets of the nodes"
+        what = "services would be open for the subnets of the nodes"
         yield ("network", "private_endpoints"), {"what": what, "hint": hint}
+    if _makes_nodes_itself(environment):
+        hint = "take `mode: BatchService`"
+        what = "the vault of a Batch account in mode UserSubscription is open for Azure's services"
+        yield ("batch", "mode"), {"what": what, "hint": hint}
 
 
 @check("policy-public-access", Severity.ERROR, Subject.ENVIRONMENT, at=_public_access)
@@ -125,10 +130,12 @@ def policy_public_access(what: str, hint: str) -> Iterator[Fault]:
         policies: {deny_public_access: true}
         access: {allowed: [10.0.0.0/16]}
     """
-    yield Fault(
-        f"services would be open {what}, which `policies.deny_public_access` denies",
-        hint,
-    )
+    yield Fault(f"{what}, which `policies.deny_public_access` denies", hint)
+
+
+def _makes_nodes_itself(environment: Environment) -> bool:
+    """Whether Batch makes the nodes of pools in the subscription, and has a vault of its own."""
+    return environment.batch is not None and environment.batch.mode == "UserSubscription"
 
 
 def _keys(subject: EnvironmentSubject) -> Iterator[Occurrence]:
@@ -153,8 +160,11 @@ def _encrypted(environment: Environment, kind: str) -> Iterator[tuple[tuple[str,
         if kind == "disks" and each.kind == "nfs_server":
             yield ("filesystems", name), f"the disks of `{name}`", False
     for name, cluster in environment.clusters.items():
-        if kind == "disks" and cluster.engine != "batch":
+        # Those of a pool are Batch's own, unless it makes the nodes in the subscription.
+        if kind == "disks" and (cluster.engine != "batch" or _makes_nodes_itself(environment)):
             yield ("clusters", name), f"the disks of `{name}`", False
+    if kind == "disks" and environment.access.gateway:
+        yield ("access", "gateway"), "the disk of the gateway", False
 
 
 @check("policy-key", Severity.ERROR, Subject.ENVIRONMENT, at=_keys)
