@@ -239,6 +239,16 @@ FAULTS = {
         "network.proxy",
         "no network is connected in which 10.0.0.8",
     ),
+    "a proxy for https nowhere": (
+        'network: {proxy: {http: "http://p:80", https: "http://10.0.0.8:3128"}}\n',
+        "network.proxy",
+        "no network is connected in which 10.0.0.8",
+    ),
+    "a proxy on an internet that is closed": (
+        'network: {egress: none, proxy: {http: "http://4.4.4.4:3128"}}\n',
+        "network.proxy",
+        "no network is connected in which 4.4.4.4",
+    ),
     "DNS servers of a network of others": (
         _existing(COMPUTE, ENDPOINTS, more="dns: {servers: [10.0.0.4]}, "),
         "network.dns.servers",

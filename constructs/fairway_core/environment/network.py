@@ -17,6 +17,7 @@ from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from ipaddress import IPv4Address
 
     from fairway_core.environment.access import Access
 
@@ -212,9 +213,15 @@ class Network(Model, defer_build=True):
 
     @model_validator(mode="after")
     def _the_proxy_is_in_reach(self) -> Self:
-        address = self.proxy.private_address if self.proxy else None
-        if address is None or self.existing or self.peerings or address in self.address_space:
-            return self
+        for address in self.proxy.addresses if self.proxy else ():
+            self._require_way_to(address)
+        return self
+
+    def _require_way_to(self, address: IPv4Address) -> None:
+        if self.existing or self.peerings or address in self.address_space:
+            return
+        if self.egress != "none" and not address.is_private:
+            return
         raise FieldError(
             f"no network is connected in which {address} could be",
             "name the network of the proxy under `peerings:`",

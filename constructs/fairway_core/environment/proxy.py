@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from ipaddress import AddressValueError, IPv4Address
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -68,10 +69,10 @@ class Proxy(Model, defer_build=True):
     """What else is reached directly: names, `.example.com` for all below one, addresses, ranges."""
 
     @property
-    def private_address(self) -> IPv4Address | None:
-        """Its address inside of some network; None where it has a name, or a public address."""
-        try:
-            address = IPv4Address(urlsplit(self.http).hostname or "")
-        except AddressValueError:
-            return None
-        return address if address.is_private else None
+    def addresses(self) -> list[IPv4Address]:
+        """Its addresses, where they are no names."""
+        found = []
+        for url in (self.http, self.https or self.http):
+            with suppress(AddressValueError):
+                found.append(IPv4Address(urlsplit(url).hostname or ""))
+        return found
