@@ -123,6 +123,17 @@ def test_the_start_task_of_a_pool_knows_it_before_it_installs() -> None:
     assert script.index("systemctl daemon-reexec") < script.index(restart)
 
 
+def test_an_image_without_docker_becomes_a_node_all_the_same(tmp_path: Path) -> None:
+    """systemctl fails for a unit that is not there, and a start task ends with what fails."""
+    script = start_task_script(_node(_proxy(), peers=False))
+    (line,) = (each for each in script.splitlines() if "try-restart" in each)
+    (tmp_path / "systemctl").write_text("#!/bin/sh\nexit 5\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-euc", line], env=environment, check=False)
+    assert done.returncode == 0
+
+
 def test_shells_and_services_have_the_variables(tmp_path: Path) -> None:
     files = _files(_node(_proxy(no_proxy=["*.example.org", ".example.com"])))
     file = tmp_path / "proxy"
