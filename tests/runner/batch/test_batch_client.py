@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from fairway_core.target import Target
 from fairway_runner.engines.batch.client import Account
+from fairway_runner.engines.batch.node_actions import NodeActions
+
+BATCH = {"endpoint": "contoso.westeurope.batch.azure.com", "pool": "nd"}
+TARGET = {"name": "nd", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": BATCH}
 
 
 class Client:
@@ -21,11 +28,43 @@ class Client:
     def by_page(self) -> Any:
         return iter(())
 
+    def send_request(self, request: Any) -> Any:
+        self.asked.append(request)
+        return SimpleNamespace(raise_for_status=lambda: None)
 
-def test_only_the_jobs_of_the_pool_are_listed() -> None:
-    batch = {"endpoint": "contoso.westeurope.batch.azure.com", "pool": "nd"}
-    target = {"name": "nd", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": batch}
-    account, client = Account(Target.model_validate(target), 10), Client()
-    account.__dict__["client"] = client
+
+@pytest.fixture
+def account() -> Account:
+    """One whose client keeps what it is asked for."""
+    made = Account(Target.model_validate(TARGET), 10)
+    made.__dict__["client"] = Client()
+    return made
+
+
+def test_only_the_jobs_of_the_pool_are_listed(account: Account) -> None:
     assert list(account.jobs()) == []
-    assert client.asked[0]["filter"] == "executionInfo/poolId eq 'nd'"
+    assert account.client.asked[0]["filter"] == "executionInfo/poolId eq 'nd'"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("action", "body"),
+    [("resume", None), ("drain", b'{"nodeDisableSchedulingOption": "taskcompletion"}')],
+)
+def test_an_action_without_options_has_no_body(
+    account: Account, action: str, body: bytes | None
+) -> None:
+    NodeActions(account).act(action, "tvm-1")
+    [request] = account.client.asked  # type: ignore[attr-defined]
+    assert request.content == body
+
+
+def test_a_node_shows_the_run_that_is_on_it_now(account: Account) -> None:
+    """Not one that ended there before, and none where nothing runs."""
+    tasks = [
+        {"jobId": "old-aaaaaa", "taskState": "completed"},
+        {"jobId": "new-bbbbbb", "taskState": "running"},
+    ]
+    nodes = [{"id": "a", "state": "running", "recentTasks": tasks}]
+    nodes += [{"id": "b", "state": "idle", "recentTasks": tasks}, {"id": "c", "state": "running"}]
+    account.__dict__["nodes"] = lambda: iter(nodes)
+    assert [node.run for node in NodeActions(account).all()] == ["new-bbbbbb", "", ""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,3 +52,20 @@ def test_those_that_are_not_taken_in_time_are_counted() -> None:
         sending({"status": "servererror", "error": error})._add_chunk("job", TASKS)
     said = "Azure Batch could not take 2 tasks: ServerBusy: later"
     assert caught.value.findings[0].message == said
+
+
+def test_what_is_asked_after_a_failed_one_is_asked_again_as_ever() -> None:
+    """The others of its threads are told to stop, and nobody after them."""
+    failed = sending(ServiceError(Finding("refused", "no"), status=400, code="Bad"))
+    told: list[bool] = []
+
+    class Stopped(threading.Event):
+        def set(self) -> None:
+            told.append(True)
+            super().set()
+
+    stopped = failed.account.calls.stopped = Stopped()
+    with pytest.raises(ServiceError):
+        failed._add(TASKS, "job")
+    assert told == [True]
+    assert not stopped.is_set()

@@ -232,6 +232,21 @@ def test_a_drained_node_gets_no_tasks(service: Any, client: Any, job: str, run: 
     assert client.get_node("sim", ONE).scheduling_state == "enabled"
 
 
+def test_a_node_says_what_runs_on_it_and_what_ran_before(
+    service: Any, client: Any, job: str, run: Any
+) -> None:
+    service.add_pool("one", targetDedicatedNodes=1)
+    client.create_job({"id": "alone", "poolInfo": {"poolId": "one"}})
+    [node] = client.list_nodes("one")
+    for task, command in (("1", "true"), ("2", "sleep 300")):
+        client.create_task("alone", {"id": task, "commandLine": command})
+        service.wait_for_task("alone", task, "completed" if task == "1" else "running")
+    found = [
+        (task.task_id, task.task_state) for task in client.get_node("one", node.id).recent_tasks
+    ]
+    assert found == [("2", "running"), ("1", "completed")]
+
+
 def test_nodes_can_be_removed_by_name(service: Any, client: Any) -> None:
     client.begin_remove_nodes("sim", {"nodeList": [ONE]}, **FAST).result()
     assert ONE not in service.node_ids()
