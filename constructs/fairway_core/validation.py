@@ -144,7 +144,9 @@ def _finding(
             message = f"unknown key `{path[-1]}`"
             return Finding("unknown-key", message, hint, dotted, location=place)
     place = document.location(path, of_key=first["loc"][-1:] == ("[key]",))
-    cause = first.get("ctx", {}).get("error")
+    # Of the branches of a union, what says something itself is the one that was meant.
+    said = (details.get("ctx", {}).get("error") for details in errors)
+    cause = next(filter(None, said), None)
     if cause is not None:
         label = f"`{dotted}`: " if dotted else ""
         return Finding(
@@ -210,7 +212,9 @@ def _expected(details: ErrorDetails) -> str:
     }
     if kind in bounds:
         words, key = bounds[kind]
-        return f"{words} {ctx[key]}"
+        bound = ctx[key]
+        whole = isinstance(bound, float) and bound.is_integer()
+        return f"{words} {int(bound) if whole else bound}"
     if kind == "int_from_float":
         return "a whole number"
     said = details["msg"].removeprefix("Input should be ")

@@ -47,6 +47,7 @@ MISTAKES = [
         "image",
         "write `container: {image: REGISTRY/NAME:TAG}`",
     ),
+    ("max_cost: 0", "`max_cost`: expected a number above 0, found the number 0", "0", ""),
     ("script: train.sh", "unknown key `script`", "script", "`command: python train.py`"),
     (
         "sweep: {lr: [0.1, 0.2]}",

@@ -118,6 +118,7 @@ class TestChoosing:
         with pytest.raises(UserError) as caught:
             _choose(project, target=target)
         assert said in str(caught.value)
+        assert "value error" not in str(caught.value)
         assert caught.value.findings[0].location is not None
 
     def test_a_target_that_is_not_there(self, project: Path) -> None:
@@ -281,3 +282,4 @@ class TestCheapest:
         with pytest.raises(UserError) as caught:
             _choose(project, target=where)
         assert said in str(caught.value)
+        assert "value error" not in str(caught.value)
