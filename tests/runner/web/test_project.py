@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from conftest import MakeRun
+    from starlette.testclient import TestClient
 
     from fairway_runner.runs.store import Run, RunStore
 
@@ -73,3 +74,41 @@ def test_a_look_that_fails_is_told_and_not_the_last(
     assert told == [
         "the runs cannot be brought up to date: [Errno 13] Permission denied: 'state.json'"
     ]
+
+
+def test_only_what_somebody_reads_is_brought_here(
+    store: RunStore, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("job-a", "job-b"):
+        make_run(name, [{"state": "running"}], "running")
+    clock, brought = [100.0], []
+    monkeypatch.setattr("fairway_web.project.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(
+        "fairway_runner.runs.store.Run.refresh",
+        lambda run, *, logs=False: brought.append((run.id, logs)),
+    )
+    refresher = Refresher(Runs(store.base))
+    refresher.watch()
+    refresher.look()
+    assert brought == []
+    refresher.watch("job-a")
+    refresher.look()
+    assert brought == [("job-a", True)]
+    clock[0] += 31
+    refresher.watch("job-b")
+    refresher.look()
+    assert brought == [("job-a", True), ("job-b", True)]
+
+
+def test_who_looks_is_known(
+    client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str | None] = []
+    monkeypatch.setattr(Refresher, "watch", lambda _, run=None: looks.append(run))
+    make_run("job-a")
+    for path in ("/", "/api/v1/runs", "/api/v1/runs/job-a"):
+        client.get(path)
+    assert looks == [None] * 3
+    for path in ("/runs/job-a", "/runs/job-a/sections", "/api/v1/runs/job-a/log"):
+        client.get(path)
+    assert looks[3:] == ["job-a"] * 3
