@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
@@ -58,7 +59,10 @@ def answer(
         if known.submission == number and not known.complete:
             known = _submit(folder, known, request)
     if run_files.read_plan(folder).notify is not None:
-        settle_all([folder])  # it may have to wait, or have ended already
+        # It may have to wait, or have ended already. Slurm has it: where it does not answer now,
+        # whoever looks next tells it.
+        with suppress(commands.Refused, Fault, OSError):
+            settle_all([folder])
     return {"jobs": [part.job for part in known.parts]}
 
 

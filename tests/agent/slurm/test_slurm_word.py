@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from fairway_agent import state_files
 from fairway_agent.plan import Receiver as Told
 from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
-from fairway_agent.slurm import reconcile, submissions, word
+from fairway_agent.slurm import commands, reconcile, submissions, submit, word
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.task_state import TaskState
 
@@ -131,6 +132,20 @@ def test_that_it_waits_is_told_once_and_again_when_it_is_retried(
     assert word.is_news(folder, plan, again)
     assert not word.is_news(folder, plan, again)
     assert not word.is_news(folder, plan, RunState("queued", submission=2))  # it just begins
+
+
+def test_what_slurm_has_is_submitted_also_where_it_does_not_answer_then(
+    run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        looks.append("look")
+        raise commands.Refused("squeue: error: Unable to contact slurm controller")
+
+    folder, looks = run(), []
+    monkeypatch.setattr(reconcile, "jobs_named", refuse)
+    request = {"run": folder.name, "submission": 0}
+    assert submit.answer(folder.parents[1], request, io.BytesIO()) == {"jobs": ["7"]}
+    assert looks == ["look"]
 
 
 def test_a_receiver_that_is_away_is_told_of(
