@@ -25,7 +25,10 @@ async function look() {
         const html = await answer.text();
         if (html !== look.last) redraw(live, html);
         look.last = html;
-        if (answer.headers.get("Fairway-Final") === "yes") return;
+        if (answer.headers.get("Fairway-Final") === "yes") {
+          location.reload(); // its outputs, the rest of its log, and what can be done with it now
+          return;
+        }
       }
     } catch {
       // The server is away: what was last known stays, and it is asked again.

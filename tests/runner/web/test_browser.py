@@ -120,6 +120,21 @@ def test_what_runs_is_drawn_again(page: Page, make_run: MakeRun) -> None:
     expect(box).to_be_checked()
 
 
+def test_the_end_brings_outputs_and_other_buttons(page: Page, make_run: MakeRun) -> None:
+    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
+    page.reload()
+    page.get_by_role("link", name="job-a").click()
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    kept = run.task_folder(0) / "outputs"
+    kept.mkdir()
+    (kept / "model.bin").write_bytes(b"1234")
+    (run.folder / "new").write_text(json.dumps({"state": "failed"}))
+    (run.folder / "new").rename(run.folder / "state.json")
+    expect(page.get_by_role("link", name="0/model.bin")).to_be_visible()
+    expect(page.get_by_role("button", name="Retry")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+
+
 def test_the_keyboard_is_enough(page: Page, make_run: MakeRun) -> None:
     make_run("job-a")
     page.reload()
