@@ -79,6 +79,13 @@ def test_lines_of_ranks_and_their_colours(make_run: MakeRun) -> None:
     assert _shown(run, LineFilter(ranks={1}, coloured=True)) == f"{one}step 1\n{one}step 2\n"
 
 
+def test_a_number_that_no_rank_has_is_text(make_run: MakeRun) -> None:
+    text = f"[1,{'9' * 5000}]<stdout>: x"
+    run = make_run("job-a", [{"log": f"{text}\n"}], metrics={"x": "x=([0-9]+)"})
+    assert run.logs() == [LogLine(0, 1, None, text)]
+    assert run.tasks[0].metrics == {}
+
+
 def test_lines_of_ranks_of_several_tasks(make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "begin\n"}, {"log": RANKS}])
     shown = [f"[1.{rank}] step {step}" for step in (1, 2) for rank in (0, 1)]

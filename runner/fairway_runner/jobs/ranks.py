@@ -6,7 +6,7 @@ import re
 
 # `[1,0]<stdout>: text` with --tag-output, which Open MPI 4 and 5 have (4 leaves out the
 # space), and `[0]<stdout>: text` with --output rank, which 5 has.
-_LABEL = re.compile(rb"\[(?:\d+,)?(\d+)\]<std(?:out|err|diag)>: ?")
+_LABEL = re.compile(rb"\[(?:\d+,)?(\d{1,9})\]<std(?:out|err|diag)>: ?")
 
 
 def split_label(line: bytes) -> tuple[int | None, bytes]:
