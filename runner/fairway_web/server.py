@@ -9,7 +9,7 @@ import signal
 import socket
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -127,22 +127,51 @@ def _end(number: int, _: object) -> None:
 
 @contextmanager
 def _recorded(store: RunStore, address: Address) -> Iterator[None]:
-    """Address and token in `.fairway/serve.json`, which only its owner can read, while it runs."""
+    """Address and token in `.fairway/serve.json`, which only its owner can read, while it runs.
+
+    Where another server of the project runs as well, its record is there again afterwards.
+    """
     file = store.base / _RECORD
-    draft = file.with_name(f".{_RECORD}.{os.getpid()}")
     with store.recording():
         store.base.mkdir(parents=True, exist_ok=True)
         (store.base / ".gitignore").write_text("*\n", encoding="ascii")
-        with suppress(FileNotFoundError):
-            draft.unlink()
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        facts = {"url": address.url, "token": address.token, "pid": os.getpid()}
-        with os.fdopen(descriptor, "w", encoding="ascii") as out:
-            json.dump(facts, out)
-        draft.replace(file)
+        earlier = _record(file)
+        _write(file, {"url": address.url, "token": address.token, "pid": os.getpid()})
     try:
         yield
     finally:
-        with suppress(OSError, ValueError):
-            if json.loads(file.read_text("ascii")).get("pid") == os.getpid():
-                file.unlink()
+        with suppress(OSError):
+            if _record(file).get("pid") == os.getpid():
+                if _runs(earlier.get("pid")):
+                    _write(file, earlier)
+                else:
+                    file.unlink()
+
+
+def _record(file: Path) -> dict[str, Any]:
+    """What a server has recorded; nothing where none has, or it cannot be read."""
+    try:
+        found = json.loads(file.read_text("ascii"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(file: Path, facts: dict[str, Any]) -> None:
+    draft = file.with_name(f".{_RECORD}.{os.getpid()}")
+    with suppress(FileNotFoundError):
+        draft.unlink()
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as out:
+        json.dump(facts, out)
+    draft.replace(file)
+
+
+def _runs(pid: object) -> bool:
+    if type(pid) is not int or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError):
+        return False
+    return True

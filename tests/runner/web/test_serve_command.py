@@ -76,6 +76,37 @@ def test_it_answers_until_it_is_ended(
     assert not record.exists()
 
 
+@pytest.mark.parametrize("ends_first", [False, True])
+def test_a_second_server_leaves_the_record_of_the_first(project: Path, ends_first: bool) -> None:
+    record = project / ".fairway" / "serve.json"
+    with serving(project) as (first, _):
+        before = record.read_text()
+        with serving(project) as (second, _):
+            assert json.loads(record.read_text())["pid"] == second.pid
+            if ends_first:
+                first.terminate()
+                first.wait()
+                assert json.loads(record.read_text())["pid"] == second.pid
+            second.terminate()
+            second.wait()
+        assert record.exists() is not ends_first
+        if not ends_first:
+            assert record.read_text() == before
+            assert stat.S_IMODE(record.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("left", ["[]", "{", '{"pid": 0}', '{"pid": "1"}', '{"pid": 1e999}'])
+def test_a_record_that_no_server_wrote_goes(project: Path, left: str) -> None:
+    record = project / ".fairway" / "serve.json"
+    record.parent.mkdir()
+    record.write_text(left)
+    with serving(project) as (process, said):
+        assert said.startswith("ready: open http://127.0.0.1:")
+        process.terminate()
+        process.wait()
+    assert not record.exists()
+
+
 def test_it_ends_beside_a_reader_who_follows(project: Path, make_run: MakeRun) -> None:
     make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     with serving(project) as (process, _):
