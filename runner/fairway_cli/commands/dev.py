@@ -25,9 +25,15 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run, RunStore
 
 _HELP = "Work in a session on a target's nodes, with your code kept in step."
+_MORE = (
+    "`fairway dev TARGET` starts one, or attaches to the one that is there: `fairway dev start -h`."
+)
 
 app = typer.Typer(
-    cls=group_for_words("start"), add_completion=False, no_args_is_help=True, help=_HELP
+    cls=group_for_words("start"),
+    add_completion=False,
+    no_args_is_help=True,
+    help=f"{_HELP}\n\n{_MORE}",
 )
 
 
@@ -168,7 +174,7 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
     run = sessions[-1]
     if given:
         names = ", ".join(f"--{name.rstrip('_')}" for name in given)
-        message = f"{run.id} goes on on {target.name}: {names} would be another session's"
+        message = f"{run.id} is on {target.name} already: {names} would be another session's"
         hint = (
             f"attach to it: fairway dev {target.name}\nor end it first: fairway dev stop {run.id}"
         )

@@ -112,7 +112,8 @@ class TestSession:
         refused = fairway("dev", place.name, "--hours", "2")
         assert refused.returncode == 2
         assert (
-            f"{run} goes on on {place.name}: --hours would be another session's" in refused.stderr
+            f"{run} is on {place.name} already: --hours would be another session's"
+            in refused.stderr
         )
         again = fairway.start("dev", place.name)
         assert until(again, "code: 1 removed")[0] == f"{run} is a session on {place.name}"
