@@ -7,6 +7,7 @@ found wrong later, by a model or by a check, can be shown at its line.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -18,7 +19,7 @@ from fairway_core.validation import findings_of
 from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _LARGEST_FILE = 2**20  # the parser takes some seconds for that
 
@@ -71,6 +72,30 @@ class Document:
         mark = nearest_mark(path, *tables)
         assert mark is not None, "the root of a document always has a mark"
         return self.text.location(mark)
+
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """What is wrong with a field is shown at its line, where it is written in the document."""
+        try:
+            yield
+        except UserError as error:
+            found = [self._located(finding) for finding in error.findings]
+            raise UserError(found, exit_code=error.exit_code) from None
+
+    def _located(self, finding: Finding) -> Finding:
+        if finding.location is not None or not finding.path:
+            return finding
+        path: list[str | int] = []
+        value = self.data
+        for step in finding.path.split("."):
+            if isinstance(value, Mapping) and step in value:
+                path.append(step)
+            elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+                path.append(int(step))
+            else:
+                return finding
+            value = value[path[-1]]
+        return replace(finding, location=self.location(tuple(path)))
 
     def validate(self, model: type[ModelT]) -> ModelT:
         """The document as a model; UserError with a finding for each fault in it."""

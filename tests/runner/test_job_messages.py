@@ -107,6 +107,7 @@ MISTAKES = [
 
 # What is wrong in a job file, and what is said of it.
 WRONG = [
+    ("max_cost: 20", "it is not known what a node of `local` costs"),
     ("metrics: {loss: loss}", "`loss` has 0 groups where it needs one"),
     ("container: {image: 'a b'}", "`a b` is not a container image"),
     ("outputs: {m: {pattern: ../x}}", "`../x` leaves the folder of the job's outputs"),
@@ -180,6 +181,18 @@ def test_a_mistake_in_a_job_file_is_answered(
     assert place is not None
     assert place.text == line
     assert line[place.column - 1 : place.column - 1 + place.length] == marked
+
+
+@pytest.mark.parametrize("names", ["", "local,", ",local", "local,,local"])
+def test_a_name_that_is_missing_among_targets(
+    tmp_path: Path, fairway: RunFairway, names: str
+) -> None:
+    (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n")
+    code, _, err = fairway(tmp_path, "submit", "job.yaml", "--dry-run", "--target", names)
+    assert code == 2
+    assert f"--target: a name is missing in `{names}`" in err
+    code, out, _ = fairway(tmp_path, "submit", "job.yaml", "--dry-run", "-t", "local, local")
+    assert (code, "it would start 1 task on local" in out) == (0, True)
 
 
 @pytest.mark.parametrize(("line", "said"), WRONG, ids=[said for _, said in WRONG])

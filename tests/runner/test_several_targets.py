@@ -98,8 +98,10 @@ class TestChoosing:
             (("nd",), {}),
             ((), {"target": {"in_order": ["nd"], "patience": "1m"}}),
         ):
-            with pytest.raises(UserError, match="patience is for several targets"):
+            with pytest.raises(UserError, match="patience is for several targets") as caught:
                 _choose(project, *names, patience=None if fields else 5.0, **fields)
+            place = caught.value.findings[0].location
+            assert (place is not None) is bool(fields)
 
     @pytest.mark.parametrize(
         ("target", "said"),
@@ -125,6 +127,35 @@ class TestChoosing:
         with pytest.raises(UserError, match="there is no target `sopt`") as caught:
             _choose(project, target=["nd", "sopt"])
         assert caught.value.findings[0].hint == "did you mean `spot`?"
+
+    @pytest.mark.parametrize(
+        ("target", "places"),
+        [
+            ("gpu", {"gpu"}),
+            (["nd", "gpu", "x1"], {"gpu", "x1"}),
+            ({"in_order": ["gpu", "nd"]}, {"gpu"}),
+            ({"cheapest": ["nd", "x1"], "in_order": None}, {"x1"}),
+        ],
+    )
+    def test_each_that_is_not_there_is_shown_at_its_place(
+        self, project: Path, target: Any, places: set[str]
+    ) -> None:
+        with pytest.raises(UserError) as caught:
+            _choose(project, target=target)
+        shown = set()
+        for finding in caught.value.findings:
+            place = finding.location
+            assert place is not None
+            shown.add(place.text[place.column : place.column + place.length - 2])
+            assert finding.hint.startswith("one of: a100, local, nd, spot\n")
+            assert "fairway targets sync" in finding.hint
+        assert shown == places
+
+    def test_the_command_line_is_no_place_in_the_job(self, project: Path) -> None:
+        with pytest.raises(UserError) as caught:
+            _choose(project, "gpu", "x1", target="nd")
+        assert [each.location for each in caught.value.findings] == [None, None]
+        assert str(caught.value) == "there is no target `gpu`; there is no target `x1`"
 
     def test_this_machine_is_not_one_of_several(self, project: Path) -> None:
         with pytest.raises(UserError, match="`local` cannot be one of several targets"):

@@ -127,7 +127,13 @@ DeadlineOption = Annotated[
 
 def target_names(given: list[str] | None) -> list[str]:
     """The targets that were named, in their order: several by commas, or by the option again."""
-    return [name for words in given or () for name in words.split(",")]
+    from fairway_core.findings import UserError
+
+    names = [name.strip() for words in given or () for name in words.split(",")]
+    if not all(names):
+        message = f"--target: a name is missing in `{','.join(given or ())}`"
+        raise UserError.of("bad-value", message, "write --target FIRST,SECOND")
+    return names
 
 
 def states(given: list[str] | None) -> tuple[str, ...]:

@@ -89,3 +89,12 @@ def where_of(document: Document) -> Where | None:
     if found is None or isinstance(found, Where):
         return found
     return Where(in_order=(found,) if isinstance(found, str) else found)
+
+
+def place_of(document: Document, name: str) -> str:
+    """The field in which a job names a target, dotted."""
+    target, path = document.data["target"], "target"
+    if isinstance(target, dict):
+        key = "in_order" if target.get("in_order") else "cheapest"
+        target, path = target[key], f"{path}.{key}"
+    return f"{path}.{target.index(name)}" if isinstance(target, list) else path

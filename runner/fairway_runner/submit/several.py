@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import require_movable
-from fairway_runner.jobs.where import where_of
+from fairway_runner.jobs.where import place_of, where_of
 from fairway_runner.runs import fallback
 from fairway_runner.runs.fallback import Fallback, Try
 from fairway_runner.runs.moving import has_no_room
@@ -23,6 +23,7 @@ from fairway_runner.targets.lookup import find_target
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_core.documents import Document
     from fairway_core.target import Target
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.submit.submission import Prepared
@@ -49,16 +50,37 @@ def choose(job_file: JobFile, names: Sequence[str] = (), patience: float | None 
         patience = own.patience if patience is None else patience
     else:
         own = None
-    targets = [find_target(name) for name in dict.fromkeys(names or [LOCAL])]
-    unknown: Sequence[Finding] = ()
-    if len(targets) > 1:
-        require_movable(targets)
-        if own is not None and own.cheapest is not None:
-            targets, unknown = cheapest_first(job_file, targets, own.metric, RunStore.here())
-    elif patience is not None:
-        message = f"patience is for several targets, and there is only `{targets[0].name}`"
-        raise UserError.of("one-target", message, "name another: --target FIRST,SECOND")
+    with job_file.document.locating():
+        targets = _found(names or [LOCAL], None if own is None else job_file.document)
+        unknown: Sequence[Finding] = ()
+        if len(targets) > 1:
+            require_movable(targets)
+            if own is not None and own.cheapest is not None:
+                targets, unknown = cheapest_first(job_file, targets, own.metric, RunStore.here())
+        elif patience is not None:
+            message = f"patience is for several targets, and there is only `{targets[0].name}`"
+            hint = "name another, as in --target FIRST,SECOND, or leave patience out"
+            path = "" if own is None else "target.patience"
+            raise UserError([Finding("one-target", message, hint, path)])
     return Choice(tuple(targets), patience, unknown)
+
+
+def _found(names: Sequence[str], document: Document | None) -> list[Target]:
+    """The targets of those names, which the document names, if there is one; UserError for all
+    that are not there."""
+    targets: list[Target] = []
+    unknown: list[Finding] = []
+    for name in dict.fromkeys(names):
+        try:
+            targets.append(find_target(name))
+        except UserError as error:
+            if error.findings[0].id != "unknown-target":
+                raise
+            path = "" if document is None else place_of(document, name)
+            unknown.extend(replace(finding, path=path) for finding in error.findings)
+    if unknown:
+        raise UserError(unknown)
+    return targets
 
 
 def prepare_for(

@@ -161,7 +161,8 @@ def prepare(
         last = _last_task(job, job.finally_)
         plan.end_with(last, launchers.render(first, last, target))
     require(job, target)
-    plan.budget = budget_of(job, target)
+    with job_file.document.locating():
+        plan.budget = budget_of(job, target)
     plan.needs = launchers.needs()
     if asks:
         engine.require(job, plan.needs)

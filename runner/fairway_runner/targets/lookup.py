@@ -18,7 +18,7 @@ from fairway_core.documents import read
 from fairway_core.findings import UserError
 from fairway_core.project import LocalTarget, Project
 from fairway_core.project_folder import find_project
-from fairway_core.suggestions import nearest
+from fairway_core.suggestions import did_you_mean, nearest
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import damaged, read_kept
@@ -45,9 +45,10 @@ def find_target(name: str) -> Target:
     """The target of that name; UserError where there is none."""
     known = all_targets()
     if name not in known:
-        near = nearest(name, known)
-        hint = "read the targets of a deployment with: fairway targets sync"
-        hint = f"did you mean `{near}`?" if near else hint
+        hint = did_you_mean(name, known)
+        if not nearest(name, known):
+            sync = "read the targets of a deployment with: fairway targets sync"
+            hint = f"{hint}\n{sync}".strip()
         raise UserError.of("unknown-target", f"there is no target `{name}`", hint)
     return known[name].target
 
