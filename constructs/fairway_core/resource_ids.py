@@ -56,8 +56,8 @@ _KINDS = {
         "az ppg show -o tsv --query id -g GROUP -n NAME",
     ),
 }
-# No slash, and nothing that Terraform would evaluate.
-_WORD = r"[^/\s${%}]+"
+# No slash, and nothing that Terraform would evaluate, or that ends a text of its own.
+_WORD = r"[^/\s${%}\"\\]+"
 _GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 

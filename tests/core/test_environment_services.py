@@ -171,6 +171,11 @@ BAD = [
         "not the id of a resource group",
     ),
     (
+        f"resource_group: {{existing: '{_IN_GROUP}\"'}}",
+        "resource_group.existing",
+        "not the id of a resource group",
+    ),
+    (
         f"resource_group: {{existing: '{_IN_GROUP}%{{x}}'}}",
         "resource_group.existing",
         "not the id of a resource group",
