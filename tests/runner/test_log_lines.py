@@ -143,6 +143,9 @@ def test_the_lines_of_an_attempt(make_run: MakeRun, log: str) -> None:
     with pytest.raises(UserError, match="job-a has no attempt 3") as caught:
         shown(3)
     assert caught.value.findings[0].hint == "its attempts are 1 to 2"
+    with pytest.raises(UserError) as caught:
+        require_attempt(run, [1], 2)
+    assert caught.value.findings[0].hint == "its only attempt is 1"
 
 
 def test_attempts_that_a_log_does_not_tell_apart(make_run: MakeRun, fairway: RunFairway) -> None:

@@ -176,7 +176,8 @@ def require_attempt(run: RunFolder, tasks: Sequence[int], attempt: int) -> None:
     counts = {task: run.task_status(task).attempts for task in tasks}
     most = max(counts.values(), default=0)
     if not 0 < attempt <= most:
-        hint = f"its attempts are 1 to {most}" if most else "none has begun yet"
+        known = "its only attempt is 1" if most == 1 else f"its attempts are 1 to {most}"
+        hint = known if most else "none has begun yet"
         raise UserError.of("unknown-attempt", f"{run.id} has no attempt {attempt}", hint)
     for task, count in counts.items():
         wanted = {attempt, attempt + 1} - {1, count + 1}
