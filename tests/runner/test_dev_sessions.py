@@ -78,6 +78,12 @@ class TestJob:
         assert (job.retries, job.max_duration, job.after, job.metrics) == (0, None, (), {})
         assert (job.finally_, job.sweep) == (None, None)
 
+    @pytest.mark.parametrize(
+        ("seconds", "timeout"), [(8784 * 3600.0, 31622400.0), (4444.4444, 4444.444), (1e-9, 0.001)]
+    )
+    def test_its_time_is_a_span(self, seconds: float, timeout: float) -> None:
+        assert session_job(Wanted(seconds=seconds), HERE).resolve(HERE).timeout == timeout
+
     def test_its_name_is_no_longer_than_a_jobs(self) -> None:
         job = session_job(Wanted(_job(name="a" * 35 + "-bcde")), HERE).resolve(HERE)
         assert job.name == "dev-" + "a" * 35

@@ -68,7 +68,7 @@ def session_job(wanted: Wanted, target: Target) -> JobFile:
     data |= {} if wanted.nodes is None else {"nodes": wanted.nodes}
     data |= {
         "template": TEMPLATE,
-        "timeout": f"{wanted.seconds:g}s",
+        "timeout": f"{max(wanted.seconds, 0.001):.3f}".rstrip("0").rstrip(".") + "s",
         "options": {"idle": max(1, round(wanted.idle)) if wanted.idle else 0},
     }
     if wanted.jupyter:
