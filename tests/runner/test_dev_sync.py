@@ -211,6 +211,19 @@ class TestHost:
         assert ssh.server_command(run)[-1] == key.with_suffix(".pub").read_text().strip()
         assert key.read_text() not in "".join(ssh.server_command(run))
 
+    def test_its_key_may_lie_in_any_folder(
+        self, make_run: MakeRun, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        key = home / 'of "me" \\ 5%d' / "key"
+        key.parent.mkdir()
+        monkeypatch.setattr(ssh, "_key", lambda _: key)
+        ssh.write_host(make_run("dev-a"), Place("me", "/data"), ["fairway"])
+        file = home / ".ssh" / "fairway.d" / "dev-a.conf"
+        words = ["ssh", "-G", "-F", file, "dev-a"]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        # What it takes for a token, such as %d, is replaced after this.
+        assert f"identityfile {key}\n".replace("%", "%%") in said
+
     def test_it_goes_with_its_run(self, make_run: MakeRun, home: Path) -> None:
         folder = home / ".ssh" / "fairway.d"
         run = make_run("dev-a")

@@ -36,7 +36,7 @@ _BLOCK = """\
 Host {run}
     User {user}
     ProxyCommand {command}
-    IdentityFile {key}
+    IdentityFile "{key}"
     IdentitiesOnly yes
     # Its server is at the other end of `fairway exec`, which knows its host.
     StrictHostKeyChecking no
@@ -131,7 +131,7 @@ def write_host(run: Run, place: Place, program: Sequence[str]) -> Host:
         run=run.id,
         user=place.user,
         command=words.replace("%", "%%"),
-        key=f'"{_key(run)}"',
+        key=re.sub(r'["\\]', r"\\\g<0>", str(_key(run)).replace("%", "%%")),
     )
     folder = _ssh_folder() / FOLDER
     try:
