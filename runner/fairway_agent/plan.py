@@ -156,6 +156,28 @@ class Budget:
         return found
 
 
+CANCEL, WARN = "cancel", "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class IdleGpu:
+    """`below` how many percent the GPUs of a task are not busy, for how many `seconds` that may
+    go on, and what comes `then`: the task's end, or a warning."""
+
+    below: float
+    seconds: float
+    then: str
+
+    @classmethod
+    def from_json(cls, facts: object) -> IdleGpu:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "`idle_gpu`")
+        found = cls(fields.span("below"), fields.span("seconds"), fields.text("then"))
+        if found.then not in (CANCEL, WARN):
+            raise fields.unfit("then")
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """Tasks of an ended run that run again: `only` their numbers, `done` how many of the others
@@ -202,13 +224,13 @@ class RunPlan:
     """What holds for all tasks of a run.
 
     `tasks` counts them, the one of `finally:` included; `directory` is where they run, `after`
-    names the runs to wait for, `needs` the programs that the main host must have. `timeout` is
-    that of an attempt, `max_duration` that of the run, `sample_every` the time between two samples
-    of the nodes, and `grace` what a task has after its `signal`, all in seconds. `max_cost` is what
-    the run may cost. `retries` is for how many failures a task begins again; `retry_limits` is for
-    how many ends by what is no failure of its own, by their cause. `secrets` are the names of
-    variables, and `environment` holds what every task is told. `retry` says that some tasks run
-    again.
+    names the runs to wait for, `needs` the programs that the main host must have. `timeout` is that
+    of an attempt, `max_duration` that of the run, `sample_every` the time between two samples of
+    the nodes, and `grace` what a task has after its `signal`, all in seconds. `max_cost` is what
+    the run may cost, `idle_gpu` for how long the GPUs of a task may do nothing. `retries` is for
+    how many failures a task begins again; `retry_limits` is for how many ends by what is no failure
+    of its own, by their cause. `secrets` are the names of variables, and `environment` holds what
+    every task is told. `retry` says that some tasks run again.
     """
 
     run: str
@@ -222,6 +244,7 @@ class RunPlan:
     timeout: float | None = None
     max_duration: float | None = None
     max_cost: Budget | None = None
+    idle_gpu: IdleGpu | None = None
     sample_every: float | None = None
     signal: str = "TERM"
     grace: float = 10.0
@@ -271,6 +294,7 @@ class RunPlan:
             timeout=fields.span_or_none("timeout"),
             max_duration=fields.span_or_none("max_duration"),
             max_cost=_budget(fields.facts.get("max_cost")),
+            idle_gpu=_idle_gpu(fields.facts.get("idle_gpu")),
             sample_every=fields.span_or_none("sample_every"),
             signal=fields.text("signal"),
             grace=fields.span("grace"),
@@ -302,6 +326,7 @@ class RunPlan:
             "staged": [each.to_json() for each in self.staged],
             **({"retry_limits": self.retry_limits} if self.retry_limits else {}),
             **({"max_cost": asdict(self.max_cost)} if self.max_cost else {}),
+            **({"idle_gpu": asdict(self.idle_gpu)} if self.idle_gpu else {}),
         }
 
     def text(self) -> str:
@@ -311,6 +336,10 @@ class RunPlan:
 
 def _budget(facts: object) -> Budget | None:
     return None if facts is None else Budget.from_json(facts)
+
+
+def _idle_gpu(facts: object) -> IdleGpu | None:
+    return None if facts is None else IdleGpu.from_json(facts)
 
 
 def _receiver(facts: object) -> Receiver | None:

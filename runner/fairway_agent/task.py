@@ -27,8 +27,10 @@ from fairway_agent import (
 )
 from fairway_agent.fanout import ways
 from fairway_agent.masking import Pump
+from fairway_agent.plan import CANCEL
 from fairway_agent.ports import free_port
 from fairway_agent.share import ports_of
+from fairway_agent.task_spec import LAST
 from fairway_agent.task_state import ERROR, TaskState
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from fairway_agent.allocators.hosts import Host
+    from fairway_agent.figures.idle import IdleWatch
     from fairway_agent.plan import RunPlan
     from fairway_agent.share import Share
     from fairway_agent.task_spec import TaskSpec
@@ -64,6 +67,8 @@ class Task:
     `nodes` are its own, its main host first; it has none where its ranks share this machine.
     `session_folder` is where MPI's launchers keep what they know of the last attempt.
     `refusal` is why it never starts, where no node has what it wants.
+    `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
+    ended for it.
     """
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
@@ -91,6 +96,8 @@ class Task:
     nodes: list[Host] = field(default_factory=list)
     session_folder: Path | None = None
     refusal: str = ""
+    idle: IdleWatch | None = None
+    limit: str = ""
 
     @property
     def name(self) -> str:
@@ -140,7 +147,20 @@ class Task:
         self.kill_at, self.timed_out = None, False
         self.process = self._launch(script, environment)
         self.started = time.time()
+        self.idle = self._idle_watch()
         self.record(replace(self.status("running"), session=self.session))
+
+    def _idle_watch(self) -> IdleWatch | None:
+        """What looks whether its GPUs do nothing; None where nobody wants to know, or can."""
+        limit, seconds = self.plan.idle_gpu, self.plan.sample_every
+        if limit is None or seconds is None or self.name in ("setup", LAST):
+            return None
+        from fairway_agent.figures import idle, sampler  # most runs need none
+
+        # Where its ranks share this machine, as often as it wants nodes.
+        names = [sampler.node_name()] if self.IS_HERE else [host.name for host in self.nodes]
+        gpus, folder = self.share.gpus if self.share else None, self.run_folder / sampler.FOLDER
+        return idle.IdleWatch(limit, folder, names, gpus, seconds, time.monotonic())
 
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         secrets = [os.environ.get(name, "") for name in self.plan.secrets]
@@ -195,7 +215,7 @@ class Task:
 
     def why(self) -> str | None:
         """Why its last attempt ended, where that is known."""
-        return None
+        return self.limit or None
 
     def resume_count(self) -> None:
         """Counts on from the attempts of an earlier supervisor."""
@@ -219,6 +239,8 @@ class Task:
     def has_retry(self) -> bool:
         """Whether it may be begun again after an attempt that did not end well, which is counted:
         what has no limit of its own is a failure."""
+        if self.limit:
+            return False
         cause, apart = self.cause(), self.plan.retry_limits
         if cause in apart:
             return not self.is_used_up(cause)
@@ -248,19 +270,40 @@ class Task:
         """When something is to be done about it next, on the monotonic clock."""
         if self.kill_at is not None:
             return self.kill_at
+        due = [self._timeout_at(), self.idle.due if self.idle else None]
+        return min((each for each in due if each is not None), default=None)
+
+    def _timeout_at(self) -> float | None:
+        """When it is over its timeout, on the monotonic clock."""
         if self.plan.timeout is None:
             return None
         return time.monotonic() + self.started + self.plan.timeout - time.time()
 
     def keep_deadline(self) -> None:
         """Does what is due: ends a task that is over its time, kills one over its grace."""
-        deadline = self.deadline()
-        if deadline is None or time.monotonic() < deadline:
+        now, timeout = time.monotonic(), self._timeout_at()
+        if self.kill_at is not None:
+            if now >= self.kill_at:
+                processes.kill(self.sessions())
+        elif timeout is not None and now >= timeout:
+            self.stop(timed_out=True)
+        elif self.idle is not None and now >= self.idle.due:
+            self._look_at_gpus(self.idle, now)
+
+    def _look_at_gpus(self, watch: IdleWatch, now: float) -> None:
+        """Ends it, or warns, where its GPUs do nothing; says it, too, when they work again."""
+        before, why = watch.is_idle, watch.reason
+        if watch.look(now) == before:
             return
-        if self.kill_at is None:
+        if not watch.is_idle:
+            self.record(replace(self.status("running"), session=self.session))
+            return
+        self._say_again(f"fairway: {why}")
+        if watch.limit.then == CANCEL:
+            self.limit = why
             self.stop(timed_out=True)
         else:
-            processes.kill(self.sessions())
+            self.record(replace(self.status("running"), session=self.session, reason=why))
 
     def ended(self) -> int | None:
         """The exit code if the task's script has ended, with nothing of it left running."""

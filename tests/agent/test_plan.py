@@ -10,7 +10,7 @@ import pytest
 from fairway_agent import run_files
 from fairway_agent.faults import Fault
 from fairway_agent.fields import Unfit
-from fairway_agent.plan import Budget, Receiver, Retry, RunPlan, Staged
+from fairway_agent.plan import Budget, IdleGpu, Receiver, Retry, RunPlan, Staged
 from fairway_agent.task_spec import Output, TaskSpec
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ PLAN = RunPlan(
     timeout=60.0,
     max_duration=3600.0,
     max_cost=Budget(200.0, "USD", 12.5),
+    idle_gpu=IdleGpu(5.0, 1800.0, "cancel"),
     sample_every=2.0,
     signal="USR1",
     grace=5.0,
@@ -89,6 +90,7 @@ RIGHT: dict[str, tuple[object, ...]] = {
     "timeout": (None,),
     "max_duration": (None,),
     "max_cost": (None,),
+    "idle_gpu": (None,),
     "sample_every": (None,),
     "notify": (None,),
     "script": ("text",),

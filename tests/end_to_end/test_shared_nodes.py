@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,20 @@ if TYPE_CHECKING:
 
     from conftest import Fairway, Gate, Pipe
 
+# All GPUs but the first are busy, unless there is a file `idle` beside the program.
 SMI = """#!/bin/sh
-case "$*" in *index,pci.bus_id*) ;; *) exit 9 ;; esac
-for n in 0 1 2 3 4 5 6 7; do echo "$n, 0000ff0$n:00:00.0"; done
+case "$*" in
+*index,pci.bus_id*)
+    for n in 0 1 2 3 4 5 6 7; do echo "$n, 0000ff0$n:00:00.0"; done ;;
+*index,utilization.gpu,*)
+    test -e "${0%/*}/idle" && busy=4 || busy=97
+    echo "0, 0, 10, 80000, 60.5"
+    for n in 1 2 3 4 5 6 7; do echo "$n, $busy, 10, 80000, 60.5"; done
+    exec sleep 600 ;;
+*) exit 9 ;;
+esac
 """
+PATIENCE = 300.0
 # What a task says: `up` with all that it has, and `down` before it ends.
 PROGRAM = """
 import json, os, sys
@@ -96,6 +107,11 @@ def _slurm(smi: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             pytest.fail(lacking)
         pytest.skip(lacking)
     with SlurmCluster(nodes=1, gpus=8) as cluster:
+        # Its nodes, too, have what is in this folder in their PATH.
+        found = cluster.folder / "home" / "bin" / "nvidia-smi"
+        found.parent.mkdir(parents=True, exist_ok=True)
+        found.write_text(f'#!/bin/sh\nexec {smi}/nvidia-smi "$@"\n')
+        found.chmod(0o755)
         for name, value in cluster.environment.items():
             monkeypatch.setenv(name, value)
         project = json.dumps({"targets": [cluster.target]})
@@ -251,3 +267,64 @@ def test_more_than_the_node_has(fairway: Fairway, target: str, pipe: Pipe, gate:
         assert facts["state"] == "failed"
         assert "it wants 9 GPUs, and the node has 8 GPUs" in facts["reason"]
         assert facts["task_list"][0]["state"] == "failed"
+
+
+IDLE = {"below": 5, "for": "1s"}
+WHY = "its GPUs were below 5 % for 1s"
+
+
+def test_a_run_whose_gpus_do_nothing_is_ended(
+    fairway: Fairway, target: str, smi: Path, pipe: Pipe
+) -> None:
+    """Whatever it has left of its attempts."""
+    (smi / "idle").touch()
+    held = f"echo up; exec 9>{pipe.path}; sleep 600"
+    fields = {"retries": 3, "sample_every": "0.5s", "idle_gpu": IDLE}
+    job = fairway.job(held, template="plain", **fields)
+    done = fairway("submit", job, "--target", target, "--watch", "--json")
+    assert done.returncode == 124, done.stderr
+    facts = fairway.show(json.loads(done.stdout)["run_id"])
+    assert (facts["state"], facts["reason"]) == ("failed", WHY)
+    [task] = facts["task_list"]
+    assert (task["exit_code"], task["reason"], task["attempts"]) == (124, WHY, 1)
+    assert fairway("logs", facts["run_id"]).stdout.splitlines()[:2] == ["up", f"fairway: {WHY}"]
+
+
+def test_of_two_tasks_on_a_node_the_one_that_does_nothing_is_ended(
+    fairway: Fairway, target: str, pipe: Pipe, gate: Gate
+) -> None:
+    job = sweep(fairway, pipe, gate, 2, gpus=1, sample_every="0.5s", idle_gpu=IDLE)
+    if target not in ("local", "pair"):
+        refused = fairway("submit", job, "--target", target)
+        assert refused.returncode == 2
+        assert "does not tell which of a node's GPUs are idle" in refused.stderr
+        return
+    run = fairway.submit(job, "--target", target)
+    idle = next(has["task"] for _, has in said(pipe, 2) if has["FAIRWAY_GPUS"] == "0")
+    deadline = time.monotonic() + PATIENCE
+    while (found := fairway.show(run))["task_states"].get("failed") != 1:
+        assert time.monotonic() < deadline, found
+    gate.open()
+    assert fairway("wait", run).returncode == 124
+    facts = fairway.show(run)
+    ended = {str(task["task"]): (task["state"], task["reason"]) for task in facts["task_list"]}
+    assert ended.pop(idle) == ("failed", WHY)
+    assert list(ended.values()) == [("succeeded", None)]
+
+
+def test_a_run_whose_gpus_do_nothing_is_warned_of(
+    fairway: Fairway, target: str, smi: Path, pipe: Pipe, gate: Gate
+) -> None:
+    (smi / "idle").touch()
+    held = f"echo up >{pipe.path}; read -r _ <{gate.path}"
+    warn = {**IDLE, "then": "warn"}
+    job = fairway.job(held, template="plain", sample_every="0.5s", idle_gpu=warn)
+    run = fairway.submit(job, "--target", target)
+    assert pipe.lines(1) == ["up"]
+    deadline = time.monotonic() + PATIENCE
+    while (task := fairway.show(run)["task_list"][0])["reason"] != WHY:
+        assert time.monotonic() < deadline, task
+    gate.open()
+    assert fairway("wait", run).returncode == 0
+    assert fairway("logs", run).stdout == f"fairway: {WHY}\n"
+    assert fairway.show(run)["task_list"][0]["reason"] is None

@@ -10,7 +10,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import ENGINES, capabilities, require
 from fairway_runner.engines.engine import Engine, engine_for
-from fairway_runner.engines.shares import require_share
+from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 
@@ -98,6 +98,58 @@ def test_retries_are_what_they_were(
 def test_retries_that_cannot_be(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Job.model_validate({"name": "x", "command": "true", **fields})
+
+
+IDLE = {"name": "x", "command": "true", "idle_gpu": {"below": 5, "for": "30m"}}
+
+
+@pytest.mark.parametrize("gpus", [None, 1])
+@pytest.mark.parametrize("name", ENGINES)
+def test_idle_gpus(name: str, gpus: int | None) -> None:
+    job, able = Job.model_validate({**IDLE, "gpus": gpus}), capabilities(name)
+    if able.idle_gpu and (gpus is None or able.idle_parts):
+        require(job, target(name))
+        return
+    message = "tell which of a node's GPUs are idle" if able.idle_gpu else "watch for idle GPUs"
+    with pytest.raises(UserError, match=f"does not {message}: its engine is `{name}`") as raised:
+        require(job, target(name))
+    [finding] = raised.value.findings
+    assert (finding.id, finding.path) == ("not-supported", "idle_gpu")
+    assert "-s idle_gpu=null" in finding.hint
+
+
+def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: x\ncommand: 'true'\nidle_gpu: {below: 5, for: 30m}\n")
+    job_file, nd = load_job(file), target("ssh")
+    job = job_file.resolve(nd)
+    with pytest.raises(UserError, match="watches GPUs, and a node of `nd` has none") as raised:
+        require_gpus(job, nd, job_file.document)
+    [finding] = raised.value.findings
+    assert finding.location is not None
+    assert (finding.location.line, "-s idle_gpu=null" in finding.hint) == (3, True)
+    for size in ("", "Standard_ND96isr_H100_v5"):  # where it is not known, it is seen there
+        require_gpus(job, nd.model_copy(update={"vm_size": size}), job_file.document)
+    require_gpus(job.model_copy(update={"idle_gpu": None}), nd, job_file.document)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"sample_every": None}, "idle GPUs are seen by samples"),
+        ({"sample_every": "31m"}, "shorter than the time between two samples"),
+        ({"cores": 4}, "`cores` and without `gpus` has no GPU"),
+        ({"idle_gpu": {"below": 0, "for": "30m"}}, "greater than 0"),
+        ({"idle_gpu": {"below": 101, "for": "30m"}}, "less than or equal to 100"),
+        ({"idle_gpu": {"below": True, "for": "x"}}, "is not a span of time"),
+        ({"idle_gpu": {"below": 5}}, "Field required"),
+        ({"idle_gpu": {"below": 5, "for": "30m", "then": "kill"}}, "'cancel' or 'warn'"),
+        ({"idle_gpu": 5}, "valid dictionary"),
+    ],
+)
+def test_idle_gpus_that_cannot_be_seen(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Job.model_validate({**IDLE, **fields})
 
 
 @pytest.mark.parametrize("name", ENGINES)

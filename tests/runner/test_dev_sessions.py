@@ -63,6 +63,7 @@ class TestJob:
             "options": {"rendezvous": "static"},
             "retries": 3,
             "max_duration": "9h",
+            "idle_gpu": {"below": 5, "for": "30m"},
             "after": ["other-run"],
             "finally": {"command": "false"},
             "metrics": {"loss": "loss=([0-9.]+)"},
@@ -76,7 +77,7 @@ class TestJob:
         assert (job.setup, list(job.outputs)) == ("make", ["model"])
         assert (job.timeout, job.options) == (1.8, {"idle": 1, "jupyter": True})
         assert (job.retries, job.max_duration, job.after, job.metrics) == (0, None, (), {})
-        assert (job.finally_, job.sweep) == (None, None)
+        assert (job.finally_, job.sweep, job.idle_gpu) == (None, None, None)
 
     @pytest.mark.parametrize(
         ("seconds", "timeout"), [(8784 * 3600.0, 31622400.0), (4444.4444, 4444.444), (1e-9, 0.001)]

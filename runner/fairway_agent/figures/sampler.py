@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 FOLDER = "figures"
 _MANY = 8640  # samples, a day of them: from then on they are further apart
-_SLOWER = 6
+SLOWER = 6
+"""So many times."""
 
 
 def sample_until_told(
@@ -43,7 +44,7 @@ def sample_until_told(
     try:
         machine.sample(time.monotonic())
         while True:
-            pause = seconds if count < _MANY else seconds * _SLOWER
+            pause = seconds if count < _MANY else seconds * SLOWER
             if select.select([told], [], [], pause)[0] or os.getppid() != parent:
                 return
             count += 1
@@ -92,13 +93,18 @@ def _signalled() -> socket.socket:
     return told
 
 
+def node_name() -> str:
+    """What this node is called, as Slurm or Batch or its kernel names it."""
+    names = (os.environ.get(name) for name in ("SLURMD_NODENAME", "AZ_BATCH_NODE_ID"))
+    return next(filter(None, names), os.uname().nodename)
+
+
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, seconds = sys.argv[1], float(sys.argv[2])
     parent = int(sys.argv[3]) if len(sys.argv) > 3 else os.getppid()
     told = _signalled()
-    names = (os.environ.get(name) for name in ("SLURMD_NODENAME", "AZ_BATCH_NODE_ID"))
-    node = next(filter(None, names), os.uname().nodename)
+    node = node_name()
     add: Callable[[dict[str, Any]], None] = partial(_to_output, node)
     with suppress(OSError):
         if run != "-":

@@ -91,7 +91,7 @@ class SlurmTask(ClusterTask):
 
     def has_retry(self) -> bool:
         """Whether it may be begun again after a failure."""
-        return self.failures <= self.plan.retries
+        return not self.limit and self.failures <= self.plan.retries
 
     def setup_failed(self) -> bool:
         """Whether the job's setup failed on one of its nodes in this attempt."""
@@ -112,7 +112,7 @@ class SlurmTask(ClusterTask):
 
     def why(self) -> str | None:
         """Why it ended, where that is known."""
-        return self.reason
+        return self.reason or super().why()
 
     def ended(self) -> int | None:
         """The exit code if the task has ended, with nothing of it left on any node."""

@@ -72,7 +72,7 @@ class HostTask(ClusterTask):
         lost = self.lost()
         names = [host.name for host in self.nodes if host.address in lost or host.name in lost]
         if not names:
-            return None
+            return super().why()
         words = "node" if len(names) == 1 else "nodes"
         return f"{words} {', '.join(names)} could not be reached any more"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Of a job, what is for runs that do something by themselves, and what a session has its own of.
 _DROPPED = (
     *("sweep", "finally", "after", "retries", "retry", "metrics", "max_duration", "target"),
-    *("template", "options"),
+    *("template", "options", "idle_gpu"),
 )
 _LONGEST_NAME = 40
 

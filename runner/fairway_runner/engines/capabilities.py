@@ -37,6 +37,10 @@ class Capabilities:
     """Whether who tells that a run waits has the job's secrets."""
     limits: bool = _row("`max_duration:` and `max_cost:`", False)
     """Whether something there ends a run as a whole, beside its tasks."""
+    idle_gpu: bool = _row("`idle_gpu:`", False)
+    """Whether what watches a task there sees the samples of its nodes."""
+    idle_parts: bool = _row("`idle_gpu:` with `gpus:`", False)
+    """Whether the numbers of the GPUs in these are those of a task that has some of a node's."""
     falls_back: bool = _row("`target:` of several", True)
     """Whether a run that waits there may go to another target."""
     counts_losses: bool = _row("`retry: {node, preemption}`", True)
@@ -61,17 +65,26 @@ ENGINES = {
         notifies=True,
         tells_secretly=True,
         limits=True,
+        idle_gpu=True,
+        idle_parts=True,
         falls_back=False,
         shares=True,
         shell=False,
     ),
     "ssh": Capabilities(
-        containers=True, notifies=True, tells_secretly=True, limits=True, shares=True
+        containers=True,
+        notifies=True,
+        tells_secretly=True,
+        limits=True,
+        idle_gpu=True,
+        idle_parts=True,
+        shares=True,
     ),
     "slurm": Capabilities(
         containers=True,
         accounts=True,
         limits=True,
+        idle_gpu=True,
         notifies=True,
         shares=True,
         node_actions=("drain", "resume", "reboot"),
@@ -130,6 +143,7 @@ def require(job: Job, target: Target) -> None:
             message = f"`{target.name}` cannot limit a whole run: its engine is `{target.engine}`"
             hint = f"limit each attempt instead: -s {name}=null -s timeout=SPAN"
             findings.append(Finding("not-supported", message, hint, name))
+    findings += _about_idle_gpu(job, target, able)
     if job.retry_limits and not able.counts_losses:
         message = (
             f"`{target.name}` does not limit how often a node is lost: its engine is "
@@ -162,6 +176,25 @@ def _about_notify(job: Job, target: Target, able: Capabilities) -> Iterator[Find
             message = f"`{target.name}` cannot tell that a run waits: only its tasks know `{name}`"
             hint = "leave `waiting` out of `notify.on`, or take a receiver without a secret"
             yield Finding("not-supported", message, hint, "notify.on")
+
+
+def _about_idle_gpu(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:
+    if job.idle_gpu is None:
+        return
+    if not able.idle_gpu:
+        message = f"`{target.name}` does not watch for idle GPUs: its engine is `{target.engine}`"
+        hint = f"leave it out (-s idle_gpu=null), or use a target with {engines_with('idle_gpu')}"
+        yield Finding("not-supported", message, hint, "idle_gpu")
+    elif job.gpus is not None and not able.idle_parts:
+        message = (
+            f"`{target.name}` does not tell which of a node's GPUs are idle: its engine is "
+            f"`{target.engine}`"
+        )
+        hint = (
+            "leave `idle_gpu` out (-s idle_gpu=null), take whole nodes (-s gpus=null), or use a "
+            f"target with {engines_with('idle_parts')}"
+        )
+        yield Finding("not-supported", message, hint, "idle_gpu")
 
 
 def require_movable(targets: Sequence[Target]) -> None:

@@ -1,4 +1,5 @@
-"""Tasks that take a part of a node: where there are such, and that a node has as much."""
+"""Tasks that take a part of a node: where there are such, and that a node has as much; and tasks
+whose GPUs are watched, that it has any."""
 
 from __future__ import annotations
 
@@ -36,6 +37,18 @@ def require_share(job: Job, target: Target, document: Document) -> None:
         if message:
             place = document.location((name,))
             raise UserError([Finding("no-share", message, hint, name, location=place)])
+
+
+def require_gpus(job: Job, target: Target, document: Document) -> None:
+    """UserError, at the field's line, for a job whose GPUs are watched where nodes have none."""
+    if job.idle_gpu is None:
+        return
+    has = _node_of(target)
+    if has is not None and not has["gpus"]:
+        message = f"`idle_gpu` watches GPUs, and a node of `{target.name}` has none"
+        place = document.location(("idle_gpu",))
+        hint = "leave it out: -s idle_gpu=null"
+        raise UserError([Finding("no-gpus", message, hint, "idle_gpu", location=place)])
 
 
 _WORDS = {"gpus": "GPUs", "cores": "cores"}

@@ -231,6 +231,19 @@ class Retries(Model):
     ssh no notice is seen, and such a node is lost."""
 
 
+class Idle(Model):
+    """When a task's GPUs count as idle, and what comes then. A task that goes on is warned of in
+    its log and by its reason in `fairway show`."""
+
+    below: Annotated[float, Field(gt=0, le=100)]
+    """How many percent: each of its GPUs is less busy than that."""
+    for_: Annotated[Span, Field(alias="for")]
+    """For how long all of them are that, without a break."""
+    then: Literal["cancel", "warn"] = "cancel"
+    """`cancel` ends the task with exit code 124, whatever it has left of `retries`; `warn` lets it
+    go on."""
+
+
 class Setup(Model):
     """What runs once per node before the tasks, and as whom."""
 
@@ -331,6 +344,9 @@ class Job(Model):
     """How often GPUs, processors, memory, disks and network of its nodes are sampled, for
     `fairway top`; null is never.
     """
+    idle_gpu: Idle | None = None
+    """When a task ends, or is warned of, whose GPUs do nothing, by the samples of all its nodes;
+    where no GPU is sampled it goes on. `setup` and `finally` are not watched."""
     priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
     """Which of several waiting jobs starts first: a word, or a number from −1000 to 1000, the
     highest first."""
@@ -364,6 +380,23 @@ class Job(Model):
     @classmethod
     def _variables_differ(cls, entries: dict[str, T]) -> dict[str, T]:
         return _distinct_variables(entries)
+
+    @field_validator("idle_gpu")
+    @classmethod
+    def _can_be_seen(cls, idle: Idle | None, info: ValidationInfo) -> Idle | None:
+        if idle is None or "sample_every" not in info.data:
+            return idle
+        every = info.data["sample_every"]
+        if every is None:
+            message = "idle GPUs are seen by samples, and `sample_every: null` takes none"
+            raise FieldError(message, "leave `sample_every` out, or `idle_gpu`")
+        if idle.for_ < every:
+            message = "it is shorter than the time between two samples, `sample_every`"
+            raise FieldError(message, "make `for` longer, or `sample_every` shorter", ("for",))
+        if info.data.get("cores") and not info.data.get("gpus"):
+            message = "a task with `cores` and without `gpus` has no GPU"
+            raise FieldError(message, "leave `idle_gpu` out, or say how many `gpus` it takes")
+        return idle
 
     @field_validator("retry")
     @classmethod

@@ -60,8 +60,8 @@ def target_facts(run: Run) -> dict[str, Any]:
 
 
 def _over_limit(run: Run, status: RunState) -> str | None:
-    """That its only task was over its time, or a session unused; the tasks of a sweep say so
-    themselves."""
+    """That its only task was over its time, its GPUs idle, or a session unused; the tasks of a
+    sweep say so themselves."""
     if status.state != "failed" or run.record.tasks > 1:
         return None
     with suppress(UserError, OSError):
@@ -71,6 +71,8 @@ def _over_limit(run: Run, status: RunState) -> str | None:
         if task.timed_out or task.exit_code == TIMED_OUT:
             job = read_json(run.folder / "job.json")
             limit = job.get("timeout")
+            if task.timed_out and task.reason:
+                return task.reason
             took = seconds(task.state, task.started, task.ended) or 0.0
             # Of what watches its time, not all tell the two apart.
             if job.get("template") == TEMPLATE and took < (limit or took + 1):

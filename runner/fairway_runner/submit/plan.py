@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent.plan import Mail, Receiver, RunPlan
+from fairway_agent.plan import IdleGpu, Mail, Receiver, RunPlan
 from fairway_agent.task_spec import LAST, Output, TaskSpec
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Plan:
             timeout=job.timeout,
             max_duration=job.max_duration,
             max_cost=self.budget,
+            idle_gpu=_idle_gpu(job),
             sample_every=job.sample_every,
             signal=job.checkpoint.signal,
             grace=job.checkpoint.grace,
@@ -98,6 +99,11 @@ class Plan:
             wanted=job.wanted,
         )
         return spec.line()
+
+
+def _idle_gpu(job: Job) -> IdleGpu | None:
+    limit = job.idle_gpu
+    return None if limit is None else IdleGpu(limit.below, limit.for_, limit.then)
 
 
 def _receiver(notify: Notify | None) -> Receiver | None:

@@ -14,7 +14,7 @@ from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import capabilities, require, runs_here
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.shares import require_share
+from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
@@ -161,6 +161,7 @@ def prepare(
         last = _last_task(job, job.finally_)
         plan.end_with(last, launchers.render(first, last, target))
     require(job, target)
+    require_gpus(job, target, first.document)
     with job_file.document.locating():
         plan.budget = budget_of(job, target)
     plan.needs = launchers.needs()

@@ -1,0 +1,127 @@
+"""Whether the GPUs of a task do nothing, by the samples of its nodes.
+
+All times are those of the samples themselves: where none come any more, nothing is known, and a
+task is not called idle for it. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_agent.fields import Fields, Unfit
+from fairway_agent.figures.sampler import SLOWER
+from fairway_agent.limits import written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from fairway_agent.plan import IdleGpu
+
+_MOST = 1 << 20  # bytes of samples that are read at once; one of sixteen GPUs has 2,000
+_SOONEST = 1.0  # seconds between two looks
+_GAPS = 3  # of the longest interval, after which nobody knows what was between two samples
+
+
+@dataclass
+class _Node:
+    """The samples of a node from now on: of the last one its time, and since when, of those up to
+    it, each has shown idle GPUs."""
+
+    file: Path
+    at: int = 0
+    last: float = 0.0
+    since: float | None = None
+
+    def begin(self) -> None:
+        """What was sampled before is another attempt's, or another task's."""
+        with suppress(OSError):
+            self.at = self.file.stat().st_size
+
+    def read(self, limit: IdleGpu, gpus: Sequence[int] | None, gap: float) -> None:
+        """Reads what has come."""
+        with suppress(OSError), self.file.open("rb") as file:
+            file.seek(self.at)
+            while data := file.read(_MOST):
+                whole = data.rfind(b"\n") + 1
+                if not whole and len(data) < _MOST:
+                    return  # it is being written
+                # A line that is longer than any sample is none.
+                self.at += whole or len(data)
+                file.seek(self.at)
+                for line in data[:whole].splitlines():
+                    self._take(line, limit, gpus, gap)
+
+    def _take(self, line: bytes, limit: IdleGpu, gpus: Sequence[int] | None, gap: float) -> None:
+        try:
+            sample = Fields(json.loads(line), "a sample")
+            time, uses = sample.span("time"), _uses(sample, gpus)
+        except (ValueError, RecursionError, Unfit):
+            return  # the disk was full
+        if not uses or any(round(use * 100, 3) >= limit.below for use in uses):
+            self.since = None
+        elif self.since is None or not self.last <= time <= self.last + gap:
+            self.since = time
+        self.last = time
+
+
+def _uses(sample: Fields, gpus: Sequence[int] | None) -> list[float]:
+    """How busy each GPU was, as a share of 1; nothing where that is not known of every one."""
+    found = {}
+    for each in sample.each("gpus"):
+        gpu = Fields(each, "a GPU")
+        found[gpu.count("index")] = gpu.span_or_none("use")
+    uses = list(found.values()) if gpus is None else [found.get(gpu) for gpu in gpus]
+    known = [use for use in uses if use is not None]
+    return known if len(known) == len(uses) else []
+
+
+@dataclass
+class IdleWatch:
+    """Looks whether the GPUs of an attempt are idle for as long as its job allows.
+
+    `folder` has the samples of the `nodes`, taken every `seconds`; `gpus` are the numbers of those
+    that the task has of its node, None where it has all. `due` is when to look next, on the
+    monotonic clock, and `is_idle` what was seen last.
+    """
+
+    limit: IdleGpu
+    folder: Path
+    nodes: Sequence[str]
+    gpus: Sequence[int] | None
+    seconds: float
+    due: float
+    is_idle: bool = False
+    _nodes: list[_Node] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """The attempt begins."""
+        self._nodes = [_Node(self.folder / f"{name}.jsonl") for name in self.nodes]
+        for node in self._nodes:
+            node.begin()
+        self.due += self.limit.seconds
+
+    @property
+    def reason(self) -> str:
+        """What a person is told of a task whose GPUs are idle."""
+        return f"its GPUs were below {self.limit.below:g} % for {written(self.limit.seconds)}"
+
+    def look(self, now: float) -> bool:
+        """Whether they are idle, `now` being the time on the monotonic clock."""
+        for node in self._nodes:
+            node.read(self.limit, self.gpus, _GAPS * SLOWER * self.seconds)
+        lasted = self._lasted()
+        self.is_idle = lasted is not None and lasted >= self.limit.seconds
+        left = 0.0 if self.is_idle else self.limit.seconds - max(0.0, lasted or 0.0)
+        self.due = now + max(left, self.seconds, _SOONEST)
+        return self.is_idle
+
+    def _lasted(self) -> float | None:
+        """For how long all of them have been idle at the same time, as far as that is known."""
+        since = [node.since for node in self._nodes if node.since is not None]
+        if not since or len(since) < len(self._nodes):
+            return None
+        return min(node.last for node in self._nodes) - max(since)

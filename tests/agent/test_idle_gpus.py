@@ -1,0 +1,329 @@
+"""A task whose GPUs do nothing, by recorded samples and a clock of the test's own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import state_files, task
+from fairway_agent.allocators.hosts import Host
+from fairway_agent.fields import Unfit
+from fairway_agent.figures import sampler
+from fairway_agent.figures.idle import IdleWatch
+from fairway_agent.plan import CANCEL, WARN, IdleGpu, RunPlan
+from fairway_agent.share import Share
+from fairway_agent.slurm.task import SlurmTask
+from fairway_agent.ssh.task import HostTask
+from fairway_agent.task import Task
+from fairway_agent.task_spec import LAST, TaskSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+LIMIT = IdleGpu(5.0, 1800.0, CANCEL)
+WHY = "its GPUs were below 5 % for 30m"
+EVERY = 10.0
+
+
+def add(folder: Path, node: str, times: Sequence[float], *uses: float | None) -> None:
+    """Samples of a node, as its sampler writes them."""
+    folder.mkdir(exist_ok=True)
+    with (folder / f"{node}.jsonl").open("a") as lines:
+        for time in times:
+            gpus = [
+                {"index": index, **({} if use is None else {"use": use}), "power": 90.1}
+                for index, use in enumerate(uses)
+            ]
+            lines.write(json.dumps({"time": time, "cpu": 0.5, "gpus": gpus}) + "\n")
+
+
+def at(start: float, end: float) -> list[float]:
+    """The times of samples, both ends included."""
+    return [start + EVERY * n for n in range(round((end - start) / EVERY) + 1)]
+
+
+def watch(folder: Path, *nodes: str, gpus: tuple[int, ...] | None = None) -> IdleWatch:
+    return IdleWatch(LIMIT, folder, nodes or ("n1",), gpus, EVERY, 100.0)
+
+
+def test_they_are_idle_after_as_long_as_the_job_says(tmp_path: Path) -> None:
+    mine = watch(tmp_path)
+    assert mine.due == 1900.0  # before that none can be
+    add(tmp_path, "n1", at(0, 1790), 0.0, 0.049)
+    assert not mine.look(1900.0)
+    assert mine.due == 1910.0
+    add(tmp_path, "n1", [1800], 0.0, 0.0)
+    assert mine.look(1910.0)
+    assert mine.reason == WHY
+
+
+@pytest.mark.parametrize("use", [0.05, 1.0, None])
+def test_one_that_is_busy_or_says_nothing_is_enough(tmp_path: Path, use: float | None) -> None:
+    mine = watch(tmp_path)
+    add(tmp_path, "n1", at(0, 600), 0.0, 0.0)
+    add(tmp_path, "n1", [610], 0.0, use)
+    add(tmp_path, "n1", at(620, 2410), 0.0, 0.0)
+    assert not mine.look(2500.0)
+    assert mine.due == 2510.0
+    add(tmp_path, "n1", [2420], 0.0, 0.0)
+    assert mine.look(2510.0)
+    add(tmp_path, "n1", [2430], 0.0, use)
+    assert not mine.look(2520.0)  # it works again
+    assert mine.due == 2520.0 + 1800
+
+
+@pytest.mark.parametrize(
+    ("below", "use", "is_idle"), [(29.0, 0.29, False), (29.0, 0.28, True), (100.0, 0.99, True)]
+)
+def test_the_limit_is_in_percent(tmp_path: Path, below: float, use: float, is_idle: bool) -> None:
+    mine = watch(tmp_path)
+    mine.limit = replace(LIMIT, below=below)
+    add(tmp_path, "n1", at(0, 1800), use)
+    assert mine.look(2000.0) is is_idle
+
+
+def test_without_samples_of_gpus_nothing_is_known(tmp_path: Path) -> None:
+    mine = watch(tmp_path)
+    assert not mine.look(9e9)  # the folder is not there
+    add(tmp_path, "n1", at(0, 7200))  # and here are no GPUs
+    assert not mine.look(9e9)
+
+
+def test_samples_that_stop_coming_count_no_further(tmp_path: Path) -> None:
+    mine = watch(tmp_path)
+    add(tmp_path, "n1", at(0, 1790), 0.0)
+    assert not mine.look(9e5)
+    assert not mine.look(9e6)
+    # Nobody knows what it did meanwhile.
+    add(tmp_path, "n1", at(5000, 6790), 0.0)
+    assert not mine.look(9e7)
+    add(tmp_path, "n1", [6800], 0.0)
+    assert mine.look(9e8)
+
+
+def test_samples_that_are_further_apart_after_a_day_are_no_gap(tmp_path: Path) -> None:
+    mine = watch(tmp_path)
+    add(tmp_path, "n1", [sampler.SLOWER * (EVERY + 0.5) * n for n in range(30)], 0.0)
+    assert mine.look(9e5)
+
+
+def test_a_clock_that_is_set_back_begins_anew(tmp_path: Path) -> None:
+    mine = watch(tmp_path)
+    add(tmp_path, "n1", at(5000, 6000), 0.0)
+    add(tmp_path, "n1", at(0, 1790), 0.0)
+    assert not mine.look(9e5)
+    add(tmp_path, "n1", [1800], 0.0)
+    assert mine.look(9e5)
+
+
+def test_what_was_sampled_before_the_attempt_is_not_its_own(tmp_path: Path) -> None:
+    add(tmp_path, "n1", at(0, 7200), 0.0)
+    mine = watch(tmp_path)
+    assert not mine.look(2000.0)
+    add(tmp_path, "n1", at(7210, 9010), 0.0)
+    assert mine.look(4000.0)
+
+
+def test_all_nodes_must_be_idle_at_the_same_time(tmp_path: Path) -> None:
+    """One was busy until 1000; the other is silent from 2500 on."""
+    mine = watch(tmp_path, "n1", "n2")
+    add(tmp_path, "n1", at(0, 1000), 0.9)
+    add(tmp_path, "n1", at(1010, 9000), 0.0)
+    assert not mine.look(9e3)
+    add(tmp_path, "n2", at(0, 2500), 0.0)
+    assert not mine.look(9e4)
+    add(tmp_path, "n2", at(2510, 2810), 0.0)
+    assert mine.look(9e5)
+
+
+def test_of_a_shared_node_only_its_own_count(tmp_path: Path) -> None:
+    mine, others, gone = (watch(tmp_path, gpus=gpus) for gpus in ((0, 2), (1,), (0, 7)))
+    add(tmp_path, "n1", at(0, 1800), 0.0, 0.9, 0.0)
+    assert (mine.look(2e3), others.look(2e3), gone.look(2e3)) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        "\x00\xff",
+        '{"time": "x", "gpus": []}',
+        '{"time": 5, "gpus": 3}',
+        '{"time": 5, "gpus": [3]}',
+        '{"time": 5, "gpus": [{"index": -1}]}',
+        '{"time": 5, "gpus": [{"index": 0, "use": "busy"}]}',
+        '{"time": NaN, "gpus": [{"index": 0, "use": 1}]}',
+        "x" * (3 << 20),
+    ],
+)
+def test_a_line_that_is_no_sample_is_passed_over(tmp_path: Path, junk: str) -> None:
+    mine = watch(tmp_path)
+    add(tmp_path, "n1", at(0, 900), 0.0)
+    with (tmp_path / "n1.jsonl").open("a") as lines:
+        lines.write(junk + "\n")
+    add(tmp_path, "n1", at(910, 1800), 0.0)
+    assert mine.look(2000.0)
+
+
+def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -> None:
+    mine = watch(tmp_path)
+    add(tmp_path, "n1", at(0, 1790), 0.0)
+    file = tmp_path / "n1.jsonl"
+    whole = len(file.read_bytes())
+    add(tmp_path, "n1", [1800], 0.0)
+    text = file.read_bytes()
+    file.write_bytes(text[: whole + 20])
+    assert not mine.look(2000.0)
+    file.write_bytes(text)
+    assert mine.look(2010.0)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        [],
+        {},
+        {"below": 5, "seconds": 1800, "then": "explode"},
+        {"below": -1, "seconds": 1800, "then": "warn"},
+        {"below": 5, "seconds": None, "then": "warn"},
+    ],
+)
+def test_a_plan_that_says_nonsense_is_refused(facts: object) -> None:
+    with pytest.raises(Unfit, match="idle_gpu"):
+        IdleGpu.from_json(facts)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    clock = SimpleNamespace(now=1e9)
+    fake = SimpleNamespace(time=lambda: clock.now, monotonic=lambda: clock.now - 5)
+    monkeypatch.setattr(task, "time", fake)
+    return clock
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The signals that were sent to a task's programs."""
+    given: list[Any] = []
+    monkeypatch.setattr(Task, "_tell", lambda _, number: given.append(number.name))
+    monkeypatch.setattr(Task, "session", 7)
+    return given
+
+
+def _begun(folder: Path, kind: type[Task] = Task, **fields: Any) -> Task:
+    """A task that begins now."""
+    limit = fields.pop("limit", LIMIT)
+    plan = RunPlan("job-a", str(folder), retries=3, sample_every=EVERY, idle_gpu=limit)
+    spec = TaskSpec(fields.pop("index", 0))
+    plan = replace(plan, **fields.pop("plan", {}))
+    made = kind(plan, spec, folder, folder / "tasks" / spec.name, attempt=0, **fields)
+    made.folder.mkdir(parents=True)
+    made.started, made.idle = task.time.time(), made._idle_watch()
+    return made
+
+
+def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Any, told: list[Any]) -> None:
+    mine = _begun(tmp_path)
+    assert mine.deadline() == 1e9 - 5 + 1800
+    clock.now += 1799
+    add(tmp_path / "figures", sampler.node_name(), at(0, 1800), 0.0)
+    mine.keep_deadline()
+    assert (told, mine.limit) == ([], "")
+    clock.now += 1
+    mine.keep_deadline()
+    assert (told, mine.timed_out, mine.why()) == (["SIGTERM"], True, WHY)
+    assert mine.deadline() == clock.now - 5 + 10  # its grace
+    mine.note_end()
+    assert not mine.has_retry()
+    mine.finish("failed", 124)
+    state = state_files.read_task(mine.folder)
+    assert state is not None
+    assert (state.state, state.exit_code, state.timed_out, state.reason) == (
+        *("failed", 124, True),
+        WHY,
+    )
+    assert (mine.folder / "log.txt").read_text() == f"fairway: {WHY}\n"
+
+
+def test_a_task_is_warned_of_until_it_works_again(
+    tmp_path: Path, clock: Any, told: list[Any]
+) -> None:
+    mine = _begun(tmp_path, limit=replace(LIMIT, then=WARN))
+    figures, node = tmp_path / "figures", sampler.node_name()
+
+    def reason() -> str | None:
+        state = state_files.read_task(mine.folder)
+        assert state is not None
+        assert (state.state, state.session) == ("running", 7)
+        return state.reason
+
+    rows = [(0, 1800, 0.0, WHY), (1810, 1900, 0.0, WHY), (1910, 1910, 0.5, None)]
+    for start, end, use, found in rows:
+        add(figures, node, at(start, end), use)
+        clock.now = 1e9 + end
+        mine.keep_deadline()
+        assert reason() == found
+    add(figures, node, at(1920, 3720), 0.0)
+    clock.now = 1e9 + 3720
+    mine.keep_deadline()
+    assert reason() == WHY
+    assert (mine.folder / "log.txt").read_text() == f"fairway: {WHY}\n" * 2
+    assert (told, mine.limit, mine.has_retry()) == ([], "", True)
+
+
+def test_its_timeout_comes_first_where_it_is_shorter(
+    tmp_path: Path, clock: Any, told: list[Any]
+) -> None:
+    mine = _begun(tmp_path, plan={"timeout": 600.0})
+    assert mine.deadline() == 1e9 - 5 + 600
+    clock.now += 600
+    mine.keep_deadline()
+    assert (told, mine.timed_out, mine.why()) == (["SIGTERM"], True, None)
+
+
+@pytest.mark.parametrize("kind", [HostTask, SlurmTask])
+def test_a_task_of_a_cluster_is_judged_by_its_own_nodes(
+    tmp_path: Path, clock: Any, told: list[Any], kind: type[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setattr(kind, "_tell", lambda _, number: told.append(number.name))
+    run = tmp_path / "runs" / "job-a"
+    run.mkdir(parents=True)
+    mine = _begun(run, kind, nodes=[Host("n2", "10.0.0.2"), Host("n3", "10.0.0.3")])
+    add(run / "figures", "n1", at(0, 1800), 0.9)
+    add(run / "figures", "n2", at(0, 1800), 0.0)
+    clock.now += 1800
+    mine.keep_deadline()
+    assert told == []
+    add(run / "figures", "n3", at(0, 1800), 0.0)
+    clock.now += 1800
+    mine.keep_deadline()
+    assert (told, mine.why(), mine.has_retry()) == (["SIGTERM"], WHY, False)
+
+
+def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) -> None:
+    share = Share((1,), (0,), 0.5, (1, 2))
+    mine = _begun(tmp_path, nodes=[Host("localhost", "localhost", share=share)])
+    assert mine.idle is not None
+    assert (mine.idle.gpus, mine.idle.nodes) == ((1,), [sampler.node_name()])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"limit": None},
+        {"plan": {"sample_every": None}},
+        {"index": "setup"},
+        {"index": LAST},
+    ],
+)
+def test_who_is_not_watched(tmp_path: Path, clock: Any, fields: dict[str, Any]) -> None:
+    mine = _begun(tmp_path, **fields)
+    assert (mine.idle, mine.deadline()) == (None, None)
