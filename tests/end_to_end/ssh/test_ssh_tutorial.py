@@ -105,7 +105,8 @@ def test_the_same_job_runs_in_the_cloud_and_its_model_comes_back(
     commands = _typed(repository / "docs" / "tutorial.md", "Azure")
     assert commands[0] == "az login"
     assert commands[-1].startswith("fairway fetch")
-    begin = ["fairway init lab --location southcentralus --yes", "cd lab"]
+    here = "fairway submit jobs/classify/job.yaml --target local --watch"
+    begin = ["fairway init lab --location southcentralus --yes", "cd lab", here]
     done = subprocess.run(
         ["bash", "-euxc", "\n".join([*begin, *commands])],
         cwd=tmp_path,
