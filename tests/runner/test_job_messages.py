@@ -48,6 +48,18 @@ MISTAKES = [
         "write `container: {image: REGISTRY/NAME:TAG}`",
     ),
     ("max_cost: 0", "`max_cost`: expected a number above 0, found the number 0", "0", ""),
+    (
+        "patience: 30m",
+        "unknown key `patience`",
+        "patience",
+        "write it under target: `target: {in_order: [FIRST, SECOND], patience: 30m}`",
+    ),
+    (
+        "mounts: [data]",
+        "unknown key `mounts`",
+        "mounts",
+        "name what it reads as `inputs: {data: MOUNT:PATH}`",
+    ),
     ("script: train.sh", "unknown key `script`", "script", "`command: python train.py`"),
     (
         "sweep: {lr: [0.1, 0.2]}",

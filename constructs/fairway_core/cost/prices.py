@@ -135,8 +135,8 @@ def _price_table(data: Mapping[str, Any], file: str) -> PriceTable:
 
 def _rows(one: Any, file: str) -> Iterable[tuple[tuple[str, str], Price]]:
     if not isinstance(one, dict) or set(one) != _KEYS:
-        missing = sorted(_KEYS.symmetric_difference(one if isinstance(one, dict) else ()))
-        raise _wrong(file, f"each `[[prices]]` has {', '.join(sorted(_KEYS))}; look at {missing}")
+        odd = ", ".join(sorted(_KEYS.symmetric_difference(one if isinstance(one, dict) else ())))
+        raise _wrong(file, f"each `[[prices]]` has {', '.join(sorted(_KEYS))}; look at {odd}")
     date = one["date"]
     if not isinstance(date, datetime.date) or isinstance(date, datetime.datetime):
         raise _wrong(file, f"`date = {date!r}` is not a day such as 2026-11-21")

@@ -11,6 +11,8 @@ _NODES = "write the number of nodes as `nodes: 2`"
 _TIMEOUT = "write how long it may take as `timeout: 2h`"
 _IMAGE = "write `container: {image: REGISTRY/NAME:TAG}`"
 _CODE = "the job file's own folder is copied; for another: `code: {path: FOLDER}`"
+_ORDER = "write it under target: `target: {in_order: [FIRST, SECOND], patience: 30m}`"
+_INPUTS = "name what it reads as `inputs: {data: MOUNT:PATH}`"
 _TARGET = "write `target: NAME`, or `fairway submit JOB --target NAME`"
 
 FOREIGN_KEYS = MappingProxyType(
@@ -22,6 +24,8 @@ FOREIGN_KEYS = MappingProxyType(
         **dict.fromkeys(("time", "time_limit", "walltime"), _TIMEOUT),
         **dict.fromkeys(("image", "docker", "docker_image"), _IMAGE),
         **dict.fromkeys(("workdir", "working_dir", "src", "file_mounts"), _CODE),
+        **dict.fromkeys(("patience", "in_order"), _ORDER),
+        **dict.fromkeys(("mounts", "volumes"), _INPUTS),
         **dict.fromkeys(("compute", "partition", "queue", "pool"), _TARGET),
     }
 )

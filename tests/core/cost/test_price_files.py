@@ -70,7 +70,7 @@ def test_the_first_source_that_knows_a_price_says_it() -> None:
         ("EUR", "euro", "not a currency"),
         ("2026-11-21", '"today"', "not a day"),
         ("2026-11-21", "2026-11-21T10:00:00", "not a day"),
-        ('source = "our agreement"\n', "", "look at ['source']"),
+        ('source = "our agreement"\n', "", "look at source"),
         ('source = "our agreement"', "source = 1", "are text"),
         ("currency", "curency", "look at"),
         ("[[prices]]", "[[price]]", "no `[[prices]]`"),
