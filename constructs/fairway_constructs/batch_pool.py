@@ -69,7 +69,8 @@ class BatchPool(Component):
 
     With `mpi` its nodes talk to each other and run one task each, packed close together, as
     multi-instance tasks need: any other way such a task would wait for ever. Only without it
-    may a formula ask for dedicated and Spot nodes side by side.
+    may a formula ask for dedicated and Spot nodes side by side, and a node have several
+    `task_slots`, of which tasks take one or more.
 
     `autoscale` says how the number of nodes follows the work, between `minimum` and
     `maximum`; without it there are `minimum` of them, and with `resized_by_hand` Terraform
@@ -107,13 +108,16 @@ class BatchPool(Component):
         maximum: int,
         spot: bool = False,
         mpi: bool = True,
+        task_slots: int = 1,
         autoscale: Autoscale | None = None,
         resized_by_hand: bool = False,
         mounts: Sequence[Mount] = (),
         containers: Containers | None = None,
     ) -> None:
         super().__init__(scope, f"cluster-{name}", name=name)
-        shape = PoolShape(minimum=minimum, maximum=maximum, spot=spot, mpi=mpi)
+        shape = PoolShape(
+            minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
+        )
         _check(name, account.mode, shape, size, image, autoscale)
         fixed = _only_at_creation(mpi, containers)
         # The provider neither sends a change of these nor replaces the pool for it.
@@ -130,7 +134,7 @@ class BatchPool(Component):
             storage_image_reference=_image(image, image_id),
             inter_node_communication=fixed["inter_node_communication"],
             target_node_communication_mode="Simplified",
-            max_tasks_per_node=1,
+            max_tasks_per_node=task_slots,
             task_scheduling_policy=[TaskSchedulingPolicy(node_fill_type="Pack")],
             network_configuration=_network(subnet, size, fixed),
             identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
@@ -197,6 +201,12 @@ def _check(
             f"pool `{name}`: such a pool holds 1 to {most} nodes, "
             f"not {shape.minimum} to {shape.maximum}",
             "make several pools for separate jobs",
+        )
+    if shape.mpi and shape.task_slots > 1:
+        raise UserError.of(
+            "too-many-slots",
+            f"pool `{name}`: jobs of several nodes run only where a node has one task slot",
+            "take one slot, or a pool without MPI",
         )
     if autoscale is not None and autoscale.mixes and (shape.mpi or not shape.spot):
         raise UserError.of(

@@ -131,14 +131,16 @@ class SlurmAccess(Model):
 class BatchAccess(Model):
     """How the `batch` engine reaches the pool; `identity` is the nodes' own, by resource id.
 
-    Without `mpi` the pool's nodes do not talk to each other: each job takes one. Without
-    `endpoint` it is that of the variable AZURE_BATCH_ENDPOINT.
+    Without `mpi` the pool's nodes do not talk to each other: each job takes one, or with
+    `task_slots` one of so many parts. Without `endpoint` it is that of the variable
+    AZURE_BATCH_ENDPOINT.
     """
 
     endpoint: Text = ""
     pool: Word
     identity: Text = ""
     mpi: bool = True
+    task_slots: int | None = Field(default=None, ge=2, le=256)
 
 
 class Gateway(Model):

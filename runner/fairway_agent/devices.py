@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.fields import Fields
-from fairway_agent.share import numbers_of
+from fairway_agent.share import devices_in, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,8 +47,8 @@ class Devices:
         """Unfit for what is none."""
         fields = Fields(facts, "the node's devices")
         gpus = [Fields(each, "a GPU") for each in fields.each("gpus")[:_MOST]]
-        found = tuple(Gpu(each.count("index"), _cores(each, "near")) for each in gpus)
-        cores = _cores(fields, "cores")
+        found = tuple(Gpu(each.count("index"), devices_in(each, "near")) for each in gpus)
+        cores = devices_in(fields, "cores")
         if not cores:
             raise fields.unfit("cores")
         return cls(found, cores, max(fields.count("processors"), max(cores) + 1))
@@ -57,13 +57,6 @@ class Devices:
         """As the program prints it."""
         gpus = [{"index": gpu.index, "near": gpu.near} for gpu in self.gpus]
         return {"gpus": gpus, "cores": self.cores, "processors": self.processors}
-
-
-def _cores(fields: Fields, name: str) -> tuple[int, ...]:
-    found = fields.each(name)
-    if all(type(each) is int and 0 <= each < _MOST for each in found):
-        return tuple(found)
-    raise fields.unfit(name)
 
 
 def look(root: Path = Path("/")) -> Devices:

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fairway_agent.fields import Fields
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,6 +25,9 @@ _UNBOUND = {
 }
 FIRST_GPU = 1 << 16
 GPUS, CORES, PORTS = "FAIRWAY_GPUS", "FAIRWAY_CORES", "FAIRWAY_PORTS"
+SHARE_FILE = "share.txt"
+"""Where a task says what it has, for those who have no other way to know."""
+_MOST = 4096  # devices of a kind
 _FIRST_PORT, _END_OF_PORTS = 10_000, 32_768  # see `ports`
 
 
@@ -98,6 +103,43 @@ class Share:
             yield
         finally:
             os.sched_setaffinity(0, before)
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What an attempt of a task says that it has of its node: see `Share`."""
+
+    attempt: int
+    gpus: tuple[int, ...]
+    cores: tuple[int, ...]
+    part: float
+
+    @classmethod
+    def from_json(cls, facts: object) -> Lent:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "what a task has of its node")
+        part = fields.span("part")
+        if not 0 < part <= 1:
+            raise fields.unfit("part")
+        gpus, cores = devices_in(fields, "gpus"), devices_in(fields, "cores")
+        return cls(fields.count("attempt"), gpus, cores, part)
+
+    def to_json(self) -> dict[str, object]:
+        """As the task writes it."""
+        return {
+            "attempt": self.attempt,
+            "gpus": self.gpus,
+            "cores": self.cores,
+            "part": round(self.part, 6),
+        }
+
+
+def devices_in(fields: Fields, name: str) -> tuple[int, ...]:
+    """The field's numbers of devices; Unfit where it holds anything else."""
+    found = fields.each(name)
+    if len(found) <= _MOST and all(type(each) is int and 0 <= each < _MOST for each in found):
+        return tuple(found)
+    raise fields.unfit(name)
 
 
 def ports_beside(places: Sequence[int], most: int) -> tuple[int, int]:

@@ -258,6 +258,7 @@ class ComputeStack(EnvironmentStack):
             maximum=spec.node_range.max,
             spot=spec.spot,
             mpi=spec.mpi,
+            task_slots=spec.task_slots,
             autoscale=spec.autoscaling,
             resized_by_hand=spec.resized_by_hand,
             mounts=mounts,
@@ -282,6 +283,7 @@ class ComputeStack(EnvironmentStack):
                 pool=pool.name,
                 identity=self._identity_id,
                 mpi=spec.mpi,
+                task_slots=spec.task_slots if spec.task_slots > 1 else None,
             ),
         )
 

@@ -98,7 +98,7 @@ def test_what_makes_it_work_is_no_argument() -> None:
     assert set(inspect.signature(BatchPool.__init__).parameters) == {
         *("self", "scope", "name", "place", "account", "subnet", "identity_id", "size", "image"),
         *("minimum", "maximum", "spot", "mpi", "autoscale", "resized_by_hand", "mounts"),
-        *("containers", "image_id"),
+        *("containers", "image_id", "task_slots"),
     }
 
 
@@ -247,3 +247,12 @@ def test_an_image_of_ones_own_takes_the_place_of_azures(
     pool = _pool(synthesize, place, size="Standard_NC4as_T4_v3", mpi=False, image_id=own)
     assert pool["storage_image_reference"] == {"id": own}
     assert pool["node_agent_sku_id"] == "batch.node.ubuntu 22.04"
+
+
+def test_the_slots_of_a_node(synthesize: Synthesize, place: Placement) -> None:
+    assert _pool(synthesize, place)["max_tasks_per_node"] == 1
+    pool = _pool(synthesize, place, mpi=False, task_slots=8)
+    assert pool["max_tasks_per_node"] == 8
+    assert pool["inter_node_communication"] == "Disabled"
+    with pytest.raises(UserError, match="run only where a node has one task slot"):
+        _pool(synthesize, place, task_slots=8)

@@ -304,3 +304,29 @@ def test_a_pool_of_gpus_without_infiniband_is_worth_a_warning(tmp_path: Path) ->
 def test_all_settings_are_described_for_editors() -> None:
     schema: dict[str, Any] = Environment.model_json_schema()
     assert {"Autoscale", "BatchCluster", "Batch"} <= schema["$defs"].keys()
+
+
+def test_a_node_has_one_slot_where_nothing_is_said(tmp_path: Path) -> None:
+    assert _pool(tmp_path, f"size: {CPU}, nodes: 4").task_slots == 1
+    pool = _pool(tmp_path, f"size: {CPU}, nodes: {{min: 0, max: 4}}, mpi: false, task_slots: 64")
+    assert pool.task_slots == pool.shape.task_slots == 64
+
+
+@pytest.mark.parametrize(
+    ("pool", "message", "hint"),
+    [
+        ("task_slots: 2", "run only where a node has one task slot", "say `mpi: false`"),
+        (
+            "mpi: false, task_slots: 65",
+            "a node of Standard_D16s_v6 has at most 64 task slots, not 65",
+            "write 64 or less",
+        ),
+        ("mpi: false, task_slots: 257", "expected a number of at most 256", ""),
+        ("mpi: false, task_slots: 0", "expected a number of at least 1", ""),
+    ],
+)
+def test_slots_that_a_node_cannot_have(tmp_path: Path, pool: str, message: str, hint: str) -> None:
+    fault = _fault(tmp_path, f"size: {CPU}, nodes: 4, {pool}")
+    assert message in fault.message
+    assert hint in fault.hint
+    assert fault.path == "clusters.spot.task_slots"

@@ -119,7 +119,39 @@ def _slurm(smi: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield cluster.target["name"]
 
 
-ENGINES = {"local": _local, "ssh": _ssh, "slurm": _slurm}
+@contextmanager
+def _batch(smi: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    from fairway_simulator.batch import BatchSimulator
+    from fairway_simulator.batch.azurite import program
+    from fairway_simulator.batch.simulator import IDENTITY
+
+    if program() is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("Azurite is missing")
+        pytest.skip("Azurite is missing: npm install --prefix .venv/azurite azurite")
+    monkeypatch.setenv("PATH", f"{smi}:{os.environ['PATH']}")
+    target = {
+        "name": "batch-sim",
+        "engine": "batch",
+        "vm_size": "Standard_ND96isr_H100_v5",
+        "nodes": {"min": 0, "max": 1},
+        "storage": {"containers": ["datasets", "outputs", "code"]},
+        "batch": {"pool": "sim", "identity": IDENTITY, "mpi": False, "task_slots": 8},
+    }
+    # Beside the project, whose code is copied while files come and go there.
+    folder = smi.parent.with_name(f"{smi.parent.name}-service")
+    with BatchSimulator(folder, nodes=1, slots=8, inter_node=False, storage=True) as service:
+        for name, value in service.environment().items():
+            monkeypatch.setenv(name, value)
+        (smi.parent / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        yield "batch-sim"
+
+
+ENGINES = {"local": _local, "ssh": _ssh, "slurm": _slurm, "batch": _batch}
+
+
+QUEUED = ("slurm-sim", "batch-sim")
+"""Targets whose service has a queue of its own, and starts a task when there is room for it."""
 
 
 @pytest.fixture(params=ENGINES)
@@ -194,7 +226,7 @@ def test_two_runs_share_the_node(fairway: Fairway, target: str, pipe: Pipe, gate
     third = fairway.submit(sweep(fairway, pipe, gate, 1, gpus=1), "--target", target)
     waits = fairway.show_waiting(third)
     assert waits["state"] == "queued"
-    assert target == "slurm-sim" or "waits for 1 GPU of" in waits["reason"]
+    assert target in QUEUED or "waits for 1 GPU of" in waits["reason"]
     gate.open()
     *_, (word, has) = said(pipe, 4)
     assert (word, has["FAIRWAY_GPUS"]) in (("up", "0"), ("up", "6"))
@@ -206,6 +238,7 @@ def test_cores_alone(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> N
     """No GPU, and only what else a node has."""
     # Of Slurm's nodes here each has eight, which it does not keep its jobs on.
     cores = sorted(os.sched_getaffinity(0)) if target != "slurm-sim" else list(range(8))
+    cores = cores[:8]  # as many task slots as the node of Batch has
     run = fairway.submit(sweep(fairway, pipe, gate, len(cores), cores=1), "--target", target)
     has = [facts for _, facts in said(pipe, len(cores))]
     if target != "slurm-sim":
@@ -253,9 +286,9 @@ def test_more_than_the_node_has(fairway: Fairway, target: str, pipe: Pipe, gate:
     """Refused where that is known before, and else when the task would start."""
     job = sweep(fairway, pipe, gate, 1, gpus=9)
     done = fairway("submit", job, "--target", target, "--watch")
-    if target == "local":
+    if target in ("local", "batch-sim"):
         assert done.returncode == 2
-        assert "a task wants 9 GPUs, and a node of `local` has 8" in done.stderr
+        assert f"a task wants 9 GPUs, and a node of `{target}` has 8" in done.stderr
         assert "set gpus to at most 8" in done.stderr
     elif target == "slurm-sim":
         assert done.returncode == 2

@@ -224,14 +224,55 @@ def test_a_part_of_a_node(name: str, tmp_path: Path) -> None:
     file.write_text("name: x\ncommand: 'true'\ncores: 1\n")
     job_file = load_job(file)
     job = job_file.resolve(target(name))
-    if capabilities(name).shares:
-        require_share(job, target(name), job_file.document)
-        return
+    nd = target(name)
+    if nd.batch is not None:
+        nd = nd.model_copy(update={"batch": nd.batch.model_copy(update={"task_slots": 2})})
+    assert capabilities(name).shares
+    require_share(job, nd, job_file.document)
+    elsewhere = nd.model_copy(update={"engine": "pbs"})
     with pytest.raises(UserError) as raised:
-        require_share(job, target(name), job_file.document)
+        require_share(job, elsewhere, job_file.document)
     [finding] = raised.value.findings
-    assert finding.message == f"`nd` gives each task whole nodes: its engine is `{name}`"
-    assert "use a target with `local` or `ssh` or `slurm`" in finding.hint
+    assert finding.message == f"`{nd.name}` gives each task whole nodes: its engine is `pbs`"
+    assert "use a target with `local` or `ssh` or `slurm` or `batch`" in finding.hint
+    assert finding.location is not None
+    assert finding.location.line == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "size", "message", "hint"),
+    [
+        (
+            "gpus: 1",
+            "Standard_ND96isr_H100_v5",
+            "`nd` gives each task whole nodes: they have one task slot each",
+            "leave it out (-s gpus=null); or write `task_slots: 8` and `mpi: false`",
+        ),
+        (
+            "cores: 1",
+            "Standard_D2s_v6",
+            "`nd` gives each task whole nodes: they have one task slot each",
+            "leave it out (-s cores=null); or write `task_slots: 2` and `mpi: false`",
+        ),
+        (
+            "gpus: 1",
+            "",
+            "`nd` does not say what its nodes have, so that none can be divided",
+            "leave it out (-s gpus=null), or write the nodes' `vm_size:` into the target",
+        ),
+    ],
+)
+def test_a_pool_whose_nodes_have_one_slot(
+    tmp_path: Path, field: str, size: str, message: str, hint: str
+) -> None:
+    (tmp_path / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{field}\n")
+    job_file = load_job(tmp_path / "job.yaml")
+    nd = target("batch").model_copy(update={"vm_size": size})
+    with pytest.raises(UserError) as raised:
+        require_share(job_file.resolve(nd), nd, job_file.document)
+    [finding] = raised.value.findings
+    assert finding.message == message
+    assert finding.hint.startswith(hint)
     assert finding.location is not None
     assert finding.location.line == 3
 

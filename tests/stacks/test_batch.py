@@ -200,3 +200,15 @@ def test_the_reference_takes_the_image_with_drivers_for_v100s(
     assert pool["storage_image_reference"]["sku"] == "2204-v100"
     assert pool["node_agent_sku_id"] == "batch.node.ubuntu 22.04"
     assert "running * 4" in pool["auto_scale"]["formula"]
+
+
+def test_a_target_says_into_how_many_parts_its_nodes_are_divided(written: Written) -> None:
+    """And nothing where they are not: an older client reads it too."""
+    divided = SWEEP.replace("mpi: false", "mpi: false, task_slots: 16")
+    for text, slots in ((SWEEP, None), (divided, 16)):
+        compute = written(_text(text))["compute"]
+        [record] = compute["output"]["targets"]["value"]
+        assert record["batch"].get("task_slots") == slots
+        assert ("task_slots" in record["batch"]) is (slots is not None)
+        pool = compute["resource"]["azurerm_batch_pool"]["cluster-sweep"]
+        assert pool["max_tasks_per_node"] == (slots or 1)

@@ -25,13 +25,15 @@ _SAMPLE = 30  # seconds between two samples
 class PoolShape:
     """What a formula must know of its pool: node counts, price class, and whether jobs are MPI.
 
-    With `mpi` a job takes several nodes, which talk to each other.
+    With `mpi` a job takes several nodes, which talk to each other. A node runs as many tasks as it
+    has `task_slots`.
     """
 
     minimum: int
     maximum: int
     spot: bool
     mpi: bool
+    task_slots: int = 1
 
 
 def scale_formula(autoscale: Autoscale, pool: PoolShape) -> str:
@@ -72,7 +74,10 @@ def _wanted_by_tasks(autoscale: Autoscale, pool: PoolShape) -> list[str]:
     if not pool.mpi:
         metric = "$ActiveTasks" if waiting_only else "$PendingTasks"
         statements += _measured("tasks", metric, autoscale)
-        statements += ["wanted = tasks", "known = tasksKnown"]
+        slots = pool.task_slots
+        # The service cuts the fraction off: the last tasks have a node too.
+        nodes = "tasks" if slots == 1 else f"tasks > 0 ? (tasks + {slots - 1}) / {slots} : 0"
+        statements += [f"wanted = {nodes}", "known = tasksKnown"]
     else:
         # Waiting tasks are counted by their instances, running ones each as one task.
         statements += _measured("active", "$ActiveTasks", autoscale)

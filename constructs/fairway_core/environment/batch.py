@@ -42,6 +42,11 @@ def _object_id(text: str) -> str:
     return text
 
 
+# Source: Azure documentation, run tasks concurrently on Batch nodes: "4 times the number of cores
+# of the node, or 256, whichever is smaller".
+_MOST_SLOTS, _SLOTS_OF_A_CORE = 256, 4
+
+
 class Batch(Model, defer_build=True):
     """The Batch account of the environment.
 
@@ -93,6 +98,11 @@ class BatchCluster(Model, defer_build=True):
     """How many nodes there are, or `{min, max}` between which the pool scales."""
     mpi: bool = True
     """Whether jobs take several nodes, which talk to each other; otherwise each takes one."""
+    task_slots: Annotated[int, Field(ge=1, le=_MOST_SLOTS)] = 1
+    """Into how many parts a node is divided for jobs with `gpus` or `cores`: of nodes with 8 GPUs
+    into 8. A job without them takes all. It needs `mpi: false`, and a change replaces the pool; a
+    pool that scales by tasks starts a node for so many.
+    """
     spot: bool = False
     """Whether nodes are Spot: cheaper, and taken away when Azure needs them."""
     autoscale: ScenarioName | Literal["manual"] | Autoscale | None = None
@@ -141,6 +151,20 @@ class BatchCluster(Model, defer_build=True):
                 + (", or say `mpi: false` where each job takes one node" if self.mpi else ""),
                 ("nodes",) if isinstance(self.nodes, int) else ("nodes", "max"),
             )
+        return self
+
+    @model_validator(mode="after")
+    def _slots_fit(self) -> Self:
+        if self.task_slots > 1 and self.mpi:
+            raise FieldError(
+                "jobs of several nodes run only where a node has one task slot",
+                "say `mpi: false` where each job takes one node or less, or make another pool",
+                ("task_slots",),
+            )
+        most = _SLOTS_OF_A_CORE * vm_size(self.size).vcpus
+        if self.task_slots > most:
+            message = f"a node of {self.size} has at most {most} task slots, not {self.task_slots}"
+            raise FieldError(message, f"write {most} or less", ("task_slots",))
         return self
 
     @model_validator(mode="after")
@@ -231,7 +255,13 @@ class BatchCluster(Model, defer_build=True):
     def shape(self) -> PoolShape:
         """What a formula must know of the pool."""
         nodes = self.node_range
-        return PoolShape(minimum=nodes.min, maximum=nodes.max, spot=self.spot, mpi=self.mpi)
+        return PoolShape(
+            minimum=nodes.min,
+            maximum=nodes.max,
+            spot=self.spot,
+            mpi=self.mpi,
+            task_slots=self.task_slots,
+        )
 
     @property
     def _has_a_range(self) -> bool:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.ledger import Ledger
+from fairway_agent.allocators.machine import owned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from fairway_agent.devices import Devices
+    from fairway_agent.share import Share, Wanted
 
 
 def given() -> list[Host]:
@@ -23,6 +29,16 @@ def given() -> list[Host]:
         return [Host("localhost", "localhost")]
     main = os.environ["AZ_BATCH_MASTER_NODE"].rpartition(":")[0]
     return [Host(each, each) for each in (main, *(node for node in nodes if node != main))]
+
+
+def share_of(devices: Devices, wanted: Wanted) -> Share | None:
+    """What a task has of its node; None while one before it still has too much. NeverFits where the
+    node is too small, and OSError where another user of the node lends its devices.
+
+    All tasks of a pool are one user, in containers too, which see this folder.
+    """
+    folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
+    return Ledger(owned(folder) / "node").take(devices, wanted)
 
 
 def own_address(hosts: Sequence[Host]) -> str:

@@ -30,11 +30,18 @@ def folder() -> Path:
 
     OSError where somebody else has made a folder of that name.
     """
-    own = Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}")
-    own.mkdir(mode=0o700, exist_ok=True)
-    if own.is_symlink() or own.stat().st_uid != os.getuid():
-        raise PermissionError(1, "it belongs to another user", str(own))
-    return own
+    return owned(Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}"))
+
+
+def owned(path: Path) -> Path:
+    """A folder of the user's own in one that is everybody's.
+
+    OSError where somebody else has made it.
+    """
+    path.mkdir(mode=0o700, exist_ok=True)
+    if path.is_symlink() or path.stat().st_uid != os.getuid():
+        raise PermissionError(1, "it belongs to another user", str(path))
+    return path
 
 
 @dataclass

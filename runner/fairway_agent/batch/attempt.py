@@ -15,7 +15,7 @@ from fairway_agent import outputs, record
 from fairway_agent.batch import attempts
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.scheduled_events import ScheduledEvents
-from fairway_agent.batch.task import BatchTask, make_directories
+from fairway_agent.batch.task import NO_START, BatchTask, make_directories
 from fairway_agent.fanout.sshd import server
 from fairway_agent.faults import Fault
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec
 
 _HELD = 600.0  # seconds for which a node that was given notice is waited to go
-_NO_START = 69  # EX_UNAVAILABLE of sysexits.h
 
 
 def run_task() -> int:
@@ -42,14 +41,14 @@ def run_task() -> int:
         try:
             task = BatchTask.here(folders, spec, number)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
-            return fail(f"the task was not started: {error}", _NO_START)
+            return fail(f"the task was not started: {error}", NO_START)
         task.before = attempts.ending_before(counted, folders.task, number, first)
         events = ScheduledEvents(folders.base / "event", task.give_notice)
         code = _watched(task, events)
         attempts.keep_ending(counted, folders.task, number, task.before)
         if code or "FAIRWAY_LAST" in os.environ:  # which runs again in each retry
             _keep_log(folders, number)
-        if task.notice:
+        if task.notice and spec.wanted is None:  # others of the node may be saving what they have
             events.approve()
         if not task.notice or code == 0:
             _finish(task)

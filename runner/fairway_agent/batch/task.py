@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.allocators import batch
-from fairway_agent.batch.folders import Folders, say
+from fairway_agent import record
+from fairway_agent.allocators import batch, ledger
+from fairway_agent.batch.folders import Folders, fail, say
+from fairway_agent.devices import look
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.figures.sampling import Sampling, sampler
+from fairway_agent.share import SHARE_FILE, Lent, NeverFits
 from fairway_agent.task import Task
 
 if TYPE_CHECKING:
@@ -20,10 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO
 
+    from fairway_agent.share import Wanted
     from fairway_agent.task_spec import TaskSpec
     from fairway_agent.task_state import TaskState
 
 CANCELLED = 130
+NO_START = 69  # EX_UNAVAILABLE of sysexits.h
 RUNNING = "fairway.running"
 _PAUSE = 0.5
 
@@ -95,6 +101,38 @@ class BatchTask(Task):
         """Runs the script to its end; returns its exit code."""
         self.running_file.touch()
         sys.stdout.flush()
+        try:
+            if self.spec.wanted is not None and not self._take_share(self.spec.wanted):
+                return CANCELLED
+        except (OSError, NeverFits) as error:
+            return fail(f"the task was not started: {error}", NO_START)
+        try:
+            return self._run()
+        finally:
+            if self.share is not None:
+                ledger.give_back(self.share)
+
+    def _take_share(self, wanted: Wanted) -> bool:
+        """Waits for what the task wants of its node, which programs that another has left behind
+        may have for a while yet, and says what it has; False where it is to end before."""
+        file = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", SHARE_FILE)
+        file.unlink(missing_ok=True)  # of an attempt before
+        devices, said = look(), False
+        while (share := batch.share_of(devices, wanted)) is None:
+            if not said:
+                say(f"the task waits for {wanted} of its node")
+            said = True
+            time.sleep(_PAUSE)
+            self.cancelled = not self.running_file.exists()
+            if self.cancelled or self.notice:
+                say("the task ends before it has begun")
+                return False
+        self.nodes = [replace(self.nodes[0], share=share)]
+        lent = Lent(self.attempt + 1, share.gpus, share.cores, share.part)
+        record.write_json(file, lent.to_json())
+        return True
+
+    def _run(self) -> int:
         self.start()
         assert self.process is not None, "it was started"
         assert self.sampling is not None, "it was started with the process"

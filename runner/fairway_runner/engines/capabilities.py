@@ -95,6 +95,7 @@ ENGINES = {
         setup_as_admin=True,
         after=False,
         counts_losses=False,
+        shares=True,
         schedules=True,
         resizes=True,
         one_copy=False,

@@ -19,18 +19,12 @@ def require_share(job: Job, target: Target, document: Document) -> None:
     as a whole, or more than a node has."""
     if job.wanted is None:
         return
-    able = capabilities(target.engine).shares
-    has = _node_of(target) if able else None
+    has = _node_of(target)
     for name, count in (("gpus", job.gpus), ("cores", job.cores)):
         if count is None:
             continue
-        message = hint = ""
-        if not able:
-            message = (
-                f"`{target.name}` gives each task whole nodes: its engine is `{target.engine}`"
-            )
-            hint = f"leave it out (-s {name}=null), or use a target with {engines_with('shares')}"
-        elif has is not None and count > has[name]:
+        message, hint = _no_parts(target, has, name)
+        if not message and has is not None and count > has[name]:
             message = f"a task wants {count} {_WORDS[name]}, and a node of `{target.name}` has "
             message += str(has[name] or "none")
             hint = f"set {name} to at most {has[name]}" if has[name] else "leave it out"
@@ -49,6 +43,28 @@ def require_gpus(job: Job, target: Target, document: Document) -> None:
         place = document.location(("idle_gpu",))
         hint = "leave it out: -s idle_gpu=null"
         raise UserError([Finding("no-gpus", message, hint, "idle_gpu", location=place)])
+
+
+def _no_parts(target: Target, has: dict[str, int] | None, name: str) -> tuple[str, str]:
+    """Why the target's nodes are given as a whole, and what to do for a job with a field of that
+    name; "" where tasks may have parts of them."""
+    whole, leave = f"`{target.name}` gives each task whole nodes", f"leave it out (-s {name}=null)"
+    if not capabilities(target.engine).shares:
+        hint = f"{leave}, or use a target with {engines_with('shares')}"
+        return f"{whole}: its engine is `{target.engine}`", hint
+    if target.batch is None:
+        return "", ""
+    if has is None:
+        message = f"`{target.name}` does not say what its nodes have, so that none can be divided"
+        return message, f"{leave}, or write the nodes' `vm_size:` into the target"
+    if not target.batch.task_slots:
+        slots = min(has["gpus"] or has["cores"], 256)
+        hint = (
+            f"{leave}; or write `task_slots: {slots}` and `mpi: false` at the cluster in the "
+            "environment, which makes its pool anew: fairway deploy"
+        )
+        return f"{whole}: they have one task slot each", hint
+    return "", ""
 
 
 _WORDS = {"gpus": "GPUs", "cores": "cores"}

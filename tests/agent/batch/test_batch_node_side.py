@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.allocators import batch
+from fairway_agent.allocators import batch, ledger
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.azure.imds import Metadata
 from fairway_agent.batch import attempts, preparation
+from fairway_agent.batch import task as batch_task
 from fairway_agent.batch.folders import Folders
+from fairway_agent.batch.task import CANCELLED, NO_START, BatchTask
+from fairway_agent.devices import Devices, Gpu
 from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan
+from fairway_agent.share import SHARE_FILE, Lent, Wanted
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -207,3 +211,84 @@ def test_what_root_installs_outside_of_the_job_is_not_for_all_to_change(prepared
         0o644,
     ]
     assert (prepared / "code" / "mode").read_text() == "644\n"
+
+
+class TestShares:
+    """A task that takes a part of its node."""
+
+    node = Devices((Gpu(0), Gpu(1)), (0, 1, 2, 3), 4)
+
+    @pytest.fixture
+    def work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """The task's own folder; what all of the node's tasks see lies beside it."""
+        (tmp_path / "shared").mkdir()
+        work = tmp_path / "wd"
+        (work / "logs").mkdir(parents=True)
+        monkeypatch.setenv("AZ_BATCH_TASK_WORKING_DIR", str(work))
+        monkeypatch.setenv("AZ_BATCH_NODE_SHARED_DIR", str(tmp_path / "shared"))
+        monkeypatch.setattr(batch_task, "look", lambda: self.node)
+        monkeypatch.setattr(BatchTask, "_run", lambda task: len(task.share.gpus))
+        return work
+
+    @staticmethod
+    def task(work: Path, gpus: int) -> BatchTask:
+        spec = TaskSpec(0, wanted=Wanted(gpus=gpus))
+        nodes = [Host("localhost", "localhost")]
+        return BatchTask(RunPlan("r", "/code"), spec, work, work, 1, nodes=nodes)
+
+    def test_it_says_what_it_has_and_gives_it_back(self, work: Path) -> None:
+        assert self.task(work, 1).run() == 1
+        lent = Lent.from_json(json.loads((work / "logs" / SHARE_FILE).read_bytes()))
+        assert lent == Lent(2, (0,), (0, 1), 0.5)
+        assert self.task(work, 2).run() == 2, "all of it is free again"
+        folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+    def test_it_waits_for_what_another_has_left(
+        self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (work / "logs" / SHARE_FILE).write_text("of an attempt before")
+        other = batch.share_of(self.node, Wanted(gpus=1))
+        assert other is not None
+
+        def sleep(_: float) -> None:
+            assert not (work / "logs" / SHARE_FILE).exists()
+            ledger.give_back(other)
+
+        monkeypatch.setattr(batch_task.time, "sleep", sleep)
+        assert self.task(work, 2).run() == 2
+        assert capsys.readouterr().out == "fairway: the task waits for 2 GPUs of its node\n"
+
+    @pytest.mark.parametrize("notice", ["", "Preempt"])
+    def test_it_waits_no_longer_than_it_may_run(
+        self, work: Path, monkeypatch: pytest.MonkeyPatch, notice: str
+    ) -> None:
+        other = batch.share_of(self.node, Wanted(gpus=1))
+        assert other is not None
+        task = self.task(work, 2)
+
+        def sleep(_: float) -> None:
+            task.notice = notice
+            if not notice:
+                task.running_file.unlink()
+
+        monkeypatch.setattr(batch_task.time, "sleep", sleep)
+        assert task.run() == CANCELLED
+        assert task.cancelled is not bool(notice)
+        ledger.give_back(other)
+
+    def test_a_node_that_is_too_small(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert self.task(work, 3).run() == NO_START
+        said = "the task was not started: it wants 3 GPUs, and the node has 2 GPUs and 4 cores"
+        assert said in capsys.readouterr().out
+
+    def test_a_folder_that_another_has_made(
+        self, work: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        elsewhere = work / "elsewhere"
+        elsewhere.mkdir()
+        folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
+        folder.symlink_to(elsewhere)
+        assert self.task(work, 1).run() == NO_START
+        assert "it belongs to another user" in capsys.readouterr().out
+        assert list(elsewhere.iterdir()) == []

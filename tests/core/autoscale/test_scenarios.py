@@ -49,12 +49,15 @@ def evaluate(interpreter: ModuleType, request: pytest.FixtureRequest) -> Evaluat
         nodes: tuple[int, int] = (0, 8),
         spot: bool = True,
         mpi: bool = True,
+        task_slots: int = 1,
         current: int = 0,
         dedicated: int = 0,
         sunday: int = 7,
         **counts: float | list[float],
     ) -> dict[str, Any]:
-        shape = PoolShape(minimum=nodes[0], maximum=nodes[1], spot=spot, mpi=mpi)
+        shape = PoolShape(
+            minimum=nodes[0], maximum=nodes[1], spot=spot, mpi=mpi, task_slots=task_slots
+        )
         formula = scale_formula(Autoscale.model_validate(settings), shape)
         before = {"spot": current if spot else 0, "dedicated": dedicated if spot else current}
         pool = interpreter.Pool(
@@ -343,3 +346,14 @@ def test_a_formula_that_batch_would_refuse_or_that_does_harm(
 ) -> None:
     with pytest.raises(FieldError, match=message):
         check_formula(formula, **{"spot": False, "mpi": True, **shape})
+
+
+@pytest.mark.parametrize(
+    ("tasks", "nodes"), [(0, 0), (0.4, 1), (1, 1), (8, 1), (9, 2), (16, 2), (17, 3), (1000, 8)]
+)
+def test_a_node_of_several_slots_takes_as_many_tasks(
+    evaluate: Evaluate, tasks: float, nodes: int
+) -> None:
+    settings = {"scenario": "pending_tasks"}
+    found = evaluate(settings, mpi=False, task_slots=8, PendingTasks=tasks)
+    assert found == evaluate(settings, mpi=False, PendingTasks=nodes)

@@ -101,6 +101,15 @@ def test_the_nodes_of_a_pool_are_counted_where_that_is_known(scale: Any, said: s
     assert said in found["lost-nodes"]
 
 
+def test_other_task_slots_replace_the_pool() -> None:
+    pool = {"fixed_scale": [{"target_dedicated_nodes": 3, "target_low_priority_nodes": 0}]}
+    before, after = ({**pool, "max_tasks_per_node": count} for count in (1, 8))
+    change = {"replace_paths": [["max_tasks_per_node"]]}
+    found = _found("azurerm_batch_pool", before, after, "delete create", **change)
+    assert "the 3 nodes of `azurerm_batch_pool.x` would be destroyed" in found["lost-nodes"]
+    assert "max_tasks_per_node" in found["lost-nodes"]
+
+
 def test_a_node_of_a_pool_does_not_change_its_kind() -> None:
     before, after = (
         {"fixed_scale": [{"target_dedicated_nodes": one, "target_low_priority_nodes": other}]}

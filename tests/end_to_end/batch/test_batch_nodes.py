@@ -155,6 +155,13 @@ class TestRefusals:
         self.pool(batch, "slots")
         assert "has 2 slots a node" in self.refused(batch, nodes=2)
 
+    def test_other_slots_than_the_target_says(self, batch: Batch) -> None:
+        pool = {"pool": "sim", "identity": "x", "mpi": False, "task_slots": 8}
+        batch.target(batch=pool, vm_size="Standard_ND96isr_H100_v5")
+        said = self.refused(batch, gpus=1)
+        assert "a node of the pool `sim` has 1 task slots, and the target says 8" in said
+        assert "fairway targets sync" in said
+
     def test_more_nodes_than_the_target_has(self, batch: Batch) -> None:
         said = "the job takes 5 nodes, and `batch-sim` has 4 at most"
         assert said in self.refused(batch, nodes=5)

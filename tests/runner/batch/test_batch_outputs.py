@@ -60,7 +60,7 @@ def test_what_was_changed_here_comes_anew(make_run: Callable[..., Run]) -> None:
 def test_a_pool_that_does_not_say_its_size_is_not_taken_for_an_empty_one() -> None:
     pool = {"id": "sim", "state": "active", "enableInterNodeCommunication": True}
     job: Any = SimpleNamespace(nodes=2, container=None)
-    target: Any = SimpleNamespace(name="batch-sim", spot=False)
+    target: Any = SimpleNamespace(name="batch-sim", spot=False, batch=None)
     assert list(_of_pool(pool, job, target)) == []
     [finding] = _of_pool({**pool, "targetDedicatedNodes": 1}, job, target)
     assert finding.id == "too-few-nodes"
@@ -71,7 +71,7 @@ def test_only_the_maximum_of_our_own_formulas_is_known(formula: str, count: int)
     pool = {"id": "sim", "state": "active", "enableInterNodeCommunication": True}
     pool |= {"enableAutoScale": True, "autoScaleFormula": formula}
     job: Any = SimpleNamespace(nodes=2, container=None)
-    target: Any = SimpleNamespace(name="batch-sim", spot=False)
+    target: Any = SimpleNamespace(name="batch-sim", spot=False, batch=None)
     found = list(_of_pool(pool, job, target))
     assert len(found) == count
     said = "the autoscale formula of the pool `sim` stops at 1 nodes"
@@ -82,7 +82,7 @@ def test_only_the_maximum_of_our_own_formulas_is_known(formula: str, count: int)
 def test_a_pool_that_is_going_takes_no_jobs(state: str) -> None:
     pool = {"id": "sim", "state": state, "taskSlotsPerNode": 1}
     job: Any = SimpleNamespace(nodes=1, container=None)
-    target: Any = SimpleNamespace(name="batch-sim", spot=False)
+    target: Any = SimpleNamespace(name="batch-sim", spot=False, batch=None)
     findings = list(_of_pool(pool, job, target))
     assert findings[0].id == "pool-disabled"
     assert findings[0].message == "the pool `sim` takes no jobs: it is deleting"

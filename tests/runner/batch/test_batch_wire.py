@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fairway_agent.plan import RunPlan, Staged
+from fairway_agent.share import Wanted
 from fairway_agent.task_spec import Output, TaskSpec
 from fairway_core.target import Target
 from fairway_runner.engines.azure.storage import Storage
@@ -20,7 +21,11 @@ SPEC = TaskSpec(0)
 
 
 def wire(
-    job: dict[str, Any] | None = None, size: str = "", environment: str = "", **plan: Any
+    job: dict[str, Any] | None = None,
+    size: str = "",
+    environment: str = "",
+    slots: int | None = None,
+    **plan: Any,
 ) -> RequestBuilder:
     target = Target.model_validate(
         {
@@ -34,7 +39,12 @@ def wire(
                 "account_url": "https://contoso.blob.core.windows.net",
                 "containers": ["datasets", "outputs", "code"],
             },
-            "batch": {"endpoint": "https://b", "pool": "pool", "identity": IDENTITY},
+            "batch": {
+                "endpoint": "https://b",
+                "pool": "pool",
+                "identity": IDENTITY,
+                "task_slots": slots,
+            },
         }
     )
     made = Job.model_validate({"name": "job", "command": "true", **(job or {})})
@@ -249,3 +259,36 @@ class TestContainers:
         assert "registry" not in settings
         assert "infiniband" not in settings["containerRunOptions"]
         assert "--shm-size=8g" in settings["containerRunOptions"]
+
+
+@pytest.mark.parametrize(
+    ("slots", "wanted", "required"),
+    [
+        (None, None, None),
+        (8, None, 8),
+        (8, Wanted(gpus=1), 1),
+        (8, Wanted(gpus=3), 3),
+        (8, Wanted(gpus=8), 8),
+        (8, Wanted(cores=12), 1),
+        (8, Wanted(cores=13), 2),
+        (8, Wanted(gpus=1, cores=96), 8),
+        (8, Wanted(gpus=0), 1),
+        (4, Wanted(gpus=1), 1),
+        (4, Wanted(gpus=3), 2),
+        (96, Wanted(gpus=1), 12),
+        (96, Wanted(cores=1), 1),
+    ],
+)
+def test_a_task_takes_slots_by_its_part_of_the_node(
+    slots: int | None, wanted: Wanted | None, required: int | None
+) -> None:
+    """The parts of those that Batch starts beside each other are never more than the node."""
+    requests = wire(size="Standard_ND96isr_H100_v5", slots=slots)
+    task = requests.task(replace(SPEC, wanted=wanted))
+    assert task.get("requiredSlots") == required
+    assert ("requiredSlots" in task) is (required is not None)
+
+
+def test_cores_of_a_node_without_gpus() -> None:
+    task = wire(size="Standard_D16s_v6", slots=4).task(replace(SPEC, wanted=Wanted(cores=5)))
+    assert task["requiredSlots"] == 2

@@ -12,6 +12,7 @@ from azure.core.exceptions import HttpResponseError, ResourceExistsError, Resour
 
 from fairway_simulator.batch import BatchSimulator
 from fairway_simulator.batch.orders import order
+from fairway_simulator.batch.wire.errors import ServiceError
 
 FAST = {"polling_interval": 0.05}
 ONE = "tvm-sim-1_d"
@@ -263,6 +264,35 @@ def test_a_pool_of_slots_shares_its_nodes(service: Any, client: Any) -> None:
         client.create_task("j", {"id": name, "commandLine": "sleep 300"})
         service.wait_for_task("j", name, "running")
     assert client.get_node("slots", "tvm-slots-1_d").running_task_slots_count == 3
+
+
+def test_a_task_waits_for_all_the_slots_that_it_needs(service: Any, client: Any) -> None:
+    """And one that needs more than a node has for ever, while others go by."""
+    service.add_pool("slots", targetDedicatedNodes=1, taskSlotsPerNode=3)
+    client.create_job({"id": "j", "poolInfo": {"poolId": "slots"}})
+    for name, count in (("2", 2), ("all", 3), ("never", 4), ("1", 1)):
+        client.create_task("j", {"id": name, "commandLine": "sleep 300", "requiredSlots": count})
+    for name in "21":
+        service.wait_for_task("j", name, "running")
+    assert client.get_node("slots", "tvm-slots-1_d").running_task_slots_count == 3
+    assert client.get_task("j", "all").state == "active"
+    for name in "21":
+        client.terminate_task("j", name)
+    service.wait_for_task("j", "all", "running")
+    client.terminate_task("j", "all")
+    service.wait_for_task("j", "all")
+    client.create_task("j", {"id": "last", "commandLine": "true"})
+    service.wait_for_task("j", "last")
+    assert client.get_task("j", "never").state == "active"
+
+
+@pytest.mark.parametrize(
+    ("size", "slots"), [("Standard_D4s_v6", 17), ("Standard_ND96isr_H100_v5", 257), ("x", 0)]
+)
+def test_more_slots_than_a_node_may_have(service: Any, size: str, slots: int) -> None:
+    with pytest.raises(ServiceError) as caught:
+        service.add_pool("slots", vmSize=size, taskSlotsPerNode=slots)
+    assert caught.value.code == "InvalidPropertyValue"
 
 
 def test_autoscale_follows_a_formula(service: Any, client: Any) -> None:

@@ -17,6 +17,7 @@ from fairway_runner.engines.batch import names, pools, states
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.setup import unprepared, watch_setup
+from fairway_runner.engines.batch.slots import Shares
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.runs.plans import read_plan
 from fairway_runner.runs.records import known_state, known_task
@@ -100,6 +101,7 @@ class Poller:
         found = self._tasks(run, job, state)
         counts = Counter(status.state for status in found.values())
         counts["queued"] += run.record.tasks - len(found)
+        Shares(run, self.account, self.storage, state.job).add(found, self._known)
         ended = states.has_ended(job)
         setup = watch_setup(run, self.account, state.job, ended=ended)
         if logs:

@@ -80,6 +80,10 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
         message = f"the pool `{name}` has {pool['taskSlotsPerNode']} slots a node"
         hint = "tasks on several nodes run only where a node has one slot: make another pool"
         yield Finding("too-many-slots", message, hint)
+    slots, told = int(pool.get("taskSlotsPerNode") or 1), target.batch and target.batch.task_slots
+    if told and told != slots:
+        message = f"a node of the pool `{name}` has {slots} task slots, and the target says {told}"
+        yield Finding("other-slots", message, "read its targets again: fairway targets sync")
     machine = pool.get("virtualMachineConfiguration") or {}
     runs_containers = bool(machine.get("containerConfiguration"))
     if job.container is not None and not runs_containers:

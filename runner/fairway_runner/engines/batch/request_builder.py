@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.outputs import BROUGHT
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
-from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch import names, slots
 from fairway_runner.engines.batch.containers import container_settings
 
 if TYPE_CHECKING:
@@ -140,6 +140,8 @@ class RequestBuilder:
             "exitConditions": _SATISFY,
             **self._container,
         }
+        if (required := slots.required(self.target, spec.wanted)) is not None:
+            task["requiredSlots"] = required
         if spec.nodes > 1:
             task["multiInstanceSettings"] = {
                 "numberOfInstances": spec.nodes,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # What a job's manager task may have of an ordinary task's properties.
 _OF_A_MANAGER = (
     *("id", "commandLine", "environmentSettings", "constraints", "userIdentity"),
-    "containerSettings",
+    *("containerSettings", "requiredSlots"),
 )
 _OF_A_JOB = (
     *("displayName", "priority", "poolInfo", "jobPreparationTask", "jobReleaseTask", "metadata"),
@@ -98,6 +98,8 @@ def _require_one_task(prepared: Prepared) -> None:
     for wrong, what in (
         (len(prepared.plan.tasks) > 1, "a sweep"),
         (job.nodes > 1, f"{job.nodes} nodes"),
+        # Batch lets nothing run beside such a task (`runExclusive`).
+        (job.wanted is not None, "a part of one"),
         (job.finally_ is not None, "a `finally:`"),
     ):
         if wrong:

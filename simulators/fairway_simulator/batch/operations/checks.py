@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from fairway_core.catalog import vm_sizes
 from fairway_simulator.batch.wire.durations import seconds
 from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
 
@@ -169,3 +170,12 @@ def _resource_file(file: dict[str, Any]) -> None:
         raise ServiceError(400, "MissingRequiredProperty", PropertyName="filePath")
     if given == ["httpUrl"] and file.get("blobPrefix"):
         raise invalid_property("blobPrefix", file["blobPrefix"], "goes with a container only")
+
+
+def slots(pool: dict[str, Any]) -> None:
+    """How many task slots a node has: "the maximum value is the smaller of 4 times the number of
+    cores of the vmSize of the pool or 256" says azure-batch of task_slots_per_node."""
+    count, size = pool.get("taskSlotsPerNode", 1), vm_sizes().get(pool["vmSize"])
+    most = min(256, 4 * size.vcpus) if size else 256
+    if type(count) is not int or not 1 <= count <= most:
+        raise invalid_property("taskSlotsPerNode", count, f"1 to {most}")

@@ -33,6 +33,7 @@ def add(core: Core, spec: dict[str, Any]) -> Pool:
     """Makes a pool of a specification; the caller holds the lock."""
     checks.identifier(spec)
     checks.required(spec, "vmSize")
+    checks.slots(spec)
     if spec["id"].lower() in core.account.pools:
         raise ServiceError(409, "PoolExists")
     autoscales = bool(spec.get("enableAutoScale"))

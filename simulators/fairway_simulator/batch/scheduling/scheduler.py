@@ -116,7 +116,11 @@ class Scheduler:
                     return
 
     def _place(self, task: Task, pool: Pool, free: list[Node]) -> bool:
-        """Starts a task where it finds its nodes."""
+        """Starts a task where it finds its nodes.
+
+        One that needs more slots than a node has waits for ever, and nothing refuses it: see
+        learn.microsoft.com/azure/batch/batch-parallel-node-tasks.
+        """
         if task.is_multi_instance and not pool.talks:
             return False
         key = task.job.key
