@@ -46,6 +46,7 @@ class Element:
     starts: str = ""
     ahead: int = 0
     no_capacity: bool = False
+    partition: str = ""
 
     @property
     def id(self) -> str:
@@ -127,7 +128,13 @@ def _element(
     if reason.startswith(_LACKS_NODES):
         reason = whys.get(partition, reason)
     ahead = _ahead(queues.get(partition, ()), priority, job) if reason in TURNS else 0
-    return Element(job, number, state, reason, nodes, ended, comment, starts, ahead, no_capacity)
+    return Element(
+        *(job, number, state, reason, nodes, ended, comment),
+        starts=starts,
+        ahead=ahead,
+        no_capacity=no_capacity,
+        partition=partition,
+    )
 
 
 def look_up(job: str, index: int) -> Element | None:

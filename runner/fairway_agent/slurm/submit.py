@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
@@ -19,14 +20,20 @@ from fairway_agent.setup import has_failed, has_setup
 from fairway_agent.shared import plans
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.slurm import commands, partition, predecessors, sbatch, submissions
-from fairway_agent.slurm.jobs import jobs_named
+from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.reconcile import settle_all
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
     from fairway_agent.slurm.submissions import Part, Submission
+
+# Seconds in which a job that is cancelled has to have ended: Slurm kills what does not end itself
+# after its KillWait, which is 30 by default. And those between two looks.
+_LONGEST_END = 120.0
+_PAUSE = 0.5
 
 _REFUSED = {
     "Requested node configuration is not available": "does the partition have such nodes?",
@@ -119,7 +126,7 @@ def _submit(folder: Path, wanted: Submission, request: dict[str, Any]) -> Submis
                     *(folder, part, wanted.submission, plan, resources, dependency),
                     has_setup=has_setup(folder),
                 )
-                job = _found(folder, part, wanted.submission)
+                job = _found(folder, part, wanted.submission, resources.partition)
                 if not job:
                     script = folder / f"batch-{part.number}.sh"
                     script.write_text(sbatch.script(folder, part, wanted.submission))
@@ -145,27 +152,42 @@ def _dependency(wanted: Submission, part: Part, plan: RunPlan, before: str) -> s
     return before
 
 
-def _found(folder: Path, part: Part, submission: int) -> str:
+def _found(folder: Path, part: Part, submission: int, partition: str) -> str:
     """The job that an earlier try has submitted for this part; "" where there is none."""
+    here = set(partition.split(","))
     comment = part.comment(folder.name, submission)
     for element in jobs_named([folder.name]):
-        # One that was cancelled before it had nodes may be from another partition, which the run
-        # has left.
-        never_began = element.state == "CANCELLED" and not element.nodes
-        if element.comment == comment and not never_began:
+        # The run may have left another partition, where its job is about to end, or has ended; one
+        # of this try that began has left its trace.
+        is_here = bool(here & set(element.partition.split(",")))
+        if element.comment == comment and is_here and element.state not in ENDED:
             return element.job
     trace = folder / "jobs" / f"{part.stage}-{part.number}-{submission}"
     return trace.read_text(encoding="ascii").strip() if trace.exists() else ""
 
 
 def _withdraw(folder: Path, wanted: Submission) -> None:
-    """Takes back what Slurm has accepted of a run of which it has refused another part."""
+    """Takes back what Slurm has accepted of a run of which it has refused another part, and sees
+    that it has ended: the run may go elsewhere next."""
     jobs = [part.job for part in wanted.parts if part.job]
     if jobs:
         commands.run(["scancel", *jobs])
+        _await_end(folder.name, jobs)
     (folder / "slurm.json").unlink()
     if wanted.submission == 0:
         shutil.rmtree(folder)
+
+
+def _await_end(run: str, jobs: Collection[str]) -> None:
+    end = time.monotonic() + _LONGEST_END
+    while going := [
+        each.id for each in jobs_named([run]) if each.job in jobs and each.state not in ENDED
+    ]:
+        if time.monotonic() > end:
+            text = "Slurm refuses a part of the run, and another that was cancelled has not ended"
+            hint = f"once it has ended (squeue -j {going[0]}): fairway submit --resume {run}"
+            raise Fault("not-cancelled", f"{text}: {going[0]}", hint, 5)
+        time.sleep(_PAUSE)
 
 
 def _refusal(said: str) -> Fault:

@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Fairway
+    from conftest import Fairway, Signs
 
     from fairway_simulator.slurm import SlurmCluster
 
@@ -50,6 +50,24 @@ def test_a_partition_that_is_down_is_left(fairway: Fairway, spare: SlurmCluster)
     jobs = spare.run("squeue", "-h", "-t", "all", "--name", run, "-o", "%P %T").splitlines()
     assert "sim CANCELLED" in jobs
     assert [job.split()[0] for job in sorted(jobs)] == ["sim", "spare"]
+
+
+def test_one_that_began_as_it_was_to_leave_runs_again(
+    fairway: Fairway, spare: SlurmCluster, signs: Signs
+) -> None:
+    """The job that was cancelled is not taken for that of the second partition."""
+    spare.run("scontrol", "update", "PartitionName=sim", "State=UP")
+    place = "$SLURM_JOB_PARTITION"
+    command = f"echo {place} >>{signs}; [ {place} = spare ] || sleep 600"
+    run = fairway.submit(fairway.job(command, template="plain"), *BOTH)
+    assert signs.lines(1) == ["sim"]
+    path = fairway.folder / ".fairway" / "runs" / run / "fallback.json"
+    found = json.loads(path.read_text())
+    found["tries"][0] |= {"ended": found["tries"][0]["began"], "reason": "no nodes"}
+    path.write_text(json.dumps({**found, "phase": "leaving"}))
+    waited = fairway("wait", run)
+    assert waited.returncode == 0, waited.stderr + fairway("show", run).stdout
+    assert signs.lines(2) == ["sim", "spare"]
 
 
 def test_what_slurm_refuses_goes_elsewhere_at_once(fairway: Fairway, spare: SlurmCluster) -> None:

@@ -1,0 +1,133 @@
+"""What Slurm is handed of a run, where a part of it was refused, or cancelled before."""
+
+from __future__ import annotations
+
+import io
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.faults import Fault
+from fairway_agent.plan import RunPlan
+from fairway_agent.slurm import commands, jobs, submit
+from fairway_agent.task_spec import TaskSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REQUEST = {
+    "run": "job-a",
+    "submission": 0,
+    "code": "c",
+    "partition": "nd",
+    "nice": 0,
+    "gpus": 0,
+    "vm_size": "",
+}
+
+
+class Slurm:
+    """It refuses parts that take two nodes. Its jobs are in these states, one after the other at
+    each look, and the last for ever."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.states = ["CANCELLED"]
+        self.comment, self.partition = "", "nd"
+        self.now = 0.0
+
+    def run(self, words: list[str], **_: Any) -> str:
+        if words[0] == "sbatch":
+            if "--nodes=2" in words:
+                raise commands.Refused("sbatch: error: Node count specification invalid")
+            [self.comment] = [word[10:] for word in words if word.startswith("--comment=")]
+            self.said.append("sbatch")
+            return "7\n"
+        if words[0] == "squeue" and self.comment:
+            state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+            self.said.append(state)
+            return f"7|N/A|{state}|None|n1||{self.partition}|N/A|1|{self.comment}\n"
+        if words[0] == "sinfo":
+            return "(null)|(null)|4|8000\n"
+        if words[0] == "scancel":
+            self.said.append(" ".join(words))
+        return ""
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
+    slurm = Slurm()
+    for module in (submit, jobs):
+        monkeypatch.setattr(module.commands, "run", slurm.run)
+    clock = SimpleNamespace(monotonic=lambda: slurm.now, sleep=slurm.sleep)
+    monkeypatch.setattr(submit, "time", clock)
+    return slurm
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A shared folder with a run of a task on one node and a task on two."""
+    folder = tmp_path / "runs" / "job-a"
+    (folder / "code").mkdir(parents=True)
+    (folder / "plan.json").write_text(RunPlan("job-a", str(folder / "code"), tasks=2).text())
+    (folder / "target.json").write_text(json.dumps({"nodes": {"min": 0, "max": 2}}))
+    lines = (TaskSpec(0, nodes=1).line(), TaskSpec(1, nodes=2).line())
+    (folder / "tasks.jsonl").write_text("".join(lines))
+    return tmp_path
+
+
+def test_what_is_withdrawn_has_ended_before_it_is_said(slurm: Slurm, shared: Path) -> None:
+    """The run goes to another target next, where it must not run meanwhile."""
+    slurm.states = ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
+    with pytest.raises(Fault) as caught:
+        submit.answer(shared, REQUEST, io.BytesIO())
+    assert caught.value.record["id"] == "refused-job"
+    # It looks first whether the second part is there from an earlier try.
+    assert slurm.said[:3] == ["sbatch", "RUNNING", "scancel 7"]
+    assert slurm.said[3:] == ["COMPLETING", "COMPLETING", "CANCELLED"]
+    assert not (shared / "runs" / "job-a").exists()
+
+
+def test_what_does_not_end_keeps_the_run_there(slurm: Slurm, shared: Path) -> None:
+    slurm.states = ["RUNNING"]
+    with pytest.raises(Fault) as caught:
+        submit.answer(shared, REQUEST, io.BytesIO())
+    assert caught.value.record["id"] == "not-cancelled"
+    assert "another that was cancelled has not ended: 7" in str(caught.value)
+    slurm.states = ["CANCELLED"]
+    with pytest.raises(Fault) as caught:
+        submit.answer(shared, REQUEST, io.BytesIO())
+    assert caught.value.record["id"] == "refused-job"
+    assert slurm.said.count("sbatch") == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "partition", "trace", "submitted"),
+    [
+        ("PENDING", "nd", False, 0),
+        ("PENDING", "nd,spare", False, 0),
+        ("RUNNING", "nd", False, 0),
+        ("CANCELLED", "nd", True, 0),
+        ("CANCELLED", "nd", False, 1),
+        ("FAILED", "nd", False, 1),
+        ("RUNNING", "spare", False, 1),
+        ("COMPLETING", "spare", False, 1),
+    ],
+)
+def test_a_job_of_an_earlier_try_is_found(
+    slurm: Slurm, shared: Path, state: str, partition: str, trace: bool, submitted: int
+) -> None:
+    """Not one of a partition that the run has left."""
+    folder = shared / "runs" / "job-a"
+    (folder / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line())
+    slurm.states, slurm.partition, slurm.comment = [state], partition, "fairway job-a tasks 0 0"
+    if trace:
+        (folder / "jobs").mkdir()
+        (folder / "jobs" / "tasks-0-0").write_text("7\n")
+    assert submit.answer(shared, REQUEST, io.BytesIO()) == {"jobs": ["7"]}
+    assert slurm.said.count("sbatch") == submitted
