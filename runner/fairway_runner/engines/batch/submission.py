@@ -193,13 +193,26 @@ class Submission:
                 if error.code == "JobScheduleWithSameIdExists":
                     raise _taken(f"the account has a schedule with the id `{job['id']}`") from None
                 if error.code in _NO_QUOTA:
-                    raise self._without_quota(error) from None
-                if error.code != "JobExists":
+                    known = self._job_at_hand(str(job["id"]))
+                    if known is None:
+                        raise self._without_quota(error) from None
+                elif error.code == "JobExists":
+                    known = self.account.job(str(job["id"]))
+                else:
                     raise
-                found = metadata_of(self.account.job(str(job["id"])))
+                found = metadata_of(known)
             if found.get(names.PLAN) != metadata_of(job)[names.PLAN]:
                 raise _taken(f"the account has another job with the id `{job['id']}`")
             return False
+
+    def _job_at_hand(self, job_id: str) -> Mapping[str, Any] | None:
+        """The job, where an earlier try has made it."""
+        try:
+            return self.account.job(job_id)
+        except ServiceError as error:
+            if not error.is_missing:
+                raise
+        return None
 
     def _known(self, job_id: str) -> set[str]:
         return {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}

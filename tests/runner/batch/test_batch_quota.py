@@ -1,0 +1,47 @@
+"""A quota of jobs that is used up, by the run's own job too."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fairway_core.findings import Finding
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch.submission import State, Submission
+from fairway_runner.engines.refusals import Unavailable
+
+JOB = {"id": "job-a", "metadata": [{"name": names.PLAN, "value": "1"}]}
+
+
+def _submission(job: dict[str, Any] | None) -> Submission:
+    """To an account that takes no job, and has this one."""
+
+    def create(_: object) -> None:
+        quota = "ActiveJobAndScheduleQuotaReached"
+        raise ServiceError(Finding("service", "no more jobs", ""), status=409, code=quota)
+
+    def find(_: str) -> dict[str, Any]:
+        if job is None:
+            raise ServiceError(Finding("service", "none", ""), status=404, code="JobNotFound")
+        return job
+
+    account: Any = SimpleNamespace(
+        create_job=create, job=find, calls=SimpleNamespace(deadline=600.0)
+    )
+    state = State("job-a", 0, complete=False, tasks=1, first={}, only=None)
+    run: Any = SimpleNamespace(id="job-a")
+    storage: Any = None
+    return Submission(run, account, storage, state)
+
+
+def test_a_job_that_is_there_already_is_gone_on_with() -> None:
+    """Its tasks may run: the run must not go to another target."""
+    assert _submission(dict(JOB))._create_job(JOB) is False
+
+
+def test_without_a_job_another_target_may_take_the_run() -> None:
+    with pytest.raises(Unavailable, match="no more jobs"):
+        _submission(None)._create_job(JOB)
