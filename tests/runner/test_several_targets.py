@@ -10,7 +10,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_runner.engines.ssh.engine import SshEngine
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit.several import choose, prepare_for
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class TestCheapest:
             for number, (target, (rate, nodes)) in enumerate(runs.items()):
                 task = {"log": f"rate={rate}\n", "nodes": nodes, "state": state}
                 facts = {"target": target, "metrics": self.METRICS, "created": 1e9 + number}
-                make_run(f"a-{state}{number}", [task], state, **facts)
+                make_run(f"a-{target}{state}", [task], state, **facts)
 
         return make
 
@@ -286,6 +286,43 @@ class TestCheapest:
         ]
         prepared = prepare_for(load_job(project / "job.yaml"), found, RunStore.here())
         assert [each.id for each in prepared.warnings] == ["no-earlier-run"] * 2
+
+    def test_a_target_that_is_away_is_asked_once(
+        self,
+        project: Path,
+        known: Callable[..., None],
+        make_run: MakeRun,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        asked = []
+
+        def refresh(run: Run, *, logs: bool = False) -> None:
+            assert logs
+            asked.append(run.id)
+            raise UserError.of("no-connection", "no connection", exit_code=5)
+
+        monkeypatch.setattr(Run, "refresh", refresh)
+        known(make_run, {"nd": (5.0, 1)}, "succeeded")
+        for number in range(3):
+            facts = {"target": "nd", "metrics": self.METRICS, "created": 2e9 + number}
+            make_run(f"a-new{number}", [{"log": "", "state": "succeeded"}], "succeeded", **facts)
+        assert _names(self.order(project, "price/images_per_second"))[0] == "nd"
+        assert asked == ["a-new2"]
+
+    def test_it_is_the_same_submission_whichever_is_the_cheapest(
+        self, project: Path, known: Callable[..., None], make_run: MakeRun
+    ) -> None:
+        def submitted() -> tuple[str, str]:
+            where = {"cheapest": list(NAMES), "by": "price/images_per_second"}
+            choice = _choose(project, target=where, metrics=self.METRICS, template="plain")
+            prepared = prepare_for(load_job(project / "job.yaml"), choice, RunStore.here())
+            text = prepared.all_files()["fallback.json"]
+            return prepared.record.target, str(json.loads(text)["submitted"])
+
+        known(make_run, {"nd": (1.0, 1)}, "succeeded")
+        first, digest = submitted()
+        known(make_run, {"a100": (1.0, 1), "spot": (9.0, 1)}, "succeeded")
+        assert (first, submitted()) == ("nd", ("spot", digest))
 
     def test_a_price_that_nobody_knows(self, project: Path) -> None:
         _declare(project, nd=self.PRICES["nd"])

@@ -3,7 +3,6 @@ the job has done there for it."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
@@ -57,10 +56,14 @@ def cheapest_first(
 
 def _figure(store: RunStore, name: str, target: str, metric: str) -> float | None:
     """The metric for each node of the last run that has it; None where none has."""
+    is_asked = True
     for run in reversed(store.all()):
         try:
-            facts = (run.record.name, run.record.target, run.state)
-            found = _per_node(run, metric) if facts == (name, target, "succeeded") else None
+            if (run.record.name, run.record.target, run.state) != (name, target, "succeeded"):
+                continue
+            # One that is away is not waited for again: it has told what it told.
+            is_asked = is_asked and _is_refreshed(run)
+            found = _per_node(run, metric)
         except (UserError, OSError):
             continue  # it is damaged, and the others count
         if found is not None:
@@ -68,10 +71,16 @@ def _figure(store: RunStore, name: str, target: str, metric: str) -> float | Non
     return None
 
 
+def _is_refreshed(run: Run) -> bool:
+    try:
+        run.refresh(logs=True)
+    except UserError:
+        return False
+    return True
+
+
 def _per_node(run: Run, metric: str) -> float | None:
     """The mean over its tasks of the metric's last value divided by the nodes of each."""
-    with suppress(UserError):  # a target that is away now has told what it told
-        run.refresh(logs=True)
     values = [
         task.metrics[metric] / task.nodes
         for task in run.tasks

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Choice:
     """The targets that a job may run on, the best one first; for how many seconds a run waits on
-    each; and what a person should hear of their order."""
+    each; and what a person should hear of their order, which `is_found` where it goes by figures
+    that may be others another time."""
 
     targets: tuple[Target, ...]
     patience: float | None = None
     warnings: Sequence[Finding] = ()
+    is_found: bool = False
 
 
 def choose(job_file: JobFile, names: Sequence[str] = (), patience: float | None = None) -> Choice:
@@ -62,7 +64,8 @@ def choose(job_file: JobFile, names: Sequence[str] = (), patience: float | None 
             hint = "name another, as in --target FIRST,SECOND, or leave patience out"
             path = "" if own is None else "target.patience"
             raise UserError([Finding("one-target", message, hint, path)])
-    return Choice(tuple(targets), patience, unknown)
+    is_found = own is not None and own.cheapest is not None
+    return Choice(tuple(targets), patience, unknown, is_found)
 
 
 def _found(names: Sequence[str], document: Document | None) -> list[Target]:
@@ -95,7 +98,9 @@ def prepare_for(
     first, *others = ready
     tries = [*away, Try(first.record.target, time.time())]
     names = tuple(other.record.target for other in others)
-    state = Fallback("starting", tuple(tries), names, choice.patience, _digest(each))
+    # The same job again is the same submission, whichever targets are the cheapest by now.
+    digest = _digest(sorted(each, key=_target_of) if choice.is_found else each)
+    state = Fallback("starting", tuple(tries), names, choice.patience, digest)
     first.files[fallback.FILE] = state.text()
     first.next = others
     first.warnings = _once([*choice.warnings, *(found for one in each for found in one.warnings)])
@@ -159,3 +164,7 @@ def _digest(prepared: Sequence[Prepared]) -> str:
         for name in ("job.json", "target.json"):
             digest.update(each.files[name].encode() + b"\0")
     return digest.hexdigest()
+
+
+def _target_of(prepared: Prepared) -> str:
+    return prepared.record.target
