@@ -19,6 +19,7 @@ from fairway_runner.runs.fallback import Fallback, Try
 from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import Run, RunRecord, RunStore
+from fairway_runner.submit.resume import resume
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
 
 NAMES = ("nd", "spot", "a100")
+KEPT = ("run.json", "target.json", "tasks.jsonl")
 NO_NODES = RunState(reason="the pool cannot grow", tasks={"queued": 1}, no_capacity=True)
 
 
@@ -301,6 +303,9 @@ class TestRefusals:
         run = settled(make(NAMES[:2]))
         assert (run.state, run.status.reason) == ("failed", "no target takes it: spot is full")
         assert run.exit_code == 5
+        world.raises = {}
+        resume(run)
+        assert (world.starts, Run(run.folder).state) == (["nd"], "failed")
 
 
 class TestLeaving:
@@ -310,6 +315,13 @@ class TestLeaving:
         world.says, world.cancelled = {"nd": NO_NODES}, {"nd": "succeeded"}
         run = settled(make())
         assert (run.record.target, run.state) == ("nd", "succeeded")
+        assert tried(run) == [("nd", None)]
+
+    def test_one_that_is_lost_there_stays(self, world: World, make: Callable[..., Run]) -> None:
+        """Nobody saw it end: it may go on."""
+        world.says, world.cancelled = {"nd": NO_NODES}, {"nd": "lost"}
+        run = settled(make())
+        assert (run.record.target, run.state, world.starts) == ("nd", "lost", ["nd"])
         assert tried(run) == [("nd", None)]
 
     def test_one_that_does_not_end_goes_nowhere(
@@ -339,20 +351,53 @@ class TestLeaving:
         assert refresh_all([found]) == []
         assert found.state == "queued"
 
-    def test_a_person_who_cancels_it_ends_it(self, world: World, make: Callable[..., Run]) -> None:
-        for steps in range(40):
+    def test_a_person_who_cancels_it_ends_it(
+        self, world: World, make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        killable(world, monkeypatch)
+        for steps in range(200):
             world.left, world.says = steps, {"nd": NO_NODES, "spot": NO_NODES}
             world.starts, world.live = [], {}
             run = make()
-            _killed_at_a_step(run)
+            was_killed = _killed_at_a_step(run)
             world.left = None
+            if not was_killed:
+                break
             Run(run.folder).cancel()
             assert Run(run.folder).state == "cancelled"
             assert not any(world.live.values())
             before = list(world.starts)
             Run(run.folder).wait()
+            resume(Run(run.folder))
             assert world.starts == before
+            assert Run(run.folder).state == "cancelled"
+            parts = [json.loads((run.folder / name).read_text()) for name in KEPT]
+            assert (
+                len({each.get("for") or each.get("target") or each["name"] for each in parts}) == 1
+            )
             moving.shutil.rmtree(run.folder)
+        assert steps > 60
+
+
+def killable(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the process be killed before and after each change to a folder too."""
+
+    def around(module: object, name: str) -> None:
+        original = getattr(module, name)
+
+        def step(*words: Any, **more: Any) -> Any:
+            world.step()
+            found = original(*words, **more)
+            world.step()
+            return found
+
+        monkeypatch.setattr(module, name, step)
+
+    around(record, "write_bytes")
+    around(record, "write_json")
+    around(moving.shutil, "rmtree")
+    around(Path, "replace")
+    around(Path, "unlink")
 
 
 def _killed_at_a_step(run: Run) -> bool:
@@ -368,23 +413,7 @@ def test_killed_anywhere_it_starts_once_on_each_target(
     world: World, make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGKILL before and after each thing that is done; then another command follows the run."""
-
-    def around(module: object, name: str) -> None:
-        original = getattr(module, name)
-
-        def killable(*words: Any, **more: Any) -> Any:
-            world.step()
-            found = original(*words, **more)
-            world.step()
-            return found
-
-        monkeypatch.setattr(module, name, killable)
-
-    around(record, "write_bytes")
-    around(record, "write_json")
-    around(moving.shutil, "rmtree")
-    around(Path, "replace")
-    around(Path, "unlink")
+    killable(world, monkeypatch)
     killed = 0
     for steps in range(1000):
         world.left = None
@@ -437,6 +466,7 @@ def test_a_command_that_looked_before_asks_where_it_is_now(
         ({"tries": []}, "`tries` of the fallback is"),
         ({"tries": [{"target": "nd"}]}, "`began` of a try is missing"),
         ({"left": ["../../x"]}, "`left` of the fallback is"),
+        ({"left": [], "phase": "left"}, "`left` of the fallback is"),
         ({"patience": "soon"}, "`patience` of the fallback is soon"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +13,14 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.mounts import input_directories, staged_inputs
-from fairway_runner.submit.resume import earlier
+from fairway_runner.submit.resume import earlier, resume
 from fairway_runner.submit.secret_values import require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from conftest import MakeRun
 
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job_file import JobFile
@@ -146,3 +149,14 @@ def test_the_same_job_under_the_same_id_is_the_same_run(
 def test_an_id_that_is_none_is_refused(store: RunStore, run_id: str) -> None:
     with pytest.raises(UserError, match="is not a run's id"):
         earlier(store, run_id, {})
+
+
+@pytest.mark.parametrize("state", ["cancelled", "failed", "succeeded"])
+def test_a_run_that_has_ended_is_not_gone_on_with(make_run: MakeRun, state: str) -> None:
+    """It was cancelled, for example, before its target had all of it."""
+    made = make_run("a-1", [{"state": state}], state, engine="slurm")
+    lock = made.take_lock()  # whoever goes on takes it
+    try:
+        assert resume(made) is made
+    finally:
+        os.close(lock)

@@ -45,8 +45,8 @@ sent to the next, and each step is written down first: where the command is kill
 on. A target that does not answer while it may have the run is waited for. A run that has begun
 stays; one that begins at the very moment in which it is cancelled gets its signal and its grace as
 by `fairway cancel`, and starts anew on the next target; a receiver of `notify:` may hear that it
-was cancelled. The run keeps its id; `fairway show` tells on which targets it was tried, when, and
-why it left them.
+was cancelled. One that is lost meanwhile stays lost, since nobody saw it end. The run keeps its id;
+`fairway show` tells on which targets it was tried, when, and why it left them.
 """
 
 

@@ -109,6 +109,8 @@ def _parsed(facts: object) -> Fallback:
     # They are names of folders too.
     if not all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", name) for name in left):
         raise fields.unfit("left")
+    if fields.text("phase") in _BETWEEN and not left:
+        raise fields.unfit("left")
     if not tries:
         raise fields.unfit("tries")
     patience, submitted = fields.span_or_none("patience"), fields.text("submitted")
@@ -145,7 +147,7 @@ def under_way(folder: Path, status: RunState) -> RunState:
 
 def on_its_way(found: Fallback, run: str) -> str:
     """What is said of a run between two targets, which no command may be taking on."""
-    where = f"it goes from {found.tries[-1].target} to {found.left[0]}" if found.left else "it ends"
+    where = f"it goes from {found.tries[-1].target} to {found.left[0]}"
     return f"{where}; go on with: fairway wait {run}"
 
 

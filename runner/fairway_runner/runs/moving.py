@@ -95,6 +95,8 @@ def cancel(run: RunFolder, engine_now: Callable[[], Engine]) -> None:
     with fallback.moving(run.folder, wait=True):
         found = fallback.read(run.folder)
         if found is not None and found.phase == "left":
+            if not (run.folder / "engine.json").exists():
+                _arrive(run, found)  # its files may be those of two targets
             _write_end(run, "cancelled", None)
         else:
             engine_now().cancel(RunFolder(run.folder))
@@ -193,11 +195,11 @@ def _leave(run: RunFolder, found: Fallback) -> None:
     _say(run, found, found.tries[-1].reason or "")
     engine_for(submitted_to(run)).cancel(run)
     state = (known_state(run.folder) or RunState()).state
-    if state in ("succeeded", "failed"):  # it was faster
+    if state in ("succeeded", "failed", "lost"):  # it was faster, or nobody saw how it ended
         stayed = fallback.Try(found.tries[-1].target, found.tries[-1].began)
         replace(found, tries=(*found.tries[:-1], stayed), phase="on").write(run.folder)
         settle(run)
-    elif state in ("cancelled", "lost"):
+    elif state == "cancelled":
         replace(found, phase="left").write(run.folder)
     else:
         message = f"{run.id} was cancelled on {found.tries[-1].target}, and is still {state} there"

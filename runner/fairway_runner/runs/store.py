@@ -36,7 +36,7 @@ class Run(RunFolder):
     def _recorded(self) -> RunState:
         """Not that of a target which the run leaves: it goes on."""
         status = super()._recorded()
-        ended_there = status.state in ("cancelled", "lost")
+        ended_there = status.state == "cancelled"
         return fallback.under_way(self.folder, status) if ended_there else status
 
     @property

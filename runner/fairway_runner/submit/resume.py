@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 
 def resume(run: Run) -> Run:
-    """Completes the submission of a recorded run; one that was complete stays as it is.
+    """Completes the submission of a recorded run; one that was complete, or has ended, stays as it
+    is.
 
     UserError where another command is submitting it right now; a run that its target refuses is
     forgotten.
     """
     if runs_here(run.record.engine):
         return run  # it is recorded and started in one step
+    if run.status.is_final:
+        return run  # one that was cancelled on its way, or that no target takes
     with forgetting(run):
         if fallback.is_open(run.folder):
             advance(run)

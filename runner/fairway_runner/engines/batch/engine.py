@@ -104,8 +104,8 @@ class BatchEngine:
                 state = State(names.job_id(run.id), 0, complete=False, tasks=0, first={}, only=None)
             if state.complete:
                 return
+            _queue(run)  # first: a run that has ended is not gone on with
             state.write(run)
-            _queue(run)
             Submission(run, self.account, self.storage, state).complete(snapshot)
         finally:
             os.close(lock)
