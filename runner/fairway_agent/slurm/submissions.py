@@ -67,6 +67,9 @@ class Part:
             nodes=part.count("nodes"),
             width=part.count("width"),
             job=part.text("job"),
+            gpus=part.count_or_none("gpus"),
+            cores=part.count_or_none("cores"),
+            part=part.span_or_none("part"),
         )
 
     def task_folder(self, run: Path, index: int) -> Path:
