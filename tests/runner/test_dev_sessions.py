@@ -201,7 +201,7 @@ class Says(Beside):
         return self.said
 
 
-def _place(make_run: MakeRun, said: str) -> Place:
+def _place(make_run: MakeRun, said: str) -> Place | None:
     beside = Says(make_run(f"dev-{abs(hash(said)):x}"[:20]), ["fairway"])
     object.__setattr__(beside, "said", said)
     return look(beside)
@@ -212,9 +212,11 @@ def test_where_it_is(make_run: MakeRun) -> None:
         "motd\n\nfairway-user=me\n\nfairway-folder=/data/a b\n\nfairway-port=\n\nfairway-token=\n"
     )
     assert _place(make_run, said) == Place("me", "/data/a b", None)
+    assert _place(make_run, "motd\n\nfairway-begun=no\n") is None
     token = "0f" * 24
     with_port = said.replace("port=", "port=10080").replace("token=", f"token={token}")
     found = _place(make_run, with_port)
+    assert found is not None
     assert (found.port, found.token) == (10080, token)
     assert token not in repr(found)
 
@@ -226,6 +228,7 @@ def test_where_it_is(make_run: MakeRun) -> None:
         ("user=me", "user=a b"),
         ("user=me", "user="),
         ("folder=/data", "folder=data"),
+        ("folder=/data", "folder="),
         ("folder=/data", "folder=/da\x1b[2Jta"),
         ("port=", "port=70000"),
         ("port=", "port=1;x"),

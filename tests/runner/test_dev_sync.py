@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
+import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +17,7 @@ from fairway_runner.dev import ssh
 from fairway_runner.dev.beside import Beside, SessionFailed
 from fairway_runner.dev.place import Place
 from fairway_runner.dev.sync import Known, Sync, take_turn
+from fairway_runner.submit import snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,16 +42,14 @@ class There(Beside):
         return made
 
     def ask(self, words: Any, data: bytes = b"", *, node: int = 0) -> str:
-        """Does what the session's python3 would."""
-        assert words[:3] == ["python3", "-I", "-c"]
+        """Runs it as the session would."""
         if self.answer:
             return self.answer
-        root = os.open(self.nodes[node], os.O_RDONLY)
-        try:
-            said = code_changes.apply(root, io.BytesIO(data))
-        finally:
-            os.close(root)
-        return f"a profile prints this\n{code_changes.MARK}{json.dumps(said)}\n"
+        variables = {**os.environ, "FAIRWAY_SESSION": str(self.nodes[node]), "FAIRWAY_PID": "1"}
+        done = subprocess.run(
+            words, input=data, capture_output=True, check=True, cwd=self.nodes[node], env=variables
+        )
+        return f"a profile prints this\n{done.stdout.decode()}"
 
 
 @pytest.fixture
@@ -126,6 +125,114 @@ def test_what_is_refused_there_is_said_once(make_run: MakeRun, code: Path, tmp_p
     assert "\x1b" not in said
     assert not sync.send()
     assert sync.take_refused() == []
+    # Who attaches later tries again.
+    (node / "name\x1b[2J").rmdir()
+    again = Known.read(run)
+    assert again is not None
+    assert list(Sync(There.of(run, node), again).send().written) == ["name\x1b[2J"]
+    assert (node / "name\x1b[2J").read_text() == "x"
+
+
+def test_a_folder_that_cannot_be_read_changes_nothing(
+    make_run: MakeRun, code: Path, tmp_path: Path
+) -> None:
+    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    sync = Sync(There.of(run, node), Known.of(code, []))
+    (code / "loop").symlink_to("loop")
+    with pytest.raises(UserError, match="loop: Too many levels of symbolic links"):
+        sync.send()
+    (code / "loop").unlink()
+    code.rename(tmp_path / "moved")
+    with pytest.raises(UserError, match="code: No such file or directory"):
+        sync.send()
+    assert (node / "a.py").exists()
+    (tmp_path / "moved").rename(code)
+    assert not sync.send()
+
+
+def test_what_goes_while_the_folder_is_read_is_left_out(
+    make_run: MakeRun, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As editors and version control replace files."""
+    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    sync = Sync(There.of(run, node), Known.of(code, []))
+    (code / "b").mkdir()
+    (code / "c.py").write_text("c")
+    real, looks = os.scandir, list[object]()
+
+    def scandir(folder: Path) -> list[os.DirEntry[str]]:
+        looks.append(folder)
+        with real(folder) as entries:
+            found = list(entries)
+        (code / "b").rmdir()
+        (code / "c.py").unlink()
+        return found
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert not sync.send()
+    assert looks == [code, code / "b"]
+
+
+def test_nothing_is_copied_before_it_has_begun(make_run: MakeRun, code: Path) -> None:
+    """What prepares a session may be in any folder."""
+    asked: list[list[str]] = []
+
+    class Asked(Beside):
+        """A session that fails."""
+
+        def ask(self, words: Any, *_: Any, **__: Any) -> str:
+            """Keeps what it is asked."""
+            asked.append(words)
+            raise SessionFailed.of("session-failed", "it is asked", "wait")
+
+    with pytest.raises(SessionFailed):
+        Sync(Asked(make_run("dev-a"), ["fairway"]), Known(code, (), {})).send()
+    [words] = asked
+    known = {name: value for name, value in os.environ.items() if name != "FAIRWAY_SESSION"}
+    done = subprocess.run(words, env=known, capture_output=True, text=True, check=False, input="")
+    assert done.returncode != 0
+    assert "FAIRWAY_SESSION: the session has not begun" in done.stderr
+
+
+def test_a_slow_copy_is_no_slow_look(
+    make_run: MakeRun, code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a slow look it is long before the next one."""
+    clock = [0.0]
+    real = snapshot.listed
+
+    def listed(*given: Any) -> Any:
+        clock[0] += 2
+        return real(*given)
+
+    class Slow(Beside):
+        """A session behind a slow line."""
+
+        def ask(self, *_: Any, **__: Any) -> str:
+            """Takes a minute."""
+            clock[0] += 60
+            return f'{code_changes.MARK}{{"refused": []}}'
+
+    monkeypatch.setattr("fairway_runner.dev.sync.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("fairway_runner.dev.sync.listed", listed)
+    sync = Sync(Slow(make_run("dev-a"), ["fairway"]), Known(code, (), {}))
+    assert sync.send()
+    assert (clock[0], sync.took) == (62, 2)
+
+
+def test_what_copies_is_no_use_of_the_session(
+    make_run: MakeRun, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    own, python = tmp_path / "bin", shutil.which("python3")
+    own.mkdir()
+    (own / "python3").write_text(
+        f'#!/bin/sh\n[ -z "$FAIRWAY_PID" ] || exit 7\nexec {python} "$@"\n'
+    )
+    (own / "python3").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own}:/usr/bin:/bin")
+    sync = Sync(There.of(run, node), Known(code, (), {}))
+    assert list(sync.send().written) == ["a.py"]
 
 
 def test_many_bytes_are_sent_in_parts(

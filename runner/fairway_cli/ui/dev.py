@@ -58,23 +58,25 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
 
 
 def _await_start(beside: Beside, absence: Absence) -> Place | None:
-    """Where it is, once it has started; None where it has ended. UserError where it has begun, and
-    does not answer until the deadline."""
-    run, remarks, begun = beside.run, Remarks(beside.run), 0.0
+    """Where it is, once it has started; None where it has ended. UserError where it runs, and does
+    not answer until the deadline."""
+    run, remarks = beside.run, Remarks(beside.run)
+    silent: float | None = None  # since when
     while True:
         absence.look(run.refresh)
         if run.state in FINAL_STATES:
             absence.look(lambda: run.refresh(logs=True))
             return None
         if run.task_status(0).state == "running":
-            begun = begun or time.monotonic()
             try:
                 place = look(beside)
-                if place.port is not None or not has_jupyter(run):
+                if place is not None and (place.port is not None or not has_jupyter(run)):
                     return place
+                silent = None
             except SessionFailed:
-                # Its script has not begun, or has just ended: the next look says which.
-                if time.monotonic() > begun + absence.deadline:
+                # What starts it is about to, or it has just ended: the next look says which.
+                silent = silent or time.monotonic()
+                if time.monotonic() > silent + absence.deadline:
                     raise
         remarks.look()
         time.sleep(max(_SHORT_PAUSE, run.engine.pause))
@@ -119,7 +121,6 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
     """Until the session has ended."""
     told = ""
     while True:
-        began = time.monotonic()
         absence.look(run.refresh)
         if run.state in FINAL_STATES:
             absence.look(lambda: run.refresh(logs=True))
@@ -131,8 +132,9 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
                 if str(error) != told:
                     _warn(error)
                 told = str(error)
-        # Looking at very many files takes a tenth of the time at most.
-        time.sleep(max(_PAUSE, run.engine.pause, 9 * (time.monotonic() - began)))
+        # Looking at very many files takes a tenth of the time at most; copying them any.
+        looked = 0.0 if sync is None else sync.took
+        time.sleep(max(_PAUSE, run.engine.pause, 9 * looked))
 
 
 def _send(sync: Sync) -> str:

@@ -39,7 +39,7 @@ class Beside:
             input=data,
             capture_output=True,
             env=self.environment(),
-            # Ctrl-C is for this program: what is under way is finished.
+            # Ctrl-C is for this program alone, which ends what is under way and says nothing of it.
             start_new_session=True,
             check=False,
         )

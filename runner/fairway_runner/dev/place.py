@@ -12,10 +12,10 @@ from fairway_runner.dev.beside import SessionFailed
 if TYPE_CHECKING:
     from fairway_runner.dev.beside import Beside
 
-# Before the session's script begins, what starts it has its name, and not yet these variables.
+# Before the session's script begins, what prepares it has its name, and may be in any folder.
 _QUESTION = """
-set -u
-printf "\\nfairway-%s=%s\\n" user "$(id -un)" folder "$PWD" \\
+[ -n "${FAIRWAY_SESSION-}" ] || { printf "\\nfairway-begun=no\\n"; exit 0; }
+printf "\\nfairway-%s=%s\\n" user "$(id -un)" folder "$FAIRWAY_SESSION" \\
     port "$(cat "$FAIRWAY_SCRATCH_DIR/jupyter-port" 2>/dev/null)" \\
     token "$(cat "$FAIRWAY_SCRATCH_DIR/jupyter-token" 2>/dev/null)"
 """
@@ -32,11 +32,13 @@ class Place:
     token: str = field(default="", repr=False)
 
 
-def look(beside: Beside) -> Place:
-    """Asks the session. SessionFailed where it has not begun, or what it says is not what it
-    should be."""
+def look(beside: Beside) -> Place | None:
+    """Asks the session; None where its script has not begun, as while its setup runs. SessionFailed
+    where it does not answer, or what it says is not what it should be."""
     said = beside.ask(["sh", "-c", _QUESTION])
     facts = dict(re.findall(r"^fairway-(\w+)=(.*)$", said, re.MULTILINE))
+    if facts == {"begun": "no"}:
+        return None
     user, folder = facts.get("user", ""), facts.get("folder", "")
     port, token = facts.get("port", ""), facts.get("token", "")
     fits = (

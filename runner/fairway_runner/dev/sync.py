@@ -9,7 +9,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 _KNOWN = ".sent.json"
 _LOCK = ".sent.lock"
 _MOST_AT_ONCE = 32 << 20  # bytes
+# Beside what prepares a task it would be in some other folder. By FAIRWAY_PID it would count as use
+# of the session. -I: neither the code nor variables change what is imported.
+_APPLY = """
+: "${FAIRWAY_SESSION:?the session has not begun}"
+exec env -u FAIRWAY_PID python3 -I -c "$1"
+"""
 
 Stamp = tuple[int, int, bool]
 """A file's size, when it was changed, and whether it is executable."""
@@ -94,11 +101,23 @@ class Sync:
     beside: Beside
     known: Known
     nodes: int = 1
-    refused: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Paths that were not copied since the last `take_refused`, and why."""
+    took: float = 0.0
+    """The seconds of the last look at the folder."""
 
     def look(self) -> tuple[Changes, dict[str, Stamp]]:
-        """What differs now, and the folder's files. UserError where it is more than code."""
-        now = _stamps(self.known.folder, self.known.exclude)
+        """What differs now, and the folder's files. UserError where it is more than code, or
+        cannot be read."""
+        began = time.monotonic()
+        try:
+            now = _stamps(self.known.folder, self.known.exclude)
+        except OSError as error:
+            message = f"{error.filename}: {error.strerror}"
+            hint = "nothing is copied until it can be read"
+            raise UserError.of("bad-code", message, hint) from None
+        finally:
+            self.took = time.monotonic() - began
         before = self.known.files
         written = [path for path, stamp in now.items() if before.get(path) != stamp]
         return Changes(written, [path for path in before if path not in now]), now
@@ -112,17 +131,18 @@ class Sync:
         for data in _packed(self.known.folder, changes, self.refused):
             for node in range(self.nodes):
                 self._send(data, node)
-        self.known = Known(self.known.folder, self.known.exclude, now)
-        self.known.write(self.beside.run)
+        self.known = replace(self.known, files=now)
+        # What was refused is tried again when it changes, and by who attaches later.
+        sent = {path: stamp for path, stamp in now.items() if path not in self.refused}
+        replace(self.known, files=sent).write(self.beside.run)
         return changes
 
     def _send(self, data: bytes, node: int) -> None:
-        # -I: neither the folder, which is the job's, nor variables change what is imported.
-        said = self.beside.ask(["python3", "-I", "-c", _source()], data, node=node)
+        said = self.beside.ask(["sh", "-c", _APPLY, "sh", _source()], data, node=node)
         line = next((each for each in reversed(said.splitlines()) if each.startswith(MARK)), "")
         try:
             refused = json.loads(line.removeprefix(MARK))["refused"]
-            found = {f"{path}: {why}" for path, why in refused}
+            found = {str(path): str(why) for path, why in refused}
         except (ValueError, KeyError, TypeError, RecursionError):
             message = f"{self.beside.run.id} gave an answer that cannot be read"
             hint = "leave the code as it is there: --no-sync"
@@ -131,8 +151,8 @@ class Sync:
 
     def take_refused(self) -> list[str]:
         """What was not copied, and why, since the last call; for a terminal."""
-        found, self.refused = sorted(self.refused), set()
-        return [printable(each) for each in found]
+        found, self.refused = sorted(self.refused.items()), {}
+        return [printable(f"{path}: {why}") for path, why in found]
 
 
 def take_turn(run: RunFolder) -> int | None:
@@ -152,12 +172,13 @@ def _stamps(folder: Path, exclude: Sequence[str]) -> dict[str, Stamp]:
     }
 
 
-def _packed(folder: Path, changes: Changes, refused: set[str]) -> Iterator[bytes]:
+def _packed(folder: Path, changes: Changes, refused: dict[str, str]) -> Iterator[bytes]:
     """The changes as `fairway_agent.code_changes` reads them, some at a time: first what is
     removed, in whose place others may come. What cannot be read is added to `refused`."""
     removed: Sequence[str] = changes.removed
     files: list[dict[str, Any]] = []
     contents: list[bytes] = []
+    size = 0
     for path in changes.written:
         try:
             content = (folder / path).read_bytes()
@@ -165,13 +186,14 @@ def _packed(folder: Path, changes: Changes, refused: set[str]) -> Iterator[bytes
         except FileNotFoundError:
             continue  # it is gone again, which the next look sees
         except OSError as error:
-            refused.add(f"{path}: {error.strerror}")
+            refused[path] = error.strerror or "it cannot be read"
             continue
         files.append({"path": path, "size": len(content), "executable": executable})
         contents.append(content)
-        if sum(map(len, contents)) > _MOST_AT_ONCE:
+        size += len(content)
+        if size > _MOST_AT_ONCE:
             yield _message(removed, files, contents)
-            removed, files, contents = (), [], []
+            removed, files, contents, size = (), [], [], 0
     if removed or files:
         yield _message(removed, files, contents)
 

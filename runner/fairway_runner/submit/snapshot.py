@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -137,6 +137,10 @@ def _walk(folder: Path, prefix: str, exclude: Sequence[str]) -> Iterator[CodeFil
     except PermissionError as error:
         hint = _leave_out(prefix.rstrip("/")) if prefix else f"see whose it is: ls -ld {folder}"
         raise UserError.of("bad-code", f"{folder}: {error.strerror}", hint) from None
+    except FileNotFoundError:
+        if not prefix:
+            raise
+        return  # it is gone since its name was read
     for entry in entries:
         path = prefix + entry.name
         if any(fnmatch(entry.name, pattern) or fnmatch(path, pattern) for pattern in exclude):
@@ -144,8 +148,10 @@ def _walk(folder: Path, prefix: str, exclude: Sequence[str]) -> Iterator[CodeFil
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(Path(entry.path), path + "/", exclude)
         elif entry.is_file():
-            status = entry.stat()
-            yield CodeFile(path, status.st_size, bool(status.st_mode & 0o100), status.st_mtime_ns)
+            with suppress(FileNotFoundError):  # as above
+                status = entry.stat()
+                is_executable = bool(status.st_mode & 0o100)
+                yield CodeFile(path, status.st_size, is_executable, status.st_mtime_ns)
 
 
 def _leave_out(path: str) -> str:

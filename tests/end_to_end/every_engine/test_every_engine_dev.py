@@ -15,7 +15,7 @@ from fairway_runner.engines.capabilities import capabilities
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Fairway, Place
+    from conftest import Fairway, Gate, Pipe, Place
 
     Process = subprocess.Popen[str]
 
@@ -130,6 +130,27 @@ class TestSession:
         assert fairway("wait", run).returncode == 130
         assert not config.exists()
         assert fairway("dev", "list").stdout.startswith("no session goes on")
+
+    def test_its_setup_is_waited_for(
+        self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
+    ) -> None:
+        """Wherever that is meanwhile: what changes is for the folder of the code."""
+        setup = f"cd / && echo in setup >{pipe.path} && read -r _ <{gate.path}"
+        job = fairway.job("true", setup=setup)
+        process = fairway.start("dev", place.name, "--job", str(job))
+        [first] = until(process, "is a session on")
+        run = first.split()[0]
+        assert pipe.lines(1) == ["in setup"]
+        # Not all engines call a task running while its setup runs.
+        fairway("exec", run, "--", "true")
+        (fairway.folder / "new.py").write_text("new\n")
+        gate.open()
+        [shown] = [line for line in until(process, "are copied there") if "its code:" in line]
+        until(process, "code: 1 copied")
+        assert shown.split()[-1] == within(fairway, run, "pwd").strip()
+        assert within(fairway, run, "cat new.py") == "new\n"
+        assert fairway("dev", "stop", run).returncode == 0
+        process.communicate(timeout=PATIENCE)
 
     def test_it_ends_where_nobody_uses_it(self, fairway: Fairway, place: Place) -> None:
         process = fairway.start("dev", place.name, "--idle", "1s")

@@ -63,9 +63,10 @@ environment() {
 me'
 }
 
-# What commands run beside: they get its environment.
+# What commands run beside: they get its environment, and the folder of the code.
 hold() {
     environment
+    export FAIRWAY_SESSION=$PWD
     exec sleep infinity
 }
 

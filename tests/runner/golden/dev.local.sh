@@ -2,8 +2,9 @@
 # A session: commands run beside this script, which waits for them.
 set -euo pipefail
 
-# What commands run beside: they get its environment.
+# What commands run beside: they get its environment, and the folder of the code.
 hold() {
+    export FAIRWAY_SESSION=$PWD
     exec sleep infinity
 }
 
