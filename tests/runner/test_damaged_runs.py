@@ -29,10 +29,18 @@ COMMANDS = [
     *(["cancel", "RUN"], ["retry", "RUN"], ["rerun", "RUN"], ["submit", "--resume", "RUN"]),
     *(["fetch", "RUN", "--to", "fetched"], ["best", "RUN", "--min"]),
     *(["report", "RUN", "-o", "page.html"], ["clean", "RUN", "--yes"]),
+    *(
+        ["top", "RUN"],
+        ["compare", "RUN", "sound-333333"],
+        ["tag", "RUN", "x"],
+        ["note", "RUN", "x"],
+    ),
+    *(["list", "--tag", "x"], ["list", "--columns", "param:x,metric:loss"], ["cost", "--runs"]),
+    *(["exec", "RUN", "--", "true"], ["tunnel", "RUN", "6006"], ["logs", "RUN", "--grep", "x"]),
 ]
 FILES = ["run.json", "state.json", "job.json", "plan.json", "target.json", "provenance.json"]
 FILES += ["tasks.jsonl", "finally.jsonl", "lock", "tasks/0/state.json", "tasks/0/log.txt"]
-FILES += ["tasks/finally/state.json"]
+FILES += ["tasks/finally/state.json", "labels.json", "figures/n1.jsonl"]
 
 TEXTS = {
     "empty": "",
@@ -46,6 +54,9 @@ TEXTS = {
 }
 # Of what a key holds: each of another kind than it should be.
 VALUES = ["text", None, -1, 1e300, float("nan"), {"a": {}}]
+FIGURES = "".join(
+    f'{{"time": {at}, "memory": 1.0, "cpu": 0.5, "gpus": []}}\n' for at in (100.0, 110.0)
+)
 SOME = [["list"], ["show", "RUN"], ["report", "RUN", "-o", "page.html"]]
 
 
@@ -112,6 +123,9 @@ def test_every_command_bears_it(tmp_path: Path, make_run: MakeRun, name: str) ->
     (broken / "tasks" / "finally" / "state.json").write_text('{"state": "succeeded"}')
     for file in ("target.json", "job.json"):
         (broken / file).write_text(json.dumps({"name": "local"}))
+    (broken / "labels.json").write_text('{"tags": ["x"], "note": "a note"}')
+    (broken / "figures").mkdir()
+    (broken / "figures" / "n1.jsonl").write_text(FIGURES)
     make_run("sound-333333", tasks, **facts)
     kept = tmp_path / "kept"
     shutil.copytree(broken, kept)
