@@ -122,6 +122,10 @@ def test_this_machine_is_a_node(tmp_path: Path, fairway: RunFairway) -> None:
     assert [node["name"] for node in json.loads(out)] == ["localhost"]
 
 
+ONE_HOST = {"name": "lab", "engine": "ssh", "nodes": {"min": 1, "max": 1}}
+ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -135,6 +139,8 @@ def test_this_machine_is_a_node(tmp_path: Path, fairway: RunFairway) -> None:
         (["schedule", "job.yaml", "--every", "6h"], "schedule create job.yaml --every 6h"),
         (["nodes", "reboot", "local", "localhost"], "`local` cannot reboot a node"),
         (["pool", "resize", "local", "3"], "`local` cannot be resized"),
+        # More than it has: what resizes it is told all the same, not that it may have no more.
+        (["pool", "resize", "lab", "9"], "`lab` cannot be resized: its engine is `ssh`"),
         (["pool", "resize", "spot", "9"], "`spot` has 8 nodes at most"),
         (["ssh", "local"], "`local` cannot be connected to"),
         (["ssh", "local", "n1", "uptime"], "fairway ssh local n1 -- uptime"),
@@ -144,7 +150,7 @@ def test_this_machine_is_a_node(tmp_path: Path, fairway: RunFairway) -> None:
 def test_what_cannot_be_done_is_said(
     tmp_path: Path, fairway: RunFairway, words: list[str], message: str
 ) -> None:
-    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL]}))
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL, ONE_HOST]}))
     code, _, err = fairway(tmp_path, *words)
     assert code == 2
     assert message in err

@@ -29,17 +29,10 @@ def resize(
     _deadline: DeadlineOption = None,
 ) -> None:
     """Request a number of nodes, within the limits of the environment."""
-    from fairway_core.findings import UserError
-    from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target
 
-    found = find_target(target)
-    if not runs_here(found.engine) and nodes > found.nodes.max:
-        message = f"`{target}` has {found.nodes.max} nodes at most"
-        hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
-        raise UserError.of("too-many-nodes", message, hint)
-    engine_for(found).resize(nodes)
+    engine_for(find_target(target)).resize(nodes)
     if json_:
         print(json.dumps({"target": target, "requested_nodes": nodes}))
         return

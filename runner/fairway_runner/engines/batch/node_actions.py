@@ -68,12 +68,17 @@ class NodeActions:
 
     def resize(self, nodes: int) -> None:
         """Asks for so many nodes, Spot ones where the target is of these."""
+        target = self.account.target
+        if nodes > target.nodes.max:
+            message = f"`{target.name}` has {target.nodes.max} nodes at most"
+            hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
+            raise UserError.of("too-many-nodes", message, hint)
         pool = self.account.pool_facts()
         if pool.get("enableAutoScale"):
             message = f"the pool `{self.account.pool}` scales by its formula"
             hint = "change the limits in the environment file, and deploy it"
             raise UserError.of("autoscaled-pool", message, hint)
-        kind = "targetLowPriorityNodes" if self.account.target.spot else "targetDedicatedNodes"
+        kind = "targetLowPriorityNodes" if target.spot else "targetDedicatedNodes"
         options = {kind: nodes, "nodeDeallocationOption": "taskcompletion"}
         path = f"/pools/{self.account.pool}/resize"
         self.account.order(f"{nodes} nodes", "POST", path, **options)
