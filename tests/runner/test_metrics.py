@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -169,6 +171,26 @@ def test_a_pattern_that_takes_without_end_is_stopped_and_named(
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGVTALRM) is before
     assert last_values(log, compile_patterns({"loss": r"loss=([0-9.]+)"})) == {"loss": 2.0}
+
+
+def test_a_pattern_that_takes_without_end_is_stopped_in_a_thread_too(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a server are; the others go on meanwhile, and what is sound is still found."""
+    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.2)
+    log.write_text("loss=1\n" + "a" * 60 + "!\nloss=2\n")
+    with ThreadPoolExecutor(1) as pool, closing(metrics._ELSEWHERE):
+        for _ in range(2):
+            slow = pool.submit(last_values, log, compile_patterns({"slow": r"((?:a+)+)$"}))
+            with pytest.raises(UserError, match="metric `slow`"):
+                slow.result()
+        sound = compile_patterns({"loss": r"loss=([0-9.]+)"})
+        assert pool.submit(last_values, log, sound).result() == {"loss": 2.0}
+        process = metrics._ELSEWHERE._process
+        assert process is not None
+        process.kill()
+        process.wait()
+        assert pool.submit(last_values, log, sound).result() == {"loss": 2.0}
 
 
 def test_values_of_several_metrics_come_line_by_line() -> None:

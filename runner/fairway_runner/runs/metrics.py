@@ -6,14 +6,15 @@ as it grows, a chunk at a time, so that neither its size nor what is in it matte
 
 from __future__ import annotations
 
-import math
 import re
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner import cpu_limit
 from fairway_runner.jobs.ranks import split_label
+from fairway_runner.runs.pattern_process import PatternProcess, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ _LONGEST_LINE = 1 << 16  # of a longer one only the beginning is searched
 _BATCH = 1000  # lines that are searched under one limit of processor time
 _TAIL = 1 << 18  # bytes at a log's end in which the last values are looked for first
 _LINE_END = re.compile(rb"[\r\n]")
-_EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
+_ELSEWHERE = PatternProcess()
 
 
 def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
@@ -102,14 +103,11 @@ def values_in(lines: Sequence[bytes], patterns: Patterns) -> list[tuple[str, flo
 def _found(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> list[tuple[int, float]]:
     """The values of one metric, each with its line's place among the texts."""
     try:
+        # In another thread nothing could stop it, nor would any thread go on meanwhile.
+        if threading.current_thread() is not threading.main_thread():
+            return _ELSEWHERE.search(pattern, texts)
         with cpu_limit.cpu_limit():
-            return [
-                (place, value)
-                for place, text in enumerate(texts)
-                if text
-                for match in pattern.finditer(text)
-                if (value := _number(match)) is not None
-            ]
+            return search(pattern, texts)
     except cpu_limit.OverLimit:
         message = (
             f"the pattern of the metric `{name}` was stopped after "
@@ -117,20 +115,6 @@ def _found(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> list[tu
         )
         hint = "do not repeat what is a repetition itself: write (a+) for ((?:a+)+)"
         raise UserError.of("slow-metric", message, hint) from None
-
-
-def _number(match: re.Match[str]) -> float | None:
-    shown = match[1]
-    if shown is None:  # the group stands in a branch that did not match
-        return None
-    # `([0-9.]+)` finds the 1 of 1e-3, and the full stop of a sentence after a number.
-    if exponent := _EXPONENT.match(match.string, match.end(1)):
-        shown += exponent[0]
-    try:
-        value = float(shown.rstrip(".,;:"))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
