@@ -99,7 +99,8 @@ def _options(words: list[str]) -> set[str]:
     """The options of the command that the words name."""
     command: Any = Commands.imported(words[0]) if words[0] in Commands.COMMANDS else None
     for word in words[1:]:
-        command = getattr(command, "commands", {}).get(word, command)
+        known = getattr(command, "commands", {})
+        command = known.get(word) or known.get(getattr(command, "DEFAULT", ""), command)
     assert command is not None, words
     assert len(words) == 1 or not hasattr(command, "commands"), words
     return {option for parameter in command.params for option in parameter.opts}
