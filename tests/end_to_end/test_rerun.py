@@ -93,7 +93,7 @@ def test_a_part_of_the_folder_was_the_code(fairway: Fairway) -> None:
     ("words", "says"),
     [
         (["-s", "code.path=elsewhere"], "a rerun has the code of"),
-        (["-s", "retrys=1"], "did you mean `retries`"),
+        (["-s", "retrys=1"], "did you mean `retry`"),
         (["-s", "params.n=1"], "params.n"),
         (["--target", "nowhere"], "nowhere"),
         (["--tag", "two words"], "is not a tag"),

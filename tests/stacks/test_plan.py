@@ -172,7 +172,7 @@ def test_what_terraform_says_is_told(
     assert "Traceback" not in printed.err
     if code == 4:  # one line
         errors = printed.err[printed.err.index("error:") :]
-        assert errors.count("\n") == 1
+        assert errors.count("\n") == 2
 
 
 def test_without_terraform_nothing_is_synthesized(

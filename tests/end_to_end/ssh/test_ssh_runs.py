@@ -217,7 +217,7 @@ def test_a_second_run_waits_for_its_nodes(
     third = fairway.submit(narrow, "-t", "pair")
     shown = [fairway.show_waiting(run) for run in (first, second, third)]
     assert [each["state"] for each in shown] == ["running", "queued", "queued"]
-    assert shown[1]["reason"] == "waits for 3 nodes: 0 free of 3 that are up"
+    assert shown[1]["reason"] == f"waits for 3 nodes: 0 free of 3 that are up; {first} uses 3"
     assert shown[2]["reason"] == f"waits behind {second}"
     nodes = json.loads(fairway("nodes", "list", "pair", "--json").stdout)
     assert [(node["name"], node["state"], node["run"]) for node in nodes] == [
