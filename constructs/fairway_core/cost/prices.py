@@ -116,6 +116,8 @@ def read_prices(file: Path) -> PriceTable:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError.of("not-toml", f"{file}: {error}", "docs/cost.md shows one") from None
+    except RecursionError:
+        raise UserError.of("not-toml", f"{file}: nested too deeply", _FORM) from None
     return _price_table(data, str(file))
 
 

@@ -109,3 +109,13 @@ def test_what_is_no_text_is_said_in_words(tmp_path: Path, name: str, said: str) 
     (finding,) = caught.value.findings
     assert finding.message == f"{tmp_path / name}: {said}"
     assert finding.hint == "name a TOML file; docs/cost.md shows the format"
+
+
+def test_a_file_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "deep.toml"
+    file.write_text("a = " + "[" * 3000 + "]" * 3000)
+    with pytest.raises(UserError) as caught:
+        read_prices(file)
+    (finding,) = caught.value.findings
+    assert finding.message == f"{file}: nested too deeply"
+    assert finding.hint == "name a TOML file; docs/cost.md shows the format"
