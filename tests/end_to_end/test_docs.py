@@ -230,7 +230,8 @@ def _parse(words: list[str]) -> None:
 
 def _check_options(words: list[str]) -> None:
     command, rest = _command(words)
-    options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+    options = {option for parameter in command.params for option in parameter.opts}
+    options |= {"--help", "-h"}
     for word in rest:
         if word == "--":
             break

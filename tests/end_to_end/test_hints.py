@@ -90,7 +90,7 @@ def test_commands_in_messages_exist_with_their_options() -> None:
     found = list(_commands())
     assert len(found) > 100
     for _, words in found:
-        options = _options(words) | {"--help"}
+        options = _options(words) | {"--help", "-h"}
         given = [word.partition("=")[0] for word in words if word.startswith("-") and word != "--"]
         assert set(given) <= options, words
 

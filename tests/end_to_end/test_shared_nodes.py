@@ -306,6 +306,16 @@ IDLE = {"below": 5, "for": "1s"}
 WHY = "its GPUs were below 5 % for 1s"
 
 
+def is_refused(fairway: Fairway, job: Path, target: str) -> bool:
+    """Whether the target watches no GPUs, which it then says before anything starts."""
+    if target != "batch-sim":
+        return False
+    refused = fairway("submit", job, "--target", target)
+    assert refused.returncode == 2
+    assert "does not watch for idle GPUs: its engine is `batch`" in refused.stderr
+    return True
+
+
 def test_a_run_whose_gpus_do_nothing_is_ended(
     fairway: Fairway, target: str, smi: Path, pipe: Pipe
 ) -> None:
@@ -314,6 +324,8 @@ def test_a_run_whose_gpus_do_nothing_is_ended(
     held = f"echo up; exec 9>{pipe.path}; sleep 600"
     fields = {"retries": 3, "sample_every": "0.5s", "idle_gpu": IDLE}
     job = fairway.job(held, template="plain", **fields)
+    if is_refused(fairway, job, target):
+        return
     done = fairway("submit", job, "--target", target, "--watch", "--json")
     assert done.returncode == 124, done.stderr
     facts = fairway.show(json.loads(done.stdout)["run_id"])
@@ -327,6 +339,8 @@ def test_of_two_tasks_on_a_node_the_one_that_does_nothing_is_ended(
     fairway: Fairway, target: str, pipe: Pipe, gate: Gate
 ) -> None:
     job = sweep(fairway, pipe, gate, 2, gpus=1, sample_every="0.5s", idle_gpu=IDLE)
+    if is_refused(fairway, job, target):
+        return
     if target not in ("local", "pair"):
         refused = fairway("submit", job, "--target", target)
         assert refused.returncode == 2
@@ -352,6 +366,8 @@ def test_a_run_whose_gpus_do_nothing_is_warned_of(
     held = f"echo up >{pipe.path}; read -r _ <{gate.path}"
     warn = {**IDLE, "then": "warn"}
     job = fairway.job(held, template="plain", sample_every="0.5s", idle_gpu=warn)
+    if is_refused(fairway, job, target):
+        return
     run = fairway.submit(job, "--target", target)
     assert pipe.lines(1) == ["up"]
     deadline = time.monotonic() + PATIENCE

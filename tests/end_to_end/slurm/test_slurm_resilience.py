@@ -174,7 +174,7 @@ class TestOrder:
         )
         run = fairway.submit(job, *TARGET)
         outcome(fairway, run, 1)
-        assert fairway("logs", run, "--task", "4").stdout.strip() == "4"
+        assert fairway("logs", run, "--task", "finally").stdout.strip() == "4"
 
 
 @pytest.mark.usefixtures("slurm")

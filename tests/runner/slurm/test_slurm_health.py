@@ -106,7 +106,7 @@ def test_nodes_that_do_not_answer_are_not(state: str) -> None:
 def test_a_partition_offers_what_slurm_knows_of_it(
     monkeypatch: pytest.MonkeyPatch, line: str, feature: str, gpus: int
 ) -> None:
-    monkeypatch.setattr(commands, "run", lambda *_: line + "\n")
+    monkeypatch.setattr(commands, "run", lambda *_: f"{line}|1900000\n")
     request = {"partition": "nd", "vm_size": "Standard_ND96isr_H100_v5", "gpus": 8, "nice": 1000}
     found = partition.resources(request)
     assert (found.feature, found.gpus) == (feature, gpus)
