@@ -44,6 +44,7 @@ def test_it_stands_on_a_line_of_its_own(tmp_path: Path, before: bytes | None, af
 def test_a_log_that_cannot_be_written_costs_the_line_alone(tmp_path: Path) -> None:
     append(tmp_path / "gone" / "log.txt", "line")
     append(tmp_path, "line")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,9 @@ def test_what_a_task_has_left_behind_keeps_nothing(tmp_path: Path) -> None:
     share = taken(node, Wanted(gpus=8))
     copy = os.dup(share.lock)
     ledger.give_back(share)
-    ledger.give_back(taken(node, Wanted(gpus=8)))
+    again = taken(node, Wanted(gpus=8))
+    assert len(again.gpus) == 8
+    ledger.give_back(again)
     os.close(copy)
 
 
