@@ -392,7 +392,17 @@ class TestScratch:
 
     def start(self, lease: str, **variables: str) -> subprocess.Popen[bytes]:
         environment = {**os.environ, scratch.LEASE: lease, **variables}
-        return subprocess.Popen(["sleep", "1000"], env=environment, start_new_session=True)
+        process = subprocess.Popen(
+            ["sh", "-c", "echo; read _"],
+            env=environment,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        # Popen returns in the middle of exec, when /proc may not show the environment yet.
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        return process
 
     def lease(self, task: str, *cores: int) -> str:
         share = Share((), cores, 0.5, (0, 0)) if cores else None
@@ -438,4 +448,4 @@ class TestScratch:
         finally:
             for process in (other, left):
                 process.kill()
-                process.wait()
+                process.communicate()
