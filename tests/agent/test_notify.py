@@ -20,7 +20,7 @@ from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.submission import prepare
-from fairway_simulator.azure.certificate import serve_as_localhost
+from fairway_simulator.certificate import serve_as_localhost
 
 if TYPE_CHECKING:
     from pathlib import Path

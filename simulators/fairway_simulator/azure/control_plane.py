@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from fairway_simulator.azure.answers import Answer, answer
-from fairway_simulator.azure.certificate import serve_as_localhost
 from fairway_simulator.azure.cloud import metadata
 from fairway_simulator.azure.compute import Compute, Started, refused
 from fairway_simulator.azure.identity import (
@@ -24,6 +23,7 @@ from fairway_simulator.azure.rights import Rights, action_of, linked_actions, re
 from fairway_simulator.azure.serving import Served
 from fairway_simulator.azure.store import ResourceStore
 from fairway_simulator.azure.vaults import Vaults
+from fairway_simulator.certificate import serve_as_localhost
 
 if TYPE_CHECKING:
     from pathlib import Path

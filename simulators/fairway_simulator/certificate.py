@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _VALID = datetime.timedelta(days=7)
@@ -24,11 +25,16 @@ _VALID = datetime.timedelta(days=7)
 _EARLIER = datetime.timedelta(hours=1)
 
 
-def serve_as_localhost(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """A server's TLS context for `localhost`, and the file of the authority to be trusted."""
+def serve_as_localhost(
+    folder: Path, *, names: Iterable[str] = (), addresses: Iterable[str] = ()
+) -> tuple[ssl.SSLContext, Path]:
+    """A server's TLS context for `localhost`, and the file of the authority to be trusted; the
+    server is also known by these names and addresses."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority = _authority(authority_key)
-    server = _server(server_key.public_key(), authority, authority_key)
+    known: list[x509.GeneralName] = [x509.DNSName(name) for name in ("localhost", *names)]
+    known += [x509.IPAddress(IPv4Address(address)) for address in ("127.0.0.1", *addresses)]
+    server = _server(server_key.public_key(), authority, authority_key, known)
     authority_file, server_file = folder / "ca.pem", folder / "server.pem"
     authority_file.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     server_file.touch(mode=0o600)
@@ -73,8 +79,8 @@ def _server(
     public: ec.EllipticCurvePublicKey,
     authority: x509.Certificate,
     authority_key: ec.EllipticCurvePrivateKey,
+    names: Iterable[x509.GeneralName],
 ) -> x509.Certificate:
-    names = [x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     return (
