@@ -1,0 +1,21 @@
+"""A Kubernetes cluster on this machine: an API server, its controllers, and nodes that run pods.
+
+The API server is held to the published OpenAPI schemas and to what a real control plane (1.36.2)
+was seen to do; kubectl speaks to it. Pods are processes of this machine, where it allows that in
+namespaces of their own. The nodes are a plain client: they serve any API server.
+"""
+
+from fairway_simulator.kubernetes.api.faults import Fault, Faults
+from fairway_simulator.kubernetes.cluster import KubernetesCluster, default_nodes
+from fairway_simulator.kubernetes.kubelet.containers import missing
+from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet, NodeSpec
+
+__all__ = [
+    "Fault",
+    "Faults",
+    "Kubelet",
+    "KubernetesCluster",
+    "NodeSpec",
+    "default_nodes",
+    "missing",
+]

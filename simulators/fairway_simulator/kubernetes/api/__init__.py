@@ -1,0 +1,1 @@
+"""The API server: resources in a store, over https, as clients of Kubernetes know it."""

@@ -1,0 +1,215 @@
+"""Who asks, and whether they may: tokens, and roles as they are bound."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.requests import Answer, Identity
+from fairway_simulator.kubernetes.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
+from fairway_simulator.kubernetes.times import now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_simulator.kubernetes.api.resources import Resource
+    from fairway_simulator.kubernetes.api.store import Object, Store
+
+_MASTERS = "system:masters"
+_TOKEN_SECONDS = 3607  # what a pod's token has if nobody says otherwise
+
+
+@dataclass(frozen=True)
+class Action:
+    """What somebody wants to do."""
+
+    verb: str
+    resource: str = ""
+    group: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    """A path that is no resource's."""
+
+
+@dataclass(frozen=True)
+class _Token:
+    identity: Identity
+    until: float
+
+
+class Access:
+    """The tokens that are known, and the roles in the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tokens: dict[str, _Token] = {}
+        self._lock = threading.Lock()
+
+    def issue(self, user: str, groups: Sequence[str] = (), seconds: float = 10**9) -> str:
+        """A new token for somebody."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            known = (*groups, "system:authenticated")
+            self._tokens[token] = _Token(Identity(user, known), time.time() + seconds)
+        return token
+
+    def issue_for(self, account: Object, seconds: int | None) -> tuple[str, str]:
+        """A token for a service account, and until when it holds."""
+        namespace, name = account["metadata"]["namespace"], account["metadata"]["name"]
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+        wanted = seconds or _TOKEN_SECONDS
+        user = f"system:serviceaccount:{namespace}:{name}"
+        return self.issue(user, groups, wanted), now(wanted)
+
+    def identify(self, authorization: str) -> Identity:
+        """Who that is; 401 for a token that is not known or too old."""
+        kind, _, token = authorization.partition(" ")
+        if kind.lower() != "bearer":
+            return Identity("system:anonymous", ("system:unauthenticated",))
+        known = self.known(token.strip())
+        if known is None:
+            raise ApiError(401, "Unauthorized")
+        return known
+
+    def known(self, token: str) -> Identity | None:
+        """Whose token that is; None where it is nobody's."""
+        with self._lock:
+            found = self._tokens.get(token)
+        if found is None or found.until < time.time() or not self._exists(found.identity.user):
+            return None
+        return found.identity
+
+    def require(self, identity: Identity, action: Action) -> None:
+        """403 where they may not."""
+        if not self.allows(identity, action):
+            raise ApiError(403, _refusal(identity, action), details=_details(action))
+
+    def allows(self, identity: Identity, action: Action) -> bool:
+        """Whether somebody may do something."""
+        if _MASTERS in identity.groups:
+            return True
+        if action.path:
+            return "system:authenticated" in identity.groups
+        if action.resource.startswith("selfsubject"):
+            return "system:authenticated" in identity.groups
+        return any(_permits(rule, action) for rule in self.rules(identity, action.namespace))
+
+    def _exists(self, user: str) -> bool:
+        kind, _, rest = user.partition("system:serviceaccount:")
+        if kind or not rest:
+            return True
+        namespace, _, name = rest.partition(":")
+        return self._store.find(SERVICE_ACCOUNTS, namespace, name) is not None
+
+    def rules(self, identity: Identity, namespace: str) -> Iterator[dict[str, Any]]:
+        """What somebody may do in a namespace, or everywhere."""
+        bindings = [*self._store.items(CLUSTER_ROLE_BINDINGS)]
+        if namespace:
+            bindings += self._store.items(ROLE_BINDINGS, namespace)
+        for binding in bindings:
+            if any(_is_meant(subject, identity) for subject in binding.get("subjects") or ()):
+                role = binding["roleRef"]
+                where = ROLES if role["kind"] == "Role" else CLUSTER_ROLES
+                own = binding["metadata"].get("namespace", "") if where is ROLES else ""
+                found = self._store.find(where, own, role["name"]) or {}
+                yield from found.get("rules") or ()
+
+
+class Reviews:
+    """Questions about access, asked by creating an object."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def answer(self, resource: Resource, identity: Identity, sent: Object) -> Answer:
+        """The object with its answer."""
+        kinds = {
+            "selfsubjectaccessreviews": self._may_i,
+            "selfsubjectrulesreviews": self._rules,
+            "selfsubjectreviews": self._who_am_i,
+            "tokenreviews": self._whose,
+        }
+        status = kinds[resource.plural](identity, sent.get("spec") or {})
+        return Answer(resource.to_wire({**sent, "status": status}), 201)
+
+    def _may_i(self, identity: Identity, spec: Object) -> Object:
+        asked = spec.get("resourceAttributes")
+        if asked is None:
+            path = (spec.get("nonResourceAttributes") or {}).get("path", "/")
+            return {"allowed": self._access.allows(identity, Action("get", path=path))}
+        fields = ("verb", "resource", "group", "subresource", "namespace", "name")
+        action = Action(**{name: asked.get(name, "") for name in fields})
+        allowed = self._access.allows(identity, action)
+        return {"allowed": allowed, **({} if allowed else {"reason": ""})}
+
+    def _rules(self, identity: Identity, spec: Object) -> Object:
+        found = list(self._access.rules(identity, spec.get("namespace", "")))
+        if _MASTERS in identity.groups:
+            found = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
+        return {"resourceRules": found, "nonResourceRules": [], "incomplete": False}
+
+    def _who_am_i(self, identity: Identity, _: Object) -> Object:
+        return {"userInfo": {"username": identity.user, "groups": list(identity.groups)}}
+
+    def _whose(self, _: Identity, spec: Object) -> Object:
+        found = self._access.known(spec.get("token", ""))
+        if found is None:
+            return {"authenticated": False}
+        return {
+            "authenticated": True,
+            "user": {"username": found.user, "groups": list(found.groups)},
+        }
+
+
+def _is_meant(subject: Object, identity: Identity) -> bool:
+    match subject["kind"]:
+        case "ServiceAccount":
+            user = f"system:serviceaccount:{subject.get('namespace', '')}:{subject['name']}"
+            return identity.user == user
+        case "User":
+            return bool(identity.user == subject["name"])
+        case _:
+            return subject["name"] in identity.groups
+
+
+def _permits(rule: dict[str, Any], action: Action) -> bool:
+    resource = f"{action.resource}/{action.subresource}" if action.subresource else action.resource
+    wanted = {"*", resource}
+    if action.subresource:
+        wanted.add(f"*/{action.subresource}")
+    names = rule.get("resourceNames") or ()
+    return (
+        bool({"*", action.verb} & set(rule.get("verbs") or ()))
+        and bool({"*", action.group} & set(rule.get("apiGroups") or ()))
+        and bool(wanted & set(rule.get("resources") or ()))
+        and (not names or action.name in names)
+    )
+
+
+def _refusal(identity: Identity, action: Action) -> str:
+    if action.path:
+        return f'forbidden: User "{identity.user}" cannot {action.verb} path "{action.path}"'
+    resource = f"{action.resource}/{action.subresource}" if action.subresource else action.resource
+    qualified = f"{action.resource}.{action.group}" if action.group else action.resource
+    subject = f'{qualified} "{action.name}"' if action.name else qualified
+    where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
+    return (
+        f'{subject} is forbidden: User "{identity.user}" cannot {action.verb} resource '
+        f'"{resource}" in API group "{action.group}" {where}'
+    )
+
+
+def _details(action: Action) -> dict[str, Any]:
+    return {"name": action.name, "group": action.group, "kind": action.resource}

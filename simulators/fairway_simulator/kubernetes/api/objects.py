@@ -1,0 +1,228 @@
+"""What can be done with the objects of every resource: create, read, list, watch, write, delete."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.api import deletion, patches
+from fairway_simulator.kubernetes.api.errors import (
+    ApiError,
+    bad_request,
+    conflict,
+    expired,
+)
+from fairway_simulator.kubernetes.api.requests import Answer, Place, Request, Stream
+from fairway_simulator.kubernetes.api.selectors import by_fields, by_labels
+from fairway_simulator.kubernetes.api.watching import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_simulator.kubernetes.api.admission import Admission
+    from fairway_simulator.kubernetes.api.resources import Resource
+    from fairway_simulator.kubernetes.api.store import Object, Store
+
+_TRIES = 5  # patches that say no version are tried again where somebody wrote in between
+
+
+def verb_of(request: Request, place: Place) -> str:
+    """What a request does, in the words of roles; 405."""
+    match request.method:
+        case "GET" | "HEAD":
+            if request.switch("watch"):
+                return "watch"
+            return "get" if place.name else "list"
+        case "POST":
+            return "create"
+        case "PUT":
+            return "update"
+        case "PATCH":
+            return "patch"
+        case "DELETE":
+            return "delete" if place.name else "deletecollection"
+    raise ApiError(405, "the server does not allow this method on the requested resource")
+
+
+class Objects:
+    """The generic half of the server."""
+
+    def __init__(self, store: Store, admission: Admission) -> None:
+        self._store = store
+        self._admission = admission
+
+    def handle(self, request: Request, resource: Resource, place: Place) -> Answer | Stream:
+        """Does what the request asks for."""
+        verb = verb_of(request, place)
+        if verb == "watch":
+            return self._watch(request, resource, place)
+        does: dict[str, Callable[[Request, Resource, Place], Answer]] = {
+            "get": self._get,
+            "list": self._list,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_all,
+        }
+        return does[verb](request, resource, place)
+
+    def _get(self, _: Request, resource: Resource, place: Place) -> Answer:
+        found = self._store.get(resource, place.namespace, place.name)
+        return Answer(resource.to_wire(found))
+
+    def _list(self, request: Request, resource: Resource, place: Place) -> Answer:
+        wanted = _wanted(request, place)
+        with self._store.changed:
+            version = self._store.version
+            found = [each for each in self._store.items(resource, place.namespace) if wanted(each)]
+        metadata: dict[str, Any] = {"resourceVersion": str(version)}
+        limit = int(request.option("limit") or 0)
+        if token := request.option("continue"):
+            start = self._start(token)
+            found = [each for each in found if _key(each) > start]
+        if limit and len(found) > limit:
+            rest = len(found) - limit
+            found = found[:limit]
+            metadata |= {"continue": _token(version, found[-1]), "remainingItemCount": rest}
+        return Answer(
+            {
+                "kind": f"{resource.kind}List",
+                "apiVersion": resource.api_version,
+                "metadata": metadata,
+                "items": found,
+            }
+        )
+
+    def _start(self, token: str) -> tuple[str, str]:
+        """Behind which object a list goes on; 410 where what it began with is not known."""
+        try:
+            version, namespace, name = json.loads(base64.urlsafe_b64decode(token))
+        except ValueError:
+            raise bad_request("continue key is not valid") from None
+        try:
+            self._store.changes(version)
+        except ApiError:
+            raise expired(
+                "The provided continue parameter is too old to display a consistent list result."
+            ) from None
+        return namespace, name
+
+    def _watch(self, request: Request, resource: Resource, place: Place) -> Stream:
+        wanted = _wanted(request, place)
+        watch = Watch(
+            self._store,
+            resource,
+            place.namespace,
+            wanted,
+            bookmarks=request.switch("allowWatchBookmarks"),
+            timeout=float(request.option("timeoutSeconds") or 0),
+        )
+        asked = request.option("resourceVersion")
+        with self._store.changed:
+            version, initial = self._store.version, None
+            if asked in ("", "0") or request.switch("sendInitialEvents"):
+                initial = [x for x in self._store.items(resource, place.namespace) if wanted(x)]
+            else:
+                version = int(asked)
+        return Stream(watch.lines(version, initial))
+
+    def _create(self, request: Request, resource: Resource, place: Place) -> Answer:
+        sent = request.object()
+        found = self._admission.new(
+            resource, sent, place.namespace, request.option("fieldValidation")
+        )
+        if not request.option("dryRun"):
+            found = self._store.create(resource, found)
+        return Answer(resource.to_wire(found), 201)
+
+    def _update(self, request: Request, resource: Resource, place: Place) -> Answer:
+        sent = request.object()
+        if sent.get("metadata", {}).get("name", place.name) != place.name:
+            raise bad_request("the name of the object does not match the name on the URL")
+        return self._write(request, resource, place, sent)
+
+    def _patch(self, request: Request, resource: Resource, place: Place) -> Answer:
+        form = request.headers.get("content-type", "").partition(";")[0]
+        patch = request.json()
+        before = self._store.find(resource, place.namespace, place.name)
+        if before is None and form == patches.APPLY:
+            new = {**patch, "metadata": {**patch.get("metadata", {}), "name": place.name}}
+            found = self._admission.new(resource, new, place.namespace, "Strict")
+            return Answer(resource.to_wire(self._store.create(resource, found)), 201)
+        for last in (*[False] * _TRIES, True):
+            before = self._store.get(resource, place.namespace, place.name)
+            sent = patches.patched(resource.to_wire(before), patch, form, resource)
+            try:
+                return self._write(request, resource, place, sent)
+            except ApiError as error:
+                if (
+                    error.code != 409
+                    or last
+                    or sent["metadata"]["resourceVersion"]
+                    != (before["metadata"]["resourceVersion"])
+                ):
+                    raise
+        raise AssertionError
+
+    def _write(self, request: Request, resource: Resource, place: Place, sent: Object) -> Answer:
+        before = self._store.get(resource, place.namespace, place.name)
+        version = sent.get("metadata", {}).get("resourceVersion")
+        if version and version != before["metadata"]["resourceVersion"]:
+            raise conflict(resource, place.name)
+        checks = request.option("fieldValidation")
+        found = self._admission.changed(resource, before, sent, checks, place.subresource)
+        if not request.option("dryRun"):
+            found = self._store.replace(resource, found)
+        return Answer(resource.to_wire(found))
+
+    def _delete(self, request: Request, resource: Resource, place: Place) -> Answer:
+        options = deletion.options_of(request)
+        with self._store.changed:
+            found = self._store.get(resource, place.namespace, place.name)
+            left = deletion.delete(self._store, resource, found, options)
+        if left is not None:
+            return Answer(resource.to_wire(left))
+        details = {"name": place.name, "kind": resource.plural, "uid": found["metadata"]["uid"]}
+        if resource.group:
+            details["group"] = resource.group
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return Answer({**status, "details": details})
+
+    def _delete_all(self, request: Request, resource: Resource, place: Place) -> Answer:
+        answer = self._list(request, resource, place)
+        options = deletion.options_of(request)
+        for found in answer.document["items"]:
+            with self._store.changed:
+                metadata = found["metadata"]
+                namespace = metadata.get("namespace", "")
+                if still := self._store.find(resource, namespace, metadata["name"]):
+                    deletion.delete(self._store, resource, still, options)
+        return answer
+
+
+def _wanted(request: Request, place: Place) -> Callable[[Object], bool]:
+    labels, fields = (
+        by_labels(request.option("labelSelector")),
+        by_fields(request.option("fieldSelector")),
+    )
+    name = place.name
+    return lambda found: (
+        (not name or found["metadata"]["name"] == name)
+        and labels(found["metadata"].get("labels") or {})
+        and fields(found)
+    )
+
+
+def _key(found: Object) -> tuple[str, str]:
+    return found["metadata"].get("namespace", ""), found["metadata"]["name"]
+
+
+def _token(version: int, last: Object) -> str:
+    return base64.urlsafe_b64encode(json.dumps([version, *_key(last)]).encode()).decode()
+
+
+def unknown_resource() -> ApiError:
+    """404: there is no such resource at all."""
+    return ApiError(404, "the server could not find the requested resource", "NotFound")

@@ -1,0 +1,211 @@
+"""What is done with a pod beside writing it: binding, eviction, logs, exec and port-forward."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from fairway_simulator.kubernetes import pump
+from fairway_simulator.kubernetes.api import deletion
+from fairway_simulator.kubernetes.api.errors import ApiError, bad_request
+from fairway_simulator.kubernetes.api.faults import ENDLESS
+from fairway_simulator.kubernetes.api.requests import Answer, Place, Request, Takeover
+from fairway_simulator.kubernetes.api.resources import BUDGETS, NODES, PODS
+from fairway_simulator.kubernetes.api.selectors import by_spec
+from fairway_simulator.kubernetes.conditions import with_condition
+
+if TYPE_CHECKING:
+    from fairway_simulator.kubernetes.api.store import Object, Store
+
+_PATIENCE = 60.0  # seconds in which a node answers
+_LOG_OPTIONS = {
+    "container",
+    "follow",
+    "limitBytes",
+    "previous",
+    "tailLines",
+    "insecureSkipTLSVerifyBackend",
+    "sinceSeconds",
+    "timestamps",
+    "pretty",
+    "stream",
+    "sinceTime",
+}
+_DISRUPTED = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+
+
+class PodRequests:
+    """Answers the subresources of pods; `kubelet_token` is what nodes know the server by."""
+
+    def __init__(self, store: Store, kubelet_token: str) -> None:
+        self._store = store
+        self._token = kubelet_token
+
+    def answer(self, request: Request, place: Place) -> Answer | Takeover | None:
+        """The answer, None where that is no such request."""
+        match place.subresource, request.method:
+            case "binding", "POST":
+                return self._bind(request, place)
+            case "eviction", "POST":
+                return self._evict(request, place)
+            case "log", "GET":
+                return self._proxied(request, place, "containerLogs")
+            case "exec" | "attach" | "portforward", "GET" | "POST":
+                return self._upgraded(request, place)
+        return None
+
+    def _bind(self, request: Request, place: Place) -> Answer:
+        node = request.object().get("target", {}).get("name", "")
+        bind(self._store, place.namespace, place.name, node)
+        return _success(201)
+
+    def _evict(self, request: Request, place: Place) -> Answer:
+        body = request.object() if request.body.strip() else {}
+        grace = (body.get("deleteOptions") or {}).get("gracePeriodSeconds")
+        with self._store.changed:
+            pod = self._store.get(PODS, place.namespace, place.name)
+            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                self._require_budget(pod)
+                status = with_condition(pod["status"], _DISRUPTED)
+                pod = self._store.replace(PODS, {**pod, "status": status})
+            deletion.delete(self._store, PODS, pod, deletion.Options(grace=grace))
+        return _success(201)
+
+    def _require_budget(self, pod: Object) -> None:
+        """429 where a budget allows no more disruption."""
+        for budget in self._store.items(BUDGETS, pod["metadata"]["namespace"]):
+            selected = by_spec(budget["spec"].get("selector"))
+            if not selected(pod["metadata"].get("labels") or {}):
+                continue
+            running = [
+                each
+                for each in self._store.items(PODS, pod["metadata"]["namespace"])
+                if selected(each["metadata"].get("labels") or {})
+                and each["status"].get("phase") == "Running"
+                and "deletionTimestamp" not in each["metadata"]
+            ]
+            if len(running) <= int(budget["spec"].get("minAvailable") or 0):
+                message = "Cannot evict pod as it would violate the pod's disruption budget."
+                raise ApiError(429, message, "TooManyRequests")
+
+    def _proxied(self, request: Request, place: Place, what: str) -> Takeover:
+        """A log, as the pod's node sends it."""
+        if unknown := sorted(set(request.query) - _LOG_OPTIONS):
+            raise bad_request(f"unknown parameter {unknown[0]}")
+        pod = self._store.get(PODS, place.namespace, place.name)
+        container = self._container(pod, request)
+        _require_started(pod, container, request)
+        node = self._connect(pod)
+        query = request.target.partition("?")[2]
+        path = f"/{what}/{place.namespace}/{place.name}/{quote(container)}?{query}"
+        return self._takeover(node, path, {"Connection": "close"})
+
+    def _upgraded(self, request: Request, place: Place) -> Takeover:
+        """A stream both ways: the client's handshake is the node's to answer."""
+        pod = self._store.get(PODS, place.namespace, place.name)
+        if pod["status"].get("phase") in ("Succeeded", "Failed"):
+            message = f"cannot {place.subresource} into a container in a completed pod; current "
+            raise ApiError(400, f"{message}phase is {pod['status']['phase']}")
+        if request.headers.get("upgrade", "").lower() != "websocket":
+            raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+        path = f"/{place.subresource}/{place.namespace}/{place.name}"
+        if place.subresource != "portforward":
+            path += f"/{quote(self._container(pod, request))}"
+        node = self._connect(pod)
+        passed = {
+            name: value
+            for name, value in request.headers.items()
+            if name.startswith("sec-websocket") or name in ("upgrade", "connection", ENDLESS)
+        }
+        return self._takeover(node, f"{path}?{request.target.partition('?')[2]}", passed)
+
+    def _takeover(self, node: socket.socket, path: str, headers: dict[str, str]) -> Takeover:
+        lines = [f"GET {path} HTTP/1.1", "Host: node", f"Authorization: Bearer {self._token}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        node.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        return Takeover(lambda client: pump.both_ways(client, node))
+
+    def _connect(self, pod: Object) -> socket.socket:
+        name = pod["spec"].get("nodeName")
+        node = self._store.find(NODES, "", name or "")
+        if node is None:
+            raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
+        addresses = [
+            each["address"]
+            for each in node["status"].get("addresses") or ()
+            if each["type"] == "InternalIP"
+        ]
+        port = node["status"].get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
+        try:
+            return socket.create_connection((addresses[0], port), timeout=_PATIENCE)
+        except (OSError, IndexError) as error:
+            message = f"error dialing backend: dial tcp {addresses}:{port}: {error}"
+            raise ApiError(500, f"Internal error occurred: {message}") from None
+
+    @staticmethod
+    def _container(pod: Object, request: Request) -> str:
+        """The container that is meant: the only one, or that which is named."""
+        names = [each["name"] for each in pod["spec"]["containers"]]
+        names += [each["name"] for each in pod["spec"].get("initContainers") or ()]
+        asked = request.option("container")
+        name = pod["metadata"]["name"]
+        if asked and asked not in names:
+            raise bad_request(f"container {asked} is not valid for pod {name}")
+        if not asked and len(pod["spec"]["containers"]) > 1:
+            choice = " ".join(each["name"] for each in pod["spec"]["containers"])
+            raise bad_request(
+                f"a container name must be specified for pod {name}, choose one of: [{choice}]"
+            )
+        return asked or names[0]
+
+
+def bind(store: Store, namespace: str, name: str, node: str) -> None:
+    """Gives a pod its node; 409 where it has one."""
+    with store.changed:
+        pod = store.get(PODS, namespace, name)
+        if pod["spec"].get("nodeName"):
+            taken = f"pod {name} is already assigned to node {pod['spec']['nodeName']!r}"
+            raise ApiError(409, taken, "Conflict")
+        scheduled = {"type": "PodScheduled", "status": "True"}
+        status = with_condition(pod["status"], scheduled)
+        store.replace(PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status})
+
+
+def _require_started(pod: Object, container: str, request: Request) -> None:
+    """400 in the real server's words where a container has no log yet."""
+    status = pod["status"]
+    known: list[Any] = [
+        *(status.get("containerStatuses") or ()),
+        *(status.get("initContainerStatuses") or ()),
+    ]
+    for each in known:
+        waiting = (each.get("state") or {}).get("waiting")
+        if each["name"] == container and waiting and not request.switch("previous"):
+            if each.get("restartCount"):
+                return
+            reason = waiting.get("reason", "ContainerCreating")
+            raise _no_log(pod, container, f"waiting to start: {_WAITS.get(reason, reason)}")
+    if not any(each["name"] == container for each in known):
+        raise _no_log(pod, container, "waiting to start: ContainerCreating")
+
+
+_WAITS = {
+    "ImagePullBackOff": "trying and failing to pull image",
+    "ErrImagePull": "image can't be pulled",
+}
+
+
+def _no_log(pod: Object, container: str, why: str) -> ApiError:
+    name = pod["metadata"]["name"]
+    return bad_request(f'container "{container}" in pod "{name}" is {why}')
+
+
+def _success(code: int) -> Answer:
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    return Answer({**body, "code": code}, code)

@@ -1,0 +1,139 @@
+"""The resources that there are: one line each, under the names of the real server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind of objects: where it is found, and what its schema is called."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    status: bool = False
+    """Whether its status is written by itself, under `…/status`."""
+    short: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    schema: str = ""
+    """Its definition in the published schemas; "" where these have none."""
+
+    @property
+    def qualified(self) -> str:
+        """As messages name it: `jobs.batch`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def api_version(self) -> str:
+        """`batch/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def to_wire(self, found: dict[str, Any]) -> dict[str, Any]:
+        """An object with its kind, whatever it was sent with."""
+        return {"kind": self.kind, "apiVersion": self.api_version, **found}
+
+
+def _core(plural: str, kind: str, **more: Any) -> Resource:
+    return Resource("", "v1", plural, kind, schema=f"io.k8s.api.core.v1.{kind}", **more)
+
+
+def _of(group: str, plural: str, kind: str, **more: Any) -> Resource:
+    package = group.partition(".")[0]
+    return Resource(group, "v1", plural, kind, schema=f"io.k8s.api.{package}.v1.{kind}", **more)
+
+
+def _kueue(plural: str, kind: str, **more: Any) -> Resource:
+    return Resource("kueue.x-k8s.io", "v1beta2", plural, kind, **more)
+
+
+_POD_SUBRESOURCES = ("attach", "binding", "eviction", "exec", "log", "portforward")
+
+PODS = _core("pods", "Pod", status=True, short=("po",), subresources=_POD_SUBRESOURCES)
+NODES = _core("nodes", "Node", namespaced=False, status=True, short=("no",))
+NAMESPACES = _core("namespaces", "Namespace", namespaced=False, status=True, short=("ns",))
+EVENTS = _core("events", "Event", short=("ev",))
+SECRETS = _core("secrets", "Secret")
+CONFIG_MAPS = _core("configmaps", "ConfigMap", short=("cm",))
+SERVICES = _core("services", "Service", status=True, short=("svc",))
+SERVICE_ACCOUNTS = _core(
+    "serviceaccounts", "ServiceAccount", short=("sa",), subresources=("token",)
+)
+CLAIMS = _core("persistentvolumeclaims", "PersistentVolumeClaim", status=True, short=("pvc",))
+VOLUMES = _core(
+    "persistentvolumes", "PersistentVolume", namespaced=False, status=True, short=("pv",)
+)
+JOBS = _of("batch", "jobs", "Job", status=True)
+DEPLOYMENTS = _of("apps", "deployments", "Deployment", status=True, short=("deploy",))
+REPLICA_SETS = _of("apps", "replicasets", "ReplicaSet", status=True, short=("rs",))
+BUDGETS = _of("policy", "poddisruptionbudgets", "PodDisruptionBudget", status=True, short=("pdb",))
+PRIORITY_CLASSES = _of(
+    "scheduling.k8s.io", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)
+)
+STORAGE_CLASSES = _of(
+    "storage.k8s.io", "storageclasses", "StorageClass", namespaced=False, short=("sc",)
+)
+LEASES = _of("coordination.k8s.io", "leases", "Lease")
+_RBAC = "rbac.authorization.k8s.io"
+ROLES = _of(_RBAC, "roles", "Role")
+ROLE_BINDINGS = _of(_RBAC, "rolebindings", "RoleBinding")
+CLUSTER_ROLES = _of(_RBAC, "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = _of(_RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+WORKLOADS = _kueue("workloads", "Workload", status=True, short=("wl",))
+LOCAL_QUEUES = _kueue("localqueues", "LocalQueue", status=True, short=("queue",))
+CLUSTER_QUEUES = _kueue("clusterqueues", "ClusterQueue", namespaced=False, status=True)
+FLAVORS = _kueue("resourceflavors", "ResourceFlavor", namespaced=False, short=("rf",))
+WORKLOAD_PRIORITIES = _kueue("workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False)
+
+BUILT_IN = (
+    PODS,
+    NODES,
+    NAMESPACES,
+    EVENTS,
+    SECRETS,
+    CONFIG_MAPS,
+    SERVICES,
+    SERVICE_ACCOUNTS,
+    CLAIMS,
+    VOLUMES,
+    JOBS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    BUDGETS,
+    PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    LEASES,
+    ROLES,
+    ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS,
+)
+"""What every cluster has."""
+
+KUEUE = (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS, WORKLOAD_PRIORITIES)
+"""What a cluster with Kueue has beside it."""
+
+REVIEWS = (
+    Resource(
+        "authorization.k8s.io",
+        "v1",
+        "selfsubjectaccessreviews",
+        "SelfSubjectAccessReview",
+        namespaced=False,
+    ),
+    Resource(
+        "authorization.k8s.io",
+        "v1",
+        "selfsubjectrulesreviews",
+        "SelfSubjectRulesReview",
+        namespaced=False,
+    ),
+    Resource(
+        "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+    ),
+    Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False),
+)
+"""Questions that are asked by creating an object, which is not kept."""

@@ -1,0 +1,138 @@
+"""The published schemas of Kubernetes: which fields there are, of what type, how lists are merged.
+
+They come from the package `kubernetes-validate`, whose newest version is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path as Folder
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Schema = dict[str, Any]
+Path = tuple[str | int, ...]
+
+_ROOT = "kubernetes-json-schema"
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+class SchemasMissing(Exception):
+    """The package with the schemas is not installed."""
+
+
+@cache
+def newest() -> str:
+    """The newest version of Kubernetes whose schemas are here: `1.37.0`."""
+    names = [each.name for each in _folder().iterdir() if each.name.endswith("-local")]
+    versions = [name.removeprefix("v").removesuffix("-local") for name in names]
+    return max(versions, key=lambda text: [int(part) for part in text.split(".")])
+
+
+@cache
+def definitions() -> dict[str, Schema]:
+    """All definitions by their names."""
+    file = _folder() / f"v{newest()}-local-strict" / "_definitions.json"
+    found: dict[str, Schema] = json.loads(file.read_text(encoding="utf-8"))["$defs"]
+    return found
+
+
+def resolved(schema: Schema) -> Schema:
+    """A schema, or that which it refers to."""
+    reference = schema.get("$ref")
+    return definitions()[reference.rpartition("/")[2]] if reference else schema
+
+
+def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
+    """Where a value has fields that its schema does not know."""
+    schema = resolved(schema)
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from unknown_fields(each, schema.get("items") or {}, (*path, index))
+    elif isinstance(value, dict):
+        known = schema.get("properties")
+        more = schema.get("additionalProperties")
+        for name, each in value.items():
+            if known and name in known:
+                yield from unknown_fields(each, known[name], (*path, name))
+            elif isinstance(more, dict):
+                yield from unknown_fields(each, more, (*path, name))
+            elif known:
+                yield (*path, name)
+
+
+def wrong_types(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Path, str, str]]:
+    """Where a value is of another type than its schema says: the path, its type, the right one."""
+    schema = resolved(schema)
+    expected = _expected(schema)
+    if value is None or not expected:
+        return
+    if not any(_is(value, name) for name in expected):
+        yield path, _name_of(value), expected[0]
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from wrong_types(each, schema.get("items") or {}, (*path, index))
+    elif isinstance(value, dict):
+        known, more = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name, each in value.items():
+            inner = known.get(name) or (more if isinstance(more, dict) else {})
+            yield from wrong_types(each, inner, (*path, name))
+
+
+def lacking(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
+    """Where a value lacks what its schema requires."""
+    schema = resolved(schema)
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from lacking(each, schema.get("items") or {}, (*path, index))
+    elif isinstance(value, dict):
+        yield from ((*path, name) for name in schema.get("required") or () if name not in value)
+        known = schema.get("properties") or {}
+        for name, each in value.items():
+            yield from lacking(each, known.get(name) or {}, (*path, name))
+
+
+def spelled(path: Path) -> str:
+    """`spec.template.spec.containers[0].image`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _expected(schema: Schema) -> list[str]:
+    if "oneOf" in schema:
+        return [name for each in schema["oneOf"] for name in _expected(each)]
+    found = schema.get("type") or []
+    return [name for name in ([found] if isinstance(found, str) else found) if name != "null"]
+
+
+def _is(value: Any, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    return isinstance(value, _TYPES[name])
+
+
+def _name_of(value: Any) -> str:
+    names = {bool: "bool", str: "string", list: "array", dict: "object"}
+    return names.get(type(value), "number")
+
+
+@cache
+def _folder() -> Folder:
+    # Found and not imported: its code needs more than its data do.
+    found = find_spec("kubernetes_validate")
+    if found is None or not found.submodule_search_locations:
+        raise SchemasMissing
+    return Folder(found.submodule_search_locations[0], _ROOT)

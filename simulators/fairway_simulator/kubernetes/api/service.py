@@ -1,0 +1,135 @@
+"""The API server as one object: what it knows, and what it does with a request."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+from fairway_simulator.kubernetes.api import tables
+from fairway_simulator.kubernetes.api.access import Access, Action, Reviews
+from fairway_simulator.kubernetes.api.admission import Admission
+from fairway_simulator.kubernetes.api.discovery import Discovery
+from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.faults import Faults
+from fairway_simulator.kubernetes.api.objects import Objects, unknown_resource, verb_of
+from fairway_simulator.kubernetes.api.pods import PodRequests
+from fairway_simulator.kubernetes.api.requests import (
+    Answer,
+    Place,
+    Request,
+    Stream,
+    Takeover,
+    place_of,
+)
+from fairway_simulator.kubernetes.api.resources import (
+    BUILT_IN,
+    KUEUE,
+    REVIEWS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from fairway_simulator.kubernetes.api.server import CutConnection
+from fairway_simulator.kubernetes.api.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OWN = "system:fairway"
+"""The user as whom the cluster's own parts come; faults never hit them."""
+
+
+class ApiService:
+    """Answers requests; `kueue` says whether its resources are there."""
+
+    def __init__(self, *, kueue: bool = False, seed: int = 0) -> None:
+        self.store = Store()
+        self.access = Access(self.store)
+        self.admission = Admission(self.store)
+        self.faults = Faults(seed)
+        self.kubelet_token = self.access.issue(OWN, ["system:masters"])
+        found = [*BUILT_IN, *(KUEUE if kueue else ())]
+        self._resources = {(each.group, each.version, each.plural): each for each in found}
+        self._reviews = {(each.group, each.version, each.plural): each for each in REVIEWS}
+        self._discovery = Discovery(found)
+        self._objects = Objects(self.store, self.admission)
+        self._pods = PodRequests(self.store, self.kubelet_token)
+        self._review = Reviews(self.access)
+
+    def handle(self, request: Request) -> Answer | Stream | Takeover:
+        """The answer to a request, errors included."""
+        try:
+            request.identity = self.access.identify(request.headers.get("authorization", ""))
+            if request.identity.user == OWN:
+                return self._answer(request)
+            return self.faults.apply(request, self._answer)
+        except ApiError as error:
+            return Answer(error.status(), error.code, error.headers)
+        except CutConnection:
+            raise
+        except Exception as error:  # noqa: BLE001 - a server says so and goes on
+            said = "".join(traceback.format_exception(error))
+            status = ApiError(500, f"Internal error occurred: {said}").status()
+            return Answer(status, 500)
+
+    def _answer(self, request: Request) -> Answer | Stream | Takeover:
+        place = place_of(request.parts)
+        if place is None or request.parts[0] == "openapi":
+            self.access.require(request.identity, Action("get", path=request.path))
+            found = self._discovery.answer(request.parts)
+            if found is None:
+                raise ApiError(404, "the server could not find the requested resource")
+            return found
+        key = (place.group, place.version, place.plural)
+        if key in self._reviews and request.method == "POST":
+            self._require(request, place, "create")
+            return self._review.answer(self._reviews[key], request.identity, request.object())
+        resource = self._resources.get(key)
+        if resource is None:
+            raise unknown_resource()
+        answer = self._found(request, resource, place)
+        if tables.wanted(request) and isinstance(answer, Answer):
+            return tables.of(resource, answer)
+        return answer
+
+    def _found(
+        self, request: Request, resource: Resource, place: Place
+    ) -> Answer | Stream | Takeover:
+        verb = verb_of(request, place)
+        if place.subresource in ("exec", "attach", "portforward"):
+            verb = "create"  # a WebSocket begins with GET
+        self._require(request, place, verb)
+        special = self._special(resource, place)
+        if special is not None:
+            found = special(request, place)
+            if found is None:
+                raise unknown_resource()
+            return found
+        if place.subresource and not (place.subresource == "status" and resource.status):
+            raise unknown_resource()
+        return self._objects.handle(request, resource, place)
+
+    def _special(
+        self, resource: Resource, place: Place
+    ) -> Callable[[Request, Place], Answer | Takeover | None] | None:
+        if resource.plural == "pods" and place.subresource in resource.subresources:
+            return self._pods.answer
+        if resource is SERVICE_ACCOUNTS and place.subresource == "token":
+            return self._token
+        return None
+
+    def _token(self, request: Request, place: Place) -> Answer | None:
+        if request.method != "POST":
+            return None
+        account = self.store.get(SERVICE_ACCOUNTS, place.namespace, place.name)
+        sent = request.object()
+        seconds = (sent.get("spec") or {}).get("expirationSeconds")
+        token, until = self.access.issue_for(account, seconds)
+        status = {"token": token, "expirationTimestamp": until}
+        kind = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
+        return Answer({**sent, **kind, "status": status}, 201)
+
+    def _require(self, request: Request, place: Place, verb: str) -> None:
+        action = Action(
+            verb, place.plural, place.group, place.subresource, place.namespace, place.name
+        )
+        self.access.require(request.identity, action)

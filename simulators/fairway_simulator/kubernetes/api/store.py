@@ -1,0 +1,171 @@
+"""The objects, each with the version of the store at which it was written, and what happened."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.api.errors import already_exists, conflict, expired, not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_simulator.kubernetes.api.resources import Resource
+
+Object = dict[str, Any]
+
+FIRST = 1
+"""The version of a store in which nothing has happened yet."""
+_REMEMBERED = 20_000
+"""Changes that a watch may still ask for."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened to an object at one version of the store."""
+
+    version: int
+    kind: str
+    """ADDED, MODIFIED or DELETED."""
+    resource: Resource
+    found: Object
+    before: Object | None
+
+
+class Store:
+    """Objects are never changed in place: who writes gives a new one."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        """Held while more than one object is read or written; told of every change."""
+        self.version = FIRST
+        self._objects: dict[str, dict[tuple[str, str], Object]] = {}
+        self._owned: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
+        self._changes: list[Change] = []
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody needs to wait for changes any more."""
+        return self._closed
+
+    def close(self) -> None:
+        """Ends all waiting."""
+        with self.changed:
+            self._closed = True
+            self.changed.notify_all()
+
+    def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """The object, or None."""
+        return self._objects.get(resource.qualified, {}).get((namespace, name))
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        """The object; 404."""
+        found = self.find(resource, namespace, name)
+        if found is None:
+            raise not_found(resource, name)
+        return found
+
+    def items(self, resource: Resource, namespace: str = "") -> list[Object]:
+        """Those of a namespace, or of all, by namespace and name."""
+        with self.changed:
+            found = self._objects.get(resource.qualified, {})
+            return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
+
+    def create(self, resource: Resource, new: Object) -> Object:
+        """Adds an object that has its whole metadata; 409."""
+        with self.changed:
+            key = _key(new)
+            if key in self._objects.setdefault(resource.qualified, {}):
+                raise already_exists(resource, key[1])
+            return self._put(resource, "ADDED", new, None)
+
+    def replace(self, resource: Resource, new: Object) -> Object:
+        """Writes an object in place of that which has its version; 404 or 409."""
+        with self.changed:
+            namespace, name = _key(new)
+            before = self.get(resource, namespace, name)
+            if new["metadata"].get("resourceVersion") != before["metadata"]["resourceVersion"]:
+                raise conflict(resource, name)
+            if new == before:
+                return before
+            if _is_over(new):
+                return self.remove(resource, new)
+            return self._put(resource, "MODIFIED", new, before)
+
+    def remove(self, resource: Resource, last: Object) -> Object:
+        """Takes an object away; what it was at last is what watches are told."""
+        with self.changed:
+            before = self._objects.get(resource.qualified, {}).pop(_key(last), None)
+            if before is None:
+                raise not_found(resource, _key(last)[1])
+            self._note_owner(resource, before, there=False)
+            gone = self._stamped(last)
+            self._tell(Change(self.version, "DELETED", resource, gone, before))
+            return gone
+
+    def changes(self, since: int) -> list[Change]:
+        """What happened after that version; 410 where that is not known any more."""
+        with self.changed:
+            first = self._changes[0].version if self._changes else self.version + 1
+            if since + 1 < first:
+                raise expired(f"too old resource version: {since} ({first - 1})")
+            return self._changes[max(0, since + 1 - first) :]
+
+    def wait(self, since: int, timeout: float) -> bool:
+        """Until something happened after that version; False where nothing did."""
+        with self.changed:
+            return self.changed.wait_for(lambda: self._closed or self.version > since, timeout)
+
+    def owned(self, resource: Resource, owner: Object) -> Iterator[Object]:
+        """The objects whose controller is that one, the oldest first."""
+        keys = self._owned.get((resource.qualified, owner["metadata"]["uid"]), {})
+        found = self._objects.get(resource.qualified, {})
+        return iter([found[key] for key in keys])
+
+    def forget(self) -> None:
+        """What happened until now is not known any more, as after a compaction."""
+        with self.changed:
+            self._changes = []
+
+    def _put(self, resource: Resource, kind: str, new: Object, before: Object | None) -> Object:
+        written = self._stamped(new)
+        if before is not None:
+            self._note_owner(resource, before, there=False)
+        self._note_owner(resource, written, there=True)
+        self._objects[resource.qualified][_key(new)] = written
+        self._tell(Change(self.version, kind, resource, written, before))
+        return written
+
+    def _note_owner(self, resource: Resource, found: Object, *, there: bool) -> None:
+        for owner in found["metadata"].get("ownerReferences") or ():
+            if owner.get("controller"):
+                keys = self._owned.setdefault((resource.qualified, owner["uid"]), {})
+                if there:
+                    keys[_key(found)] = None
+                else:
+                    keys.pop(_key(found), None)
+
+    def _stamped(self, new: Object) -> Object:
+        self.version += 1
+        return {**new, "metadata": {**new["metadata"], "resourceVersion": str(self.version)}}
+
+    def _tell(self, change: Change) -> None:
+        self._changes.append(change)
+        if len(self._changes) > 2 * _REMEMBERED:
+            del self._changes[:_REMEMBERED]
+        self.changed.notify_all()
+
+
+def _key(found: Object) -> tuple[str, str]:
+    metadata = found["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _is_over(found: Object) -> bool:
+    """Whether it is being deleted, and nothing holds it any more."""
+    metadata = found["metadata"]
+    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")

@@ -1,0 +1,114 @@
+"""A plain client of any API server: what a kubeconfig names, or what it is told."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ruamel.yaml import YAML
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PATIENCE = 60.0  # seconds for an answer
+_QUIET = 90.0  # seconds without a line of a watch, which then begins again
+
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class Refused(Exception):
+    """An answer that is an error; `code` 0 where there is none at all."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Client:
+    """Speaks to the server at `url` with a token, or with the certificate in `tls`."""
+
+    def __init__(self, url: str, tls: ssl.SSLContext, token: str = "") -> None:
+        parts = urlsplit(url)
+        self.host, self.port = parts.hostname or "", parts.port or 443
+        self._tls = tls
+        self._token = token
+
+    @classmethod
+    def of_kubeconfig(cls, file: Path, folder: Path) -> Client:
+        """The client of a kubeconfig's current context; keys in it are written below `folder`."""
+        config = YAML(typ="safe", pure=True).load(file)
+        context = _named(config["contexts"], config["current-context"])["context"]
+        cluster = _named(config["clusters"], context["cluster"])["cluster"]
+        user = _named(config["users"], context["user"])["user"]
+        tls = ssl.create_default_context(
+            cafile=cluster.get("certificate-authority"),
+            cadata=_text(cluster.get("certificate-authority-data")),
+        )
+        if "client-certificate-data" in user or "client-certificate" in user:
+            pair = [user.get("client-certificate"), user.get("client-key")]
+            for place, name in enumerate(("client-certificate-data", "client-key-data")):
+                if name in user:
+                    kept = folder / name
+                    kept.touch(mode=0o600)
+                    kept.write_text(_text(user[name]) or "")
+                    pair[place] = str(kept)
+            tls.load_cert_chain(*pair)
+        return cls(cluster["server"], tls, user.get("token", ""))
+
+    def get(self, path: str) -> dict[str, Any]:
+        """An object or a list."""
+        return self.send("GET", path)
+
+    def send(
+        self, method: str, path: str, body: Any = None, form: str = "application/json"
+    ) -> dict[str, Any]:
+        """The answer to one request."""
+        connection = self._connection(_PATIENCE)
+        try:
+            text = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, text, {**self._headers(), "Content-Type": form})
+            response = connection.getresponse()
+            found = json.loads(response.read() or b"{}")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Refused(0, str(error)) from None
+        finally:
+            connection.close()
+        if response.status >= 300:
+            raise Refused(response.status, str(found.get("message", "")))
+        answer: dict[str, Any] = found
+        return answer
+
+    def watch(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What happens, as pairs of a kind and an object, until the server ends it."""
+        connection = self._connection(_QUIET)
+        try:
+            connection.request("GET", path, headers=self._headers())
+            response = connection.getresponse()
+            if response.status != 200:
+                raise Refused(response.status, response.read().decode(errors="replace"))
+            while line := response.readline():
+                found = json.loads(line)
+                yield found["type"], found["object"]
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Refused(0, str(error)) from None
+        finally:
+            connection.close()
+
+    def _connection(self, timeout: float) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(self.host, self.port, timeout=timeout, context=self._tls)
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
+
+
+def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(each for each in items if each["name"] == name)
+
+
+def _text(data: str | None) -> str | None:
+    return base64.b64decode(data).decode() if data else None

@@ -1,0 +1,205 @@
+"""The whole cluster: `with KubernetesCluster(folder) as cluster:`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_simulator.certificate import serve_as_localhost
+from fairway_simulator.kubernetes import kubeconfig
+from fairway_simulator.kubernetes.api.resources import BUILT_IN, KUEUE, NAMESPACES
+from fairway_simulator.kubernetes.api.server import Server
+from fairway_simulator.kubernetes.api.service import OWN, ApiService
+from fairway_simulator.kubernetes.client import Client
+from fairway_simulator.kubernetes.controllers.accounts import Accounts
+from fairway_simulator.kubernetes.controllers.claims import Claims
+from fairway_simulator.kubernetes.controllers.collector import Collector
+from fairway_simulator.kubernetes.controllers.deployments import Deployments
+from fairway_simulator.kubernetes.controllers.jobs import BACKOFF, Jobs
+from fairway_simulator.kubernetes.controllers.loop import Controller, Loop
+from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
+from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet, NodeSpec
+from fairway_simulator.kubernetes.kubelet.network import Network, network
+from fairway_simulator.private_file import write_private
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from fairway_simulator.kubernetes.api.faults import Faults
+
+_RESOURCES = {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
+_PATIENCE = 120.0
+CONTEXT = "kubernetes-sim"
+
+
+def default_nodes(count: int) -> list[NodeSpec]:
+    """Nodes of one pool, each with eight GPUs and eight adapters."""
+    labels = {"agentpool": "sim", "kubernetes.azure.com/agentpool": "sim"}
+    return [NodeSpec(f"sim-{number}", _RESOURCES, labels) for number in range(count)]
+
+
+@dataclass
+class KubernetesCluster:
+    """Started by `with`: an API server on loopback, its controllers, and nodes that run pods.
+
+    `nodes` are so many of one pool, or those that are named; `namespace` is there from the start;
+    `kueue` adds Kueue; `images` are patterns of the names that nodes can pull; `backoff` and
+    `restart_pause` are the seconds after which failed pods are replaced and containers restarted;
+    `private` gives each pod a network of its own, where root allows it.
+
+    >>> with KubernetesCluster(folder) as cluster:  # doctest: +SKIP
+    ...     cluster.kubectl("get", "nodes")
+    """
+
+    folder: Path
+    nodes: int | Sequence[NodeSpec] = 3
+    namespace: str = "default"
+    kueue: bool = False
+    images: Sequence[str] = ("sim*",)
+    backoff: float = BACKOFF
+    restart_pause: float = 10.0
+    private: bool = True
+    port: int = 0
+    seed: int = 0
+    api: ApiService = field(init=False)
+    kubelet: Kubelet = field(init=False)
+    _server: Server = field(init=False)
+    _loop: Loop = field(init=False)
+
+    def __enter__(self) -> KubernetesCluster:
+        """Starts it; its nodes are ready."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends it, with all pods."""
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Where the API server is."""
+        return f"https://127.0.0.1:{self._server.port}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig by which one may do everything."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command line needs to find the cluster."""
+        return {"KUBECONFIG": str(self.kubeconfig)}
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong."""
+        return self.api.faults
+
+    def start(self) -> None:
+        """Starts all parts."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        between = network(private=self.private)
+        try:
+            self._start(between)
+        except BaseException:
+            between.close()
+            raise
+
+    def stop(self) -> None:
+        """Ends the pods first, then the server."""
+        self.api.faults.stop()
+        self.kubelet.stop()
+        self.api.store.close()
+        self._loop.stop()
+        self._server.stop()
+
+    def kubectl(self, *words: str, stdin: str | None = None, check: bool = True) -> str:
+        """What kubectl prints."""
+        done = subprocess.run(
+            [kubectl_program(), *words],
+            env={**os.environ, **self.environment},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout + ("" if check else done.stderr)
+
+    def kubeconfig_of(self, account: str) -> Path:
+        """A kubeconfig for a service account, as its pods come: `namespace/name` or `name`."""
+        namespace, _, name = f"{self.namespace}/{account}".rpartition("/")
+        namespace = namespace.rpartition("/")[2]
+        about = {"metadata": {"namespace": namespace, "name": name}}
+        token, _ = self.api.access.issue_for(about, None)
+        file = self.folder / f"kubeconfig-{namespace}-{name}"
+        self._write_kubeconfig(file, token, namespace)
+        return file
+
+    def _start(self, between: Network) -> None:
+        tls, authority = serve_as_localhost(
+            self.folder,
+            names=["kubernetes", "kubernetes.default", "kubernetes.default.svc"],
+            addresses=[between.gateway],
+        )
+        self.api = ApiService(kueue=self.kueue, seed=self.seed)
+        self._server = Server(self.api.handle, tls, self.port)
+        store, admission = self.api.store, self.api.admission
+        accounts = Accounts(store, authority.read_text())
+        admission.mutators.append(accounts.complete)
+        controllers: list[Controller] = [
+            accounts,
+            Claims(store, self.folder / "volumes"),
+            Deployments(store, admission),
+            Jobs(store, admission, self.backoff),
+            Scheduler(store),
+            Collector(store, [*BUILT_IN, *(KUEUE if self.kueue else ())]),
+        ]
+        self._loop = Loop(store, controllers)
+        self._server.start()
+        if between.private:
+            self._server.listen(between.gateway)
+        for name in dict.fromkeys(("default", "kube-system", self.namespace)):
+            new = admission.new(NAMESPACES, {"metadata": {"name": name}}, "", "")
+            store.create(NAMESPACES, new)
+            accounts.reconcile(name)
+        self._loop.start()
+        token = self.api.access.issue("admin", ["system:masters"])
+        self._write_kubeconfig(self.kubeconfig, token, self.namespace)
+        context = ssl.create_default_context(cafile=str(authority))
+        client = Client(self.url, context, self.api.access.issue(OWN, ["system:masters"]))
+        self.kubelet = Kubelet(
+            client,
+            self.folder / "nodes",
+            default_nodes(self.nodes) if isinstance(self.nodes, int) else self.nodes,
+            between,
+            token=self.api.kubelet_token,
+            images=self.images,
+            restart_pause=self.restart_pause,
+            api=(between.gateway, self._server.port),
+        )
+        self.kubelet.start()
+
+    def _write_kubeconfig(self, file: Path, token: str, namespace: str) -> None:
+        authority = self.folder / "ca.pem"
+        text = kubeconfig.text(CONTEXT, self.url, authority, token, namespace)
+        write_private(file, text)
+
+
+def kubectl_program() -> str:
+    """Where kubectl is: beside this Python, or on PATH."""
+    own = Path(sys.executable).with_name("kubectl")
+    return str(own) if own.exists() else shutil.which("kubectl") or "kubectl"

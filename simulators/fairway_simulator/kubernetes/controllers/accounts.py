@@ -1,0 +1,110 @@
+"""Service accounts: each namespace has one, and pods get the token of theirs."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.api.defaults import suffix
+from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    PODS,
+    PRIORITY_CLASSES,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from fairway_simulator.kubernetes.times import now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_simulator.kubernetes.api.store import Change, Object, Store
+
+_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+_TOKEN_SECONDS = 3607
+
+
+class Accounts:
+    """Makes what each namespace has, and completes pods as they are created."""
+
+    def __init__(self, store: Store, authority: str) -> None:
+        self._store = store
+        self._authority = authority
+
+    def concerned(self, change: Change) -> Iterator[str]:
+        """A namespace."""
+        if change.resource is NAMESPACES:
+            yield change.found["metadata"]["name"]
+
+    def due(self) -> Iterator[str]:
+        """Nothing."""
+        return iter(())
+
+    def reconcile(self, namespace: str) -> None:
+        """Adds what the namespace lacks."""
+        with self._store.changed:
+            known = self._store.find(NAMESPACES, "", namespace)
+            if known is None or known["status"].get("phase") != "Active":
+                return
+            if self._store.find(SERVICE_ACCOUNTS, namespace, "default") is None:
+                self._store.create(SERVICE_ACCOUNTS, _new(namespace, "default"))
+            if self._store.find(CONFIG_MAPS, namespace, "kube-root-ca.crt") is None:
+                data = {"data": {"ca.crt": self._authority}}
+                self._store.create(CONFIG_MAPS, {**_new(namespace, "kube-root-ca.crt"), **data})
+
+    def complete(self, resource: Resource, pod: Object) -> None:
+        """Gives a new pod its account's token and its priority; 403 where there is no such."""
+        if resource is not PODS:
+            return
+        spec, metadata = pod.setdefault("spec", {}), pod["metadata"]
+        self._set_priority(spec, metadata.get("name", ""))
+        name = spec.setdefault("serviceAccountName", "default")
+        spec["serviceAccount"] = name
+        account = self._store.find(SERVICE_ACCOUNTS, metadata["namespace"], name)
+        if account is None:
+            raise _forbidden(
+                metadata.get("name", ""),
+                f"error looking up service account {metadata['namespace']}/{name}: "
+                f'serviceaccount "{name}" not found',
+            )
+        mounted = spec.get(
+            "automountServiceAccountToken", account.get("automountServiceAccountToken", True)
+        )
+        if mounted:
+            _mount_token(spec)
+
+    def _set_priority(self, spec: Object, pod: str) -> None:
+        name = spec.get("priorityClassName")
+        if not name:
+            return
+        found = self._store.find(PRIORITY_CLASSES, "", name)
+        if found is None and not name.startswith("system-"):
+            raise _forbidden(pod, f"no PriorityClass with name {name} was found")
+        spec["priority"] = found["value"] if found else 2_000_000_000
+
+
+def _mount_token(spec: Object) -> None:
+    volume = f"kube-api-access-{suffix()}"
+    field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+    sources: list[dict[str, Any]] = [
+        {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
+    ]
+    projected = {"sources": sources, "defaultMode": 0o644}
+    spec.setdefault("volumes", []).append({"name": volume, "projected": projected})
+    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+        mounts = container.setdefault("volumeMounts", [])
+        if all(each["mountPath"] != _FOLDER for each in mounts):
+            mounts.append({"name": volume, "mountPath": _FOLDER, "readOnly": True})
+
+
+def _new(namespace: str, name: str) -> Object:
+    about = {"name": name, "namespace": namespace, "uid": str(uuid.uuid4())}
+    return {"metadata": {**about, "creationTimestamp": now()}}
+
+
+def _forbidden(pod: str, why: str) -> ApiError:
+    return ApiError(403, f'pods "{pod}" is forbidden: {why}')

@@ -1,0 +1,130 @@
+"""The garbage collector: what has lost its owner goes, and owners wait for it where they say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_simulator.kubernetes.api import deletion
+from fairway_simulator.kubernetes.api.resources import JOBS, NAMESPACES, NODES, PODS, Resource
+from fairway_simulator.kubernetes.conditions import with_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_simulator.kubernetes.api.store import Change, Object, Store
+
+_ALL = "all"
+_BACKGROUND = deletion.Options(propagation="Background")
+_LOST = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "DeletionByPodGC",
+    "message": "PodGC: node no longer exists",
+}
+
+
+class Collector:
+    """Looks after the objects of these resources."""
+
+    def __init__(self, store: Store, resources: Sequence[Resource]) -> None:
+        self._store = store
+        self._resources = resources
+        self._by_kind = {(each.api_version, each.kind): each for each in resources}
+
+    def concerned(self, change: Change) -> Iterator[str]:
+        """What is being deleted or has gone, and what belongs to somebody."""
+        metadata = change.found["metadata"]
+        going = change.kind == "DELETED" or "deletionTimestamp" in metadata
+        if going or (change.kind == "ADDED" and metadata.get("ownerReferences")):
+            yield _ALL
+
+    def due(self) -> Iterator[str]:
+        """Nothing: what goes is a change."""
+        return iter(())
+
+    def reconcile(self, _: str) -> None:
+        """Looks at all objects once."""
+        with self._store.changed:
+            owned: dict[str, list[tuple[Resource, Object]]] = {}
+            for resource in self._resources:
+                for found in self._store.items(resource):
+                    for owner in found["metadata"].get("ownerReferences") or ():
+                        owned.setdefault(owner["uid"], []).append((resource, found))
+                        self._require_owner(resource, found, owner)
+            for resource in self._resources:
+                for found in self._store.items(resource):
+                    if "deletionTimestamp" in found["metadata"]:
+                        self._let_go(resource, found, owned.get(found["metadata"]["uid"], []))
+            self._empty_namespaces()
+            self._lose_pods()
+
+    def _require_owner(self, resource: Resource, found: Object, owner: Object) -> None:
+        kind = self._by_kind.get((owner["apiVersion"], owner["kind"]))
+        if kind is None:
+            return
+        namespace = found["metadata"].get("namespace", "") if kind.namespaced else ""
+        known = self._store.find(kind, namespace, owner["name"])
+        if known is None or known["metadata"]["uid"] != owner["uid"]:
+            self._delete(resource, found)
+
+    def _let_go(
+        self, resource: Resource, owner: Object, owned: Sequence[tuple[Resource, Object]]
+    ) -> None:
+        finalizers = owner["metadata"].get("finalizers") or ()
+        if deletion.FOREGROUND in finalizers:
+            for kind, found in owned:
+                self._delete(kind, found)
+            if not any(self._still(kind, found) for kind, found in owned):
+                self._release(resource, owner, deletion.FOREGROUND)
+        elif deletion.ORPHAN in finalizers:
+            for kind, found in owned:
+                metadata = {**found["metadata"]}
+                metadata.pop("ownerReferences")
+                self._store.replace(kind, {**found, "metadata": metadata})
+            self._release(resource, owner, deletion.ORPHAN)
+
+    def _release(self, resource: Resource, owner: Object, finalizer: str) -> None:
+        kept = [each for each in owner["metadata"]["finalizers"] if each != finalizer]
+        metadata = {**owner["metadata"], "finalizers": kept}
+        if not kept:
+            del metadata["finalizers"]
+        self._store.replace(resource, {**owner, "metadata": metadata})
+
+    def _still(self, resource: Resource, found: Object) -> bool:
+        metadata = found["metadata"]
+        known = self._store.find(resource, metadata.get("namespace", ""), metadata["name"])
+        return known is not None and known["metadata"]["uid"] == metadata["uid"]
+
+    def _delete(self, resource: Resource, found: Object) -> None:
+        metadata = found["metadata"]
+        still = self._store.find(resource, metadata.get("namespace", ""), metadata["name"])
+        if still is None or "deletionTimestamp" in still["metadata"]:
+            return
+        options = _BACKGROUND if resource is not JOBS else deletion.Options()
+        deletion.delete(self._store, resource, still, options)
+
+    def _empty_namespaces(self) -> None:
+        for namespace in self._store.items(NAMESPACES):
+            if namespace["status"].get("phase") == "Terminating":
+                name = namespace["metadata"]["name"]
+                left = [
+                    (resource, found)
+                    for resource in self._resources
+                    if resource.namespaced
+                    for found in self._store.items(resource, name)
+                ]
+                for resource, found in left:
+                    self._delete(resource, found)
+                if not any(self._still(resource, found) for resource, found in left):
+                    self._store.remove(NAMESPACES, namespace)
+
+    def _lose_pods(self) -> None:
+        """Pods of nodes that are gone are gone too, and say why."""
+        for pod in self._store.items(PODS):
+            node = pod["spec"].get("nodeName")
+            if not node or self._store.find(NODES, "", node) is not None:
+                continue
+            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                status = {**with_condition(pod["status"], _LOST), "phase": "Failed"}
+                pod = self._store.replace(PODS, {**pod, "status": status})
+            deletion.delete(self._store, PODS, pod, deletion.Options(grace=0))

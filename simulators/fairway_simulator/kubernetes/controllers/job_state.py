@@ -1,0 +1,238 @@
+"""A Job and its pods: what has ended and how, what is decided by it, and which pods are lacking.
+
+Held to what the real controller of 1.36.2 did: `SuccessCriteriaMet` and `FailureTarget` come
+first, `Complete` and `Failed` when no pod is left that runs.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.conditions import condition_of, is_true, with_condition
+from fairway_simulator.kubernetes.controllers.failure_policy import ruling
+from fairway_simulator.kubernetes.controllers.indexes import parsed, spelled
+from fairway_simulator.kubernetes.times import now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_simulator.kubernetes.api.store import Object
+
+Memory = dict[int, tuple[int, str]]
+"""For each index how often it failed, and when it did last."""
+
+TRACKED = "batch.kubernetes.io/job-tracking"
+INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+_NO_INDEX = -1
+
+
+class JobState:
+    """What is known of a Job at one moment; `memory` is kept from one to the next."""
+
+    def __init__(self, job: Object, pods: list[Object], memory: Memory) -> None:
+        self.job = job
+        self.spec = job["spec"]
+        self.status: dict[str, Any] = copy.deepcopy(job.get("status") or {})
+        self._memory = memory
+        self._uncounted = [
+            pod for pod in pods if TRACKED in (pod["metadata"].get("finalizers") or ())
+        ]
+        alive = [pod for pod in pods if not is_ended(pod)]
+        self._active = [pod for pod in alive if "deletionTimestamp" not in pod["metadata"]]
+        self._terminating = [pod for pod in alive if "deletionTimestamp" in pod["metadata"]]
+        self._indexed = self.spec["completionMode"] == "Indexed"
+        self._completions = self.spec.get("completions")
+        self._succeeded = parsed(self.status.get("completedIndexes", ""))
+        self._failed = parsed(self.status.get("failedIndexes", ""))
+        self._verdict: tuple[str, str] | None = None
+        """The reason and the message of a rule that ends the whole Job."""
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is known how the Job ends."""
+        return self._decision() != {}
+
+    def count(self) -> list[Object]:
+        """Counts the pods that have ended and were not counted; returns them."""
+        counted = [pod for pod in self._uncounted if is_ended(pod)]
+        for pod in counted:
+            if pod["status"]["phase"] == "Succeeded":
+                self._count_success(pod)
+            else:
+                self._count_failure(pod)
+        return counted
+
+    def decide(self, is_late: bool) -> None:
+        """Finds out whether the Job is over, one way or the other."""
+        if self.is_decided:
+            return
+        failure = self._failure(is_late)
+        success = self._success() if failure is None else None
+        for kind, found in (("FailureTarget", failure), ("SuccessCriteriaMet", success)):
+            if found is not None:
+                reason, message = found
+                self._set(kind, "True", reason, message)
+
+    def room(self) -> int:
+        """How many more pods may run."""
+        busy = len(self._active)
+        if self.spec["podReplacementPolicy"] == "Failed":
+            busy += len(self._terminating)
+        room = int(self.spec["parallelism"]) - busy
+        if not self._indexed and self._completions is not None:
+            done = self.status.get("succeeded", 0)
+            room = min(room, int(self._completions) - done - busy)
+        elif not self._indexed and self.status.get("succeeded"):
+            room = 0  # a work queue is empty when one pod says so
+        return room
+
+    def missing(self) -> Iterator[tuple[int, int]]:
+        """The indexes that lack a pod, with how often they failed; -1 where pods have none."""
+        if not self._indexed:
+            while True:
+                yield _NO_INDEX, self._memory.get(_NO_INDEX, (0, ""))[0]
+        taken = self._succeeded | self._failed | {index_of(pod) for pod in self._active}
+        if self.spec["podReplacementPolicy"] == "Failed":
+            taken |= {index_of(pod) for pod in self._terminating}
+        for index in range(int(self._completions or 0)):
+            if index not in taken:
+                yield index, self._memory.get(index, (0, ""))[0]
+
+    def surplus(self) -> list[Object]:
+        """Pods that run beyond what is wanted, the youngest first."""
+        most = int(self.spec["parallelism"])
+        kept: list[Object] = []
+        for pod in sorted(self._active, key=lambda pod: int(pod["metadata"]["resourceVersion"])):
+            if self._indexed and not 0 <= index_of(pod) < int(self._completions or 0):
+                continue
+            kept.append(pod)
+        kept = kept[:most]
+        return [pod for pod in self._active if pod not in kept]
+
+    def added(self, pod: Object) -> None:
+        """A pod was made."""
+        self._active.append(pod)
+
+    def last_failure(self, index: int) -> str:
+        """When that index failed last, "" where it did not."""
+        return self._memory.get(index, (0, ""))[1]
+
+    def suspend(self) -> bool:
+        """Says that the Job is suspended; whether that is new."""
+        new = not is_true({"status": self.status}, "Suspended")
+        self._set("Suspended", "True", "JobSuspended", "Job suspended")
+        self.status.pop("startTime", None)
+        return new
+
+    def resume(self) -> bool:
+        """Says that the Job goes on; whether it was suspended."""
+        if not is_true({"status": self.status}, "Suspended"):
+            return False
+        self._set("Suspended", "False", "JobResumed", "Job resumed")
+        self.status["startTime"] = now()
+        return True
+
+    def finish(self) -> None:
+        """Says that the Job is over, if it is decided and nothing of it runs any more."""
+        decision = self._decision()
+        if not decision or self._active or self._terminating:
+            return
+        kind = "Complete" if decision["type"] == "SuccessCriteriaMet" else "Failed"
+        self._set(kind, "True", decision["reason"], decision["message"])
+        if kind == "Complete":
+            self.status.setdefault("completionTime", now())
+
+    def wire(self) -> dict[str, Any]:
+        """The status as it is written."""
+        ready = [pod for pod in self._active if is_true(pod, "Ready")]
+        counts = {
+            "active": len(self._active),
+            "ready": len(ready),
+            "terminating": len(self._terminating),
+        }
+        found = {**self.status, **counts, "uncountedTerminatedPods": {}}
+        if self._indexed:
+            found["succeeded"] = len(self._succeeded)
+            found["completedIndexes"] = spelled(self._succeeded)
+            if self.spec.get("backoffLimitPerIndex") is not None:
+                found["failedIndexes"] = spelled(self._failed)
+        shown = ("ready", "terminating", "uncountedTerminatedPods", "failedIndexes")
+        return {name: value for name, value in found.items() if value or name in shown}
+
+    def _count_success(self, pod: Object) -> None:
+        self._memory.pop(_NO_INDEX, None)
+        index = index_of(pod)
+        if not self._indexed:
+            self.status["succeeded"] = self.status.get("succeeded", 0) + 1
+        elif 0 <= index < int(self._completions or 0) and index not in self._failed:
+            self._succeeded.add(index)
+
+    def _count_failure(self, pod: Object) -> None:
+        index = index_of(pod)
+        action, message = ruling(self.spec.get("podFailurePolicy"), pod)
+        if action == "Ignore":
+            return
+        self.status["failed"] = self.status.get("failed", 0) + 1
+        if action == "FailJob" and self._verdict is None:
+            self._verdict = "PodFailurePolicy", message
+        failures = self._memory.get(index, (0, ""))[0] + 1
+        self._memory[index] = failures, now()
+        limit = self.spec.get("backoffLimitPerIndex")
+        if limit is not None and (action == "FailIndex" or failures > limit):
+            self._failed.add(index)
+
+    def _failure(self, is_late: bool) -> tuple[str, str] | None:
+        spec = self.spec
+        if self._verdict:
+            return self._verdict
+        if is_late:
+            return "DeadlineExceeded", "Job was active longer than specified deadline"
+        if self.status.get("failed", 0) > spec["backoffLimit"]:
+            return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        most = spec.get("maxFailedIndexes")
+        if most is not None and len(self._failed) > most:
+            message = "Job has exceeded the specified maximal number of failed indexes"
+            return "MaxFailedIndexesExceeded", message
+        all_over = len(self._failed | self._succeeded) >= int(self._completions or 0)
+        if self._failed and all_over and self._success() is None:
+            return "FailedIndexes", "Job has failed indexes"
+        return None
+
+    def _success(self) -> tuple[str, str] | None:
+        for number, rule in enumerate((self.spec.get("successPolicy") or {}).get("rules") or ()):
+            wanted = rule.get("succeededIndexes")
+            meant = parsed(wanted) if wanted is not None else set(self._succeeded)
+            enough = rule.get("succeededCount") or len(meant)
+            if enough and len(self._succeeded & meant) >= enough:
+                return "SuccessPolicy", f"Matched rules at index {number}"
+        done = len(self._succeeded) if self._indexed else self.status.get("succeeded", 0)
+        if self._completions is None:
+            reached = bool(done) and not self._active
+        else:
+            reached = done >= int(self._completions)
+        if reached:
+            return "CompletionsReached", "Reached expected number of succeeded pods"
+        return None
+
+    def _decision(self) -> dict[str, Any]:
+        for kind in ("FailureTarget", "SuccessCriteriaMet"):
+            found = condition_of({"status": self.status}, kind)
+            if found.get("status") == "True":
+                return found
+        return {}
+
+    def _set(self, kind: str, status: str, reason: str, message: str) -> None:
+        condition = {"type": kind, "status": status, "reason": reason, "message": message}
+        self.status = with_condition(self.status, condition)
+
+
+def index_of(pod: Object) -> int:
+    """A pod's index, -1 where it has none."""
+    return int((pod["metadata"].get("annotations") or {}).get(INDEX, _NO_INDEX))
+
+
+def is_ended(pod: Object) -> bool:
+    """Whether nothing of a pod runs any more."""
+    return pod["status"].get("phase") in ("Succeeded", "Failed")

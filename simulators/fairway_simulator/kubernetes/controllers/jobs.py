@@ -1,0 +1,236 @@
+"""Jobs, as the real controller (1.36.2) runs them: pods by index, and what their ends mean."""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.api import deletion
+from fairway_simulator.kubernetes.api.defaults import suffix
+from fairway_simulator.kubernetes.api.resources import JOBS, PODS
+from fairway_simulator.kubernetes.conditions import is_true
+from fairway_simulator.kubernetes.controllers.job_state import (
+    FAILURES,
+    INDEX,
+    TRACKED,
+    JobState,
+    Memory,
+    is_ended,
+)
+from fairway_simulator.kubernetes.events import Recorder
+from fairway_simulator.kubernetes.times import now, seconds_since
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fairway_simulator.kubernetes.api.admission import Admission
+    from fairway_simulator.kubernetes.api.store import Change, Object, Store
+
+BACKOFF = 10.0
+"""Seconds after which the real controller replaces a pod that failed; each time twice as many."""
+_LONGEST_BACKOFF = 600.0
+
+
+class Jobs:
+    """The controller of Jobs; `backoff` is how long it waits before it replaces a failed pod."""
+
+    def __init__(self, store: Store, admission: Admission, backoff: float = BACKOFF) -> None:
+        self._store = store
+        self._admission = admission
+        self._backoff = backoff
+        self._recorder = Recorder(store, "job-controller")
+        self._again: dict[str, float] = {}
+        self._memories: dict[str, Memory] = {}
+
+    def concerned(self, change: Change) -> Iterator[str]:
+        """The Job that changed, or whose pod did."""
+        metadata = change.found["metadata"]
+        if change.resource is JOBS:
+            yield f"{metadata['namespace']}/{metadata['name']}"
+        elif change.resource is PODS:
+            for owner in metadata.get("ownerReferences") or ():
+                if owner["kind"] == "Job":
+                    yield f"{metadata['namespace']}/{owner['name']}"
+
+    def due(self) -> Iterable[str]:
+        """Jobs that wait for a time."""
+        passed = [key for key, when in self._again.items() if when <= time.monotonic()]
+        for key in passed:
+            del self._again[key]
+        return passed
+
+    def reconcile(self, key: str) -> None:
+        """Counts what has ended, and makes or ends pods."""
+        namespace, _, name = key.partition("/")
+        with self._store.changed:
+            job = self._store.find(JOBS, namespace, name)
+            if job is None:
+                return
+            pods = list(self._store.owned(PODS, job))
+            if "deletionTimestamp" in job["metadata"]:
+                self._release(pods)
+                return
+            if is_true(job, "Complete") or is_true(job, "Failed"):
+                self._memories.pop(job["metadata"]["uid"], None)
+                self._release([pod for pod in pods if is_ended(pod)])
+                self._expire(key, job)
+                return
+            self._sync(key, job, pods)
+
+    def _sync(self, key: str, job: Object, pods: list[Object]) -> None:
+        state = JobState(job, pods, self._memories.setdefault(job["metadata"]["uid"], {}))
+        status = state.status
+        if "startTime" not in status and not job["spec"]["suspend"]:
+            status["startTime"] = now()
+        counted = state.count()
+        state.decide(self._is_late(key, job))
+        if state.is_decided:
+            self._end([pod for pod in pods if not is_ended(pod)])
+        elif job["spec"]["suspend"]:
+            self._suspend(state, pods)
+        else:
+            if state.resume():
+                self._recorder.record(JOBS, job, "Resumed", "Job resumed")
+            self._make(key, job, state)
+            self._shrink(job, state)
+        state.finish()
+        written = {**job, "status": state.wire()}
+        if written["status"] != job.get("status"):
+            self._store.replace(JOBS, written)
+        self._release(counted)
+        for kind, event, bad in (("Complete", "Completed", False), ("Failed", "", True)):
+            for each in state.status.get("conditions") or ():
+                if each["type"] == kind and each["status"] == "True":
+                    reason = event or each.get("reason", kind)
+                    self._recorder.record(
+                        JOBS, job, reason, each.get("message") or "Job completed", bad=bad
+                    )
+
+    def _make(self, key: str, job: Object, state: JobState) -> None:
+        """Makes pods for the indexes that have none, as many as may run at once."""
+        room = state.room()
+        for index, failures in state.missing():
+            if room <= 0:
+                return
+            wait = self._left_to_wait(state, index, failures)
+            if wait > 0:
+                self._call_again(key, wait)
+                continue
+            pod = self._admission.new(
+                PODS, _pod(job, index, failures), job["metadata"]["namespace"], "Ignore"
+            )
+            pod = self._store.create(PODS, pod)
+            name = pod["metadata"]["name"]
+            self._recorder.record(JOBS, job, "SuccessfulCreate", f"Created pod: {name}")
+            state.added(pod)
+            room -= 1
+
+    def _shrink(self, job: Object, state: JobState) -> None:
+        """Ends pods beyond what may run at once."""
+        for pod in state.surplus():
+            name = pod["metadata"]["name"]
+            self._recorder.record(JOBS, job, "SuccessfulDelete", f"Deleted pod: {name}")
+            self._end([pod])
+
+    def _suspend(self, state: JobState, pods: list[Object]) -> None:
+        if state.suspend():
+            self._recorder.record(JOBS, state.job, "Suspended", "Job suspended")
+        self._end([pod for pod in pods if not is_ended(pod)])
+
+    def _left_to_wait(self, state: JobState, index: int, failures: int) -> float:
+        ended = state.last_failure(index)
+        if not ended or not failures:
+            return 0.0
+        wait = min(_LONGEST_BACKOFF, self._backoff * 2.0 ** (failures - 1))
+        return wait - seconds_since(ended)
+
+    def _is_late(self, key: str, job: Object) -> bool:
+        limit: float | None = job["spec"].get("activeDeadlineSeconds")
+        start = (job.get("status") or {}).get("startTime")
+        if limit is None or job["spec"]["suspend"] or start is None:
+            if limit is not None:
+                self._call_again(key, 0.2)
+            return False
+        left = limit - seconds_since(start)
+        if left > 0:
+            self._call_again(key, left)
+        return left <= 0
+
+    def _expire(self, key: str, job: Object) -> None:
+        """Deletes a Job whose time after its end is over."""
+        limit = job["spec"].get("ttlSecondsAfterFinished")
+        if limit is None:
+            return
+        ends = [
+            each["lastTransitionTime"]
+            for each in job["status"]["conditions"]
+            if each["type"] in ("Complete", "Failed") and each["status"] == "True"
+        ]
+        left = limit - seconds_since(ends[0])
+        if left > 0:
+            self._call_again(key, left)
+            return
+        deletion.delete(self._store, JOBS, job, deletion.Options(propagation="Foreground"))
+
+    def _end(self, pods: Iterable[Object]) -> None:
+        for pod in pods:
+            if "deletionTimestamp" not in pod["metadata"]:
+                if not pod["spec"].get("nodeName"):
+                    pod = self._released(pod)
+                deletion.delete(self._store, PODS, pod, deletion.Options())
+
+    def _release(self, pods: Iterable[Object]) -> None:
+        """Lets go of pods that are counted, so that they may vanish."""
+        for pod in [*pods]:
+            self._released(pod)
+
+    def _released(self, pod: Object) -> Object:
+        metadata = pod["metadata"]
+        still = self._store.find(PODS, metadata["namespace"], metadata["name"])
+        if still is None or TRACKED not in (still["metadata"].get("finalizers") or ()):
+            return still or pod
+        kept = [each for each in still["metadata"]["finalizers"] if each != TRACKED]
+        changed = {**still["metadata"], "finalizers": kept}
+        if not kept:
+            del changed["finalizers"]
+        return self._store.replace(PODS, {**still, "metadata": changed})
+
+    def _call_again(self, key: str, seconds: float) -> None:
+        when = time.monotonic() + seconds
+        self._again[key] = min(when, self._again.get(key, when))
+
+
+def _pod(job: Object, index: int, failures: int) -> Object:
+    """A pod of a Job; `index` is -1 where pods have none."""
+    template = copy.deepcopy(job["spec"]["template"])
+    metadata: dict[str, Any] = template.setdefault("metadata", {})
+    name = job["metadata"]["name"]
+    metadata["finalizers"] = [*(metadata.get("finalizers") or ()), TRACKED]
+    metadata["ownerReferences"] = [
+        {
+            "apiVersion": JOBS.api_version,
+            "kind": JOBS.kind,
+            "name": name,
+            "uid": job["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    metadata["name"] = f"{name}-{suffix()}"
+    if index >= 0:
+        metadata["name"] = f"{name[:200]}-{index}-{suffix()}"
+        metadata.setdefault("labels", {})[INDEX] = str(index)
+        marks = metadata.setdefault("annotations", {})
+        marks[INDEX] = str(index)
+        if job["spec"].get("backoffLimitPerIndex") is not None:
+            marks[FAILURES] = str(failures)
+        template["spec"].setdefault("hostname", f"{name}-{index}")
+        field = {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}
+        variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": field}}
+        for kind in ("initContainers", "containers"):
+            for container in template["spec"].get(kind) or ():
+                known = container.setdefault("env", [])
+                if all(each["name"] != variable["name"] for each in known):
+                    known.append(variable)
+    return {"metadata": metadata, "spec": template["spec"]}

@@ -1,0 +1,75 @@
+"""The thread in which controllers work: each is called for what it owns whenever that changes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Protocol
+
+from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.store import FIRST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fairway_simulator.kubernetes.api.store import Change, Store
+
+_STEP = 0.5  # seconds after which one looks for what has become due
+
+
+class Controller(Protocol):
+    """Something that brings about what objects ask for."""
+
+    def concerned(self, change: Change, /) -> Iterable[str]:
+        """The keys of what must be looked at after a change."""
+
+    def due(self) -> Iterable[str]:
+        """The keys of what must be looked at because time has passed."""
+
+    def reconcile(self, key: str, /) -> None:
+        """Looks at one of them; a conflict or an object that has gone is no error."""
+
+
+class Loop:
+    """Runs controllers, one after another, until it is stopped."""
+
+    def __init__(self, store: Store, controllers: Sequence[Controller]) -> None:
+        self._store = store
+        self._controllers = controllers
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kubernetes-controllers")
+
+    def start(self) -> None:
+        """Works from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Works no more; the store must be closed first."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        since, looked = FIRST, 0.0
+        while not self._stopped.is_set():
+            changes = self._store.changes(since)
+            if changes:
+                since = changes[-1].version
+                for controller in self._controllers:
+                    keys = {key for each in changes for key in controller.concerned(each)}
+                    self._work(controller, sorted(keys))
+            if time.monotonic() - looked > _STEP:
+                looked = time.monotonic()
+                for controller in self._controllers:
+                    self._work(controller, controller.due())
+            self._store.wait(since, _STEP)
+
+    def _work(self, controller: Controller, keys: Iterable[str]) -> None:
+        for key in keys:
+            try:
+                controller.reconcile(key)
+            except ApiError:
+                continue  # what was written in between is a change by itself
+            except Exception:  # noqa: BLE001 - one object must not end them all
+                sys.stderr.write(traceback.format_exc())

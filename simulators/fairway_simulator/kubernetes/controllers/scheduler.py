@@ -1,0 +1,204 @@
+"""The scheduler: gives each pod a node with room for all that it asks for, or says why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.api.pods import bind
+from fairway_simulator.kubernetes.api.resources import CLAIMS, NODES, PODS
+from fairway_simulator.kubernetes.api.selectors import by_spec
+from fairway_simulator.kubernetes.conditions import with_condition
+from fairway_simulator.kubernetes.controllers.job_state import is_ended
+from fairway_simulator.kubernetes.events import Recorder
+from fairway_simulator.kubernetes.quantities import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from fractions import Fraction
+
+    from fairway_simulator.kubernetes.api.store import Change, Object, Store
+
+_ALL = "all"
+_NO_VICTIMS = "No preemption victims found for incoming pod."
+_NOT_HELPFUL = "Preemption is not helpful for scheduling."
+
+
+class Scheduler:
+    """Binds pods, those of the highest priority and then the oldest first."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._recorder = Recorder(store, "default-scheduler")
+
+    def concerned(self, change: Change) -> Iterator[str]:
+        """Whatever may make room, or wants some."""
+        if change.resource in (PODS, NODES, CLAIMS):
+            yield _ALL
+
+    def due(self) -> Iterator[str]:
+        """Nothing: room is made by changes."""
+        return iter(())
+
+    def reconcile(self, _: str) -> None:
+        """Looks for a node for each pod that waits."""
+        with self._store.changed:
+            pods = self._store.items(PODS)
+            waiting = [pod for pod in pods if _waits(pod)]
+            if not waiting:
+                return
+            nodes = self._store.items(NODES)
+            used = {node["metadata"]["name"]: _used(pods, node) for node in nodes}
+            order = sorted(
+                waiting,
+                key=lambda pod: (
+                    -pod["spec"].get("priority", 0),
+                    pod["metadata"]["creationTimestamp"],
+                    int(pod["metadata"]["resourceVersion"]),
+                ),
+            )
+            for pod in order:
+                self._place(pod, nodes, used)
+
+    def _place(self, pod: Object, nodes: list[Object], used: dict[str, Counter[str]]) -> None:
+        if lacking := self._lacking_claim(pod):
+            self._wait(pod, f'persistentvolumeclaim "{lacking}" not found', nodes, set())
+            return
+        wanted = requests_of(pod["spec"])
+        fitting, reasons, helpless = [], Counter[str](), set()
+        for node in nodes:
+            name = node["metadata"]["name"]
+            if why := _unsuitable(pod, node):
+                reasons[why] += 1
+                helpless.add(name)
+            elif short := _short(wanted, node, used[name]):
+                reasons.update(short)
+            else:
+                fitting.append(name)
+        if not fitting:
+            said = ", ".join(sorted(f"{count} {why}" for why, count in reasons.items()))
+            self._wait(pod, said, nodes, helpless)
+            return
+        # The emptiest first, as the real one does unless it is told otherwise.
+        chosen = min(fitting, key=lambda name: (sum(used[name].values()), name))
+        used[chosen].update(wanted)
+        metadata = pod["metadata"]
+        bind(self._store, metadata["namespace"], metadata["name"], chosen)
+        message = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {chosen}"
+        self._recorder.record(PODS, pod, "Scheduled", message)
+
+    def _wait(self, pod: Object, why: str, nodes: list[Object], helpless: set[str]) -> None:
+        message = "no nodes available to schedule pods"
+        if nodes:
+            count = len(nodes)
+            sentences = Counter[str]()
+            sentences[_NO_VICTIMS] = count - len(helpless)
+            sentences[_NOT_HELPFUL] = len(helpless)
+            said = ", ".join(f"{number} {text}" for text, number in (+sentences).items())
+            message = f"0/{count} nodes are available: {why}. preemption: 0/{count} nodes are "
+            message += f"available: {said}"
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+        }
+        status = with_condition(pod["status"], condition)
+        if status != pod["status"]:
+            self._store.replace(PODS, {**pod, "status": status})
+            self._recorder.record(PODS, pod, "FailedScheduling", message, bad=True)
+
+    def _lacking_claim(self, pod: Object) -> str:
+        for volume in pod["spec"].get("volumes") or ():
+            if claim := volume.get("persistentVolumeClaim"):
+                namespace = pod["metadata"]["namespace"]
+                if self._store.find(CLAIMS, namespace, claim["claimName"]) is None:
+                    return str(claim["claimName"])
+        return ""
+
+
+def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
+    """What a pod asks for: all containers together, or the largest of those that come first."""
+    total: Counter[str] = Counter()
+    for container in spec.get("containers") or ():
+        for name, text in (container.get("resources", {}).get("requests") or {}).items():
+            total[name] += _amount(text)
+    for container in spec.get("initContainers") or ():
+        for name, text in (container.get("resources", {}).get("requests") or {}).items():
+            total[name] = max(total[name], _amount(text))
+    total["pods"] = 1
+    return total
+
+
+def _amount(text: Any) -> Any:
+    """Exactly: a thousandth of a processor counts."""
+    found: Fraction = parse(text)
+    return found
+
+
+def _waits(pod: Object) -> bool:
+    spec = pod["spec"]
+    return (
+        not spec.get("nodeName")
+        and not spec.get("schedulingGates")
+        and "deletionTimestamp" not in pod["metadata"]
+        and spec.get("schedulerName") == "default-scheduler"
+        and not is_ended(pod)
+    )
+
+
+def _used(pods: list[Object], node: Object) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for pod in pods:
+        if pod["spec"].get("nodeName") == node["metadata"]["name"] and not is_ended(pod):
+            total.update(requests_of(pod["spec"]))
+    return total
+
+
+def _short(wanted: Counter[str], node: Object, used: Counter[str]) -> list[str]:
+    """What a node has too little of."""
+    known = node["status"].get("allocatable") or {}
+    free = {name: _amount(known.get(name, "0")) - used[name] for name in wanted}
+    free["pods"] = _amount(known.get("pods", "110")) - used["pods"]
+    lacking = [name for name in wanted if wanted[name] > free[name]]
+    return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in lacking]
+
+
+def _unsuitable(pod: Object, node: Object) -> str:
+    """Why no amount of room on a node would help."""
+    spec = pod["spec"]
+    tolerations = spec.get("tolerations") or ()
+    if node["spec"].get("unschedulable"):
+        taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+        if not any(tolerates(each, taint) for each in tolerations):
+            return "node(s) were unschedulable"
+    for taint in node["spec"].get("taints") or ():
+        if taint["effect"] == "PreferNoSchedule":
+            continue
+        if not any(tolerates(each, taint) for each in tolerations):
+            return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+    labels = node["metadata"].get("labels") or {}
+    wanted = spec.get("nodeSelector") or {}
+    if any(labels.get(name) != value for name, value in wanted.items()) or not _is_attracted(
+        spec, labels
+    ):
+        return "node(s) didn't match Pod's node affinity/selector"
+    return ""
+
+
+def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    """Whether a toleration bears a taint."""
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint["key"])
+    same = bool(toleration.get("key") == taint["key"])
+    return same and bool(toleration.get("value", "") == taint.get("value", ""))
+
+
+def _is_attracted(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a node is one that the pod's affinity requires."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = required.get("nodeSelectorTerms")
+    return terms is None or any(by_spec(term)(labels) for term in terms)

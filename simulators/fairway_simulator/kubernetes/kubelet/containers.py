@@ -1,0 +1,183 @@
+"""A pod's sandbox and its containers: processes in namespaces of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from fairway_simulator.kubernetes.kubelet.network import Network
+
+_SHIM = Path(__file__).with_name("shim.py")
+_HELD = 'hostname "$1" && echo ready && exec cat'
+
+
+@cache
+def is_root() -> bool:
+    """Whether namespaces are made by right, and not within those of a user."""
+    return os.geteuid() == 0
+
+
+def missing() -> str:
+    """What this machine lacks for pods; "" where it has all."""
+    try:
+        tried = subprocess.run([*_alone(), "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return "no unshare (Debian: util-linux)"
+    if tried.returncode:
+        return "no right to make namespaces: run it as root, or where a user may"
+    return ""
+
+
+def _alone() -> list[str]:
+    own = [] if is_root() else ["--user", "--map-root-user"]
+    return ["unshare", *own, "--mount", "--pid"]
+
+
+class Sandbox:
+    """What the containers of a pod share: the host name, and the network."""
+
+    def __init__(self, hostname: str, network: Network) -> None:
+        self.address = network.address()
+        self.holder: subprocess.Popen[bytes] | None = None
+        if not is_root():
+            return
+        spaces = ["--uts", "--ipc", *(["--net"] if network.private else [])]
+        words = ["unshare", *spaces, "sh", "-c", _HELD, "sh", hostname]
+        self.holder = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert self.holder.stdout
+        self.holder.stdout.readline()
+        if network.private:
+            network.attach(self.holder.pid, self.address)
+
+    def words(self) -> list[str]:
+        """The start of a command that runs in a container of its own in here."""
+        enter: list[str] = []
+        if self.holder is not None:
+            enter = ["nsenter", "-t", str(self.holder.pid), "--net", "--uts", "--ipc", "--"]
+        return [*enter, *_alone()]
+
+    def close(self) -> None:
+        """Takes it away."""
+        if self.holder is not None:
+            self.holder.communicate()
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a container runs: where, as whom, and what is mounted in it."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str
+    root: Path
+    log: Path
+    mounts: Sequence[tuple[str, str, str]]
+    user: int | None = None
+    group: int = 0
+
+
+@dataclass
+class Container:
+    """A container that was started; `ended` is called from another thread."""
+
+    order: Order
+    pid: int = 0
+    """Of its process 1, as this machine has it."""
+    exit_code: int | None = None
+    error: str = ""
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def start(self, sandbox: Sandbox, ended: Callable[[], None]) -> None:
+        """Returns when its program runs, or does not start; `error` says why."""
+        order = self.order
+        order.root.mkdir(parents=True, exist_ok=True)
+        self._process = subprocess.Popen(
+            [*sandbox.words(), sys.executable, "-I", "-S", str(_SHIM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._tell(
+            {
+                "argv": list(order.argv),
+                "env": dict(order.environment),
+                "cwd": order.folder,
+                "root": str(order.root),
+                "log": str(order.log),
+                "mounts": [list(each) for each in order.mounts],
+                "user": order.user,
+                "group": order.group,
+            }
+        )
+        answer = self._heard()
+        self.pid = answer.get("pid", 0)
+        self.error = answer.get("error", "" if self.pid else "it was not started")
+        if self.error:
+            self._close()
+            return
+        threading.Thread(target=self._attend, args=(ended,), daemon=True).start()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends its process 1 a signal; one that has ended does not mind."""
+        assert self._process
+        assert self._process.stdin
+        with self._lock:
+            try:
+                self._process.stdin.write(b"%d\n" % number)
+                self._process.stdin.flush()
+            except (BrokenPipeError, ValueError):
+                return
+
+    def enter(self) -> list[str]:
+        """The start of a command that runs inside of it."""
+        own = [] if is_root() else ["--user", "--preserve-credentials"]
+        spaces = ["--mount", "--pid", *(["--net", "--uts", "--ipc"] if is_root() else [])]
+        return ["nsenter", "-t", str(self.pid), *own, *spaces, "--root", "--wd", "--"]
+
+    def _attend(self, ended: Callable[[], None]) -> None:
+        answer = self._heard()
+        # Killed with its shim, if that said nothing.
+        self.exit_code = int(answer.get("exit", 128 + signal.SIGKILL))
+        self._close()
+        ended()
+
+    def _tell(self, message: object) -> None:
+        assert self._process
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return
+
+    def _heard(self) -> dict[str, Any]:
+        assert self._process
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        found: dict[str, Any] = json.loads(line) if line else {}
+        return found
+
+    def _close(self) -> None:
+        assert self._process
+        with self._lock:
+            for stream in (self._process.stdin, self._process.stdout):
+                assert stream
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    continue
+        self._process.wait()

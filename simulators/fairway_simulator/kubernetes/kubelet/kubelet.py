@@ -1,0 +1,237 @@
+"""The nodes of a cluster: registered with any API server, and the pods bound to them run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import threading
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.client import Client, Refused
+from fairway_simulator.kubernetes.kubelet.host import PAUSE, Host
+from fairway_simulator.kubernetes.kubelet.pods import PodRunner
+from fairway_simulator.kubernetes.kubelet.serving import NodeServer
+from fairway_simulator.kubernetes.times import now
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_simulator.kubernetes.kubelet.network import Network
+
+_IMAGES = ("sim*", "python*", "*/sim/*", "fairway*")
+_FIRST_TAINT = "node.kubernetes.io/not-ready"
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """A node to be: its name, what it has, and what distinguishes it."""
+
+    name: str
+    resources: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Mapping[str, str]] = ()
+
+
+class Kubelet:
+    """All nodes in one: a client that has one watch for them."""
+
+    def __init__(
+        self,
+        client: Client,
+        folder: Path,
+        nodes: Sequence[NodeSpec],
+        network: Network,
+        *,
+        token: str = "",
+        images: Sequence[str] = _IMAGES,
+        restart_pause: float = 10.0,
+        api: tuple[str, int] | None = None,
+    ) -> None:
+        host, port = api or (client.host, client.port)
+        self._client = client
+        self._nodes = {each.name: each for each in nodes}
+        self._network = network
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._pods: dict[str, PodRunner] = {}
+        self._server = NodeServer(self.pod, token, self._stopped)
+        self._host = Host(
+            client,
+            folder,
+            network,
+            {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)},
+            images,
+            "127.0.0.1",
+            restart_pause,
+            self._stopped,
+        )
+        self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
+
+    def start(self) -> None:
+        """Registers the nodes, and runs their pods from now on."""
+        self._server.start()
+        for node in self._nodes.values():
+            self.register(node)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends all pods at once; the API server is told nothing."""
+        self._stopped.set()
+        with self._lock:
+            pods = list(self._pods.values())
+        for pod in pods:
+            pod.lose()
+        for pod in pods:
+            pod.join()
+        self._server.stop()
+        self._network.close()
+
+    def register(self, spec: NodeSpec) -> None:
+        """Makes a node, ready for pods."""
+        self._nodes[spec.name] = spec
+        node = _node(spec, self._server.port)
+        try:
+            self._client.send("POST", "/api/v1/nodes", node)
+        except Refused as refused:
+            if refused.code != 409:
+                raise
+        path = f"/api/v1/nodes/{spec.name}"
+        self._host.send("PATCH", f"{path}/status", {"status": node["status"]}, _MERGE)
+        # Admission taints what is new; no controller of a bare server would take that away.
+        found = self._client.get(path)
+        taints = [t for t in found["spec"].get("taints") or () if t["key"] != _FIRST_TAINT]
+        self._host.send("PATCH", path, {"spec": {"taints": taints or None}}, _MERGE)
+
+    def lose(self, name: str) -> None:
+        """A node dies with all that runs on it, and is no more."""
+        with self._lock:
+            self._nodes.pop(name, None)
+            pods = [pod for pod in self._pods.values() if pod.pod["spec"]["nodeName"] == name]
+        for pod in pods:
+            pod.lose()
+        self._host.send("DELETE", f"/api/v1/nodes/{name}", None)
+
+    def pod(self, namespace: str, name: str) -> PodRunner | None:
+        """The newest pod of a name."""
+        with self._lock:
+            for pod in reversed(self._pods.values()):
+                metadata = pod.pod["metadata"]
+                if (metadata["namespace"], metadata["name"]) == (namespace, name):
+                    return pod
+        return None
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._follow()
+            except Refused:
+                self._stopped.wait(PAUSE)
+            except Exception:  # noqa: BLE001 - the nodes go on
+                sys.stderr.write(traceback.format_exc())
+                self._stopped.wait(PAUSE)
+
+    def _follow(self) -> None:
+        found = self._client.get("/api/v1/pods")
+        version = found["metadata"]["resourceVersion"]
+        there = {pod["metadata"]["uid"] for pod in found["items"]}
+        with self._lock:
+            gone = [pod for uid, pod in self._pods.items() if uid not in there]
+        for runner in gone:
+            self._drop(runner.pod)
+        for pod in found["items"]:
+            self._see(pod)
+        path = f"/api/v1/pods?watch=1&allowWatchBookmarks=true&resourceVersion={version}"
+        for kind, pod in self._client.watch(path):
+            if self._stopped.is_set():
+                return
+            if kind in ("ADDED", "MODIFIED"):
+                self._see(pod)
+            elif kind == "DELETED":
+                self._drop(pod)
+            elif kind == "ERROR":
+                return
+
+    def _see(self, pod: dict[str, Any]) -> None:
+        metadata = pod["metadata"]
+        if pod["spec"].get("nodeName") not in self._nodes:
+            return
+        with self._lock:
+            known = self._pods.get(metadata["uid"])
+            ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            if known is None:
+                if ended:
+                    return
+                known = self._pods[metadata["uid"]] = PodRunner(pod, self._host)
+                if "deletionTimestamp" in metadata:
+                    known.end(0)
+                known.start()
+                return
+        if "deletionTimestamp" in metadata:
+            known.end(float(metadata.get("deletionGracePeriodSeconds") or 0))
+
+    def _drop(self, pod: dict[str, Any]) -> None:
+        with self._lock:
+            known = self._pods.pop(pod["metadata"]["uid"], None)
+        if known is not None:
+            known.lose()
+
+
+_MERGE = "application/merge-patch+json"
+
+
+def _node(spec: NodeSpec, port: int) -> dict[str, Any]:
+    resources = {
+        "cpu": str(os.cpu_count() or 1),
+        "memory": "64Gi",
+        "ephemeral-storage": "64Gi",
+        "pods": "110",
+        **spec.resources,
+    }
+    labels = {
+        "kubernetes.io/hostname": spec.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        **spec.labels,
+    }
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "kubelet is posting ready status",
+        "lastHeartbeatTime": now(),
+        "lastTransitionTime": now(),
+    }
+    return {
+        "metadata": {"name": spec.name, "labels": labels},
+        "spec": {"taints": [dict(each) for each in spec.taints]} if spec.taints else {},
+        "status": {
+            "capacity": resources,
+            "allocatable": resources,
+            "conditions": [ready],
+            "addresses": [
+                {"type": "InternalIP", "address": "127.0.0.1"},
+                {"type": "Hostname", "address": spec.name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+            "nodeInfo": _info(),
+        },
+    }
+
+
+def _info() -> dict[str, str]:
+    return {
+        "architecture": "amd64",
+        "bootID": "",
+        "containerRuntimeVersion": "stand-in://1",
+        "kernelVersion": platform.release(),
+        "kubeProxyVersion": "",
+        "kubeletVersion": "v1.37.0-stand-in",
+        "machineID": "",
+        "operatingSystem": "linux",
+        "osImage": platform.platform(),
+        "systemUUID": "",
+    }

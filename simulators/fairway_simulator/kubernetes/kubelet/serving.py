@@ -1,0 +1,100 @@
+"""What a node answers to the API server: logs, and streams into its containers."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING
+
+from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.faults import ENDLESS
+from fairway_simulator.kubernetes.api.requests import Answer, Request, Stream, Takeover
+from fairway_simulator.kubernetes.api.server import Server
+from fairway_simulator.kubernetes.kubelet import executing, logs
+from fairway_simulator.kubernetes.kubelet.websocket import WebSocket
+
+if TYPE_CHECKING:
+    import socket
+    import threading
+    from collections.abc import Callable
+
+    from fairway_simulator.kubernetes.kubelet.pods import PodRunner
+
+    Find = Callable[[str, str], PodRunner | None]
+    """The pod of a namespace and a name."""
+
+
+class NodeServer:
+    """Listens for all nodes; `find` knows their pods, `token` is what the API server says."""
+
+    def __init__(self, find: Find, token: str, stopped: threading.Event) -> None:
+        self._find = find
+        self._token = token
+        self._stopped = stopped
+        self._server = Server(self._handle)
+        self.port = self._server.port
+
+    def start(self) -> None:
+        """Answers from now on."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """Answers no more."""
+        self._server.stop()
+
+    def _handle(self, request: Request) -> Answer | Stream | Takeover:
+        try:
+            said = request.headers.get("authorization", "").removeprefix("Bearer ")
+            if not self._token or not hmac.compare_digest(said, self._token):
+                raise ApiError(401, "Unauthorized")
+            match request.parts:
+                case ["containerLogs", namespace, name, container]:
+                    return self._log(request, self._pod(namespace, name), container)
+                case ["exec", namespace, name, container]:
+                    return self._exec(request, self._pod(namespace, name), container)
+            raise ApiError(404, f"{request.path} is not known here")
+        except ApiError as error:
+            return Answer(error.status(), error.code)
+
+    def _pod(self, namespace: str, name: str) -> PodRunner:
+        found = self._find(namespace, name)
+        if found is None:
+            raise ApiError(404, f'pod "{name}" not found')
+        return found
+
+    def _log(self, request: Request, pod: PodRunner, container: str) -> Stream:
+        for name in ("sinceSeconds", "sinceTime", "timestamps"):
+            if request.option(name) not in ("", "false"):
+                raise ApiError(400, f"{name}: this stand-in keeps no times of lines")
+        tail, most = request.option("tailLines"), request.option("limitBytes")
+        pieces = logs.read(
+            pod.log(container, previous=request.switch("previous")),
+            tail=int(tail) if tail else None,
+            most=int(most) if most else None,
+            follow=request.switch("follow"),
+            is_over=lambda: pod.is_over(container),
+            stopped=self._stopped,
+        )
+        return Stream(pieces, "text/plain")
+
+    def _exec(self, request: Request, pod: PodRunner, name: str) -> Takeover:
+        offered = request.headers.get("sec-websocket-protocol", "")
+        if executing.PROTOCOL not in [each.strip() for each in offered.split(",")]:
+            raise ApiError(400, f"unable to upgrade: no protocol of [{offered}] is known here")
+        container = pod.container(name)
+        if container is None:
+            raise ApiError(500, f'Internal error occurred: container not found ("{name}")')
+        command = executing.Command(
+            [*container.enter(), *request.query.get("command", [])],
+            container.order.environment,
+            stdin=request.switch("stdin"),
+            stdout=request.switch("stdout"),
+            stderr=request.switch("stderr"),
+            terminal=request.switch("tty"),
+            endless=ENDLESS in request.headers,
+        )
+
+        def serve(connection: socket.socket) -> None:
+            web = WebSocket(connection, request.headers, executing.PROTOCOL)
+            executing.execute(web, command, self._stopped)
+
+        return Takeover(serve)

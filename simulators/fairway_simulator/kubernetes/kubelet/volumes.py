@@ -1,0 +1,217 @@
+"""The volumes of a pod: folders of this machine, files from objects, memory."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from fairway_simulator.kubernetes.client import Refused
+from fairway_simulator.kubernetes.kubelet.environment import field_of
+from fairway_simulator.kubernetes.quantities import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_simulator.kubernetes.client import Client
+
+    Mount = tuple[str, str, str]
+    """A kind (bind, read-only, tmpfs, proc), a source or options, and the place."""
+
+
+class NotReady(Exception):
+    """A volume cannot be mounted yet: what it comes from is not there."""
+
+
+class Volumes:
+    """The volumes of one pod, in `folder`."""
+
+    def __init__(self, pod: dict[str, Any], folder: Path, client: Client) -> None:
+        self._pod = pod
+        self._folder = folder
+        self._client = client
+        self._sources: dict[str, tuple[str, str]] = {}
+
+    def prepare(self) -> None:
+        """Makes them all; NotReady where something is not there."""
+        for volume in self._pod["spec"].get("volumes") or ():
+            kind = next(name for name in volume if name != "name")
+            folder = self._folder / "volumes" / volume["name"]
+            make = getattr(self, f"_make_{_METHODS.get(kind, '')}", None)
+            if make is None:
+                raise NotReady(f'volume "{volume["name"]}": the kind {kind} is not known here')
+            self._sources[volume["name"]] = make(volume[kind] or {}, folder)
+
+    def mounts(self, container: Mapping[str, Any]) -> Iterator[Mount]:
+        """What is mounted in a container, beside what every one has."""
+        for mount in container.get("volumeMounts") or ():
+            kind, source = self._sources[mount["name"]]
+            place = _resolved(mount["mountPath"])
+            if sub := mount.get("subPath"):
+                source = str(Path(source) / sub)
+                if not Path(source).exists():
+                    Path(source).mkdir(parents=True)
+            yield ("read-only" if mount.get("readOnly") and kind == "bind" else kind), source, place
+
+    def _make_empty(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
+        if spec.get("medium") == "Memory":
+            limit = spec.get("sizeLimit")
+            size = f",size={int(parse(limit))}" if limit else ""
+            return "tmpfs", f"mode=1777{size}"
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o777)
+        return "bind", str(folder)
+
+    def _make_host(self, spec: Mapping[str, Any], _: Path) -> tuple[str, str]:
+        path = Path(spec["path"])
+        if spec.get("type") == "DirectoryOrCreate":
+            path.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            raise NotReady(f"hostPath type check failed: {path} does not exist")
+        return "bind", str(path)
+
+    def _make_claim(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
+        name = spec["claimName"]
+        claim = self._found("persistentvolumeclaims", name)
+        if claim.get("status", {}).get("phase") != "Bound":
+            raise NotReady(f'persistentvolumeclaim "{name}" is not bound')
+        try:
+            volume = self._client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
+        except Refused as refused:
+            raise NotReady(str(refused)) from None
+        return self._make_host(volume["spec"].get("hostPath") or {"path": "/none"}, folder)
+
+    def _make_secret(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
+        self._write_data("secrets", spec.get("secretName", ""), spec, folder)
+        return "bind", str(folder)
+
+    def _make_map(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
+        self._write_data("configmaps", spec.get("name", ""), spec, folder)
+        return "bind", str(folder)
+
+    def _make_downward(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
+        self._write_fields(spec, folder, _mode(spec))
+        return "bind", str(folder)
+
+    def _make_projected(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
+        for source in spec.get("sources") or ():
+            for kind, part in source.items():
+                part = {"defaultMode": _mode(spec), **part}
+                if kind == "secret":
+                    self._write_data("secrets", part["name"], part, folder)
+                elif kind == "configMap":
+                    self._write_data("configmaps", part["name"], part, folder)
+                elif kind == "downwardAPI":
+                    self._write_fields(part, folder, _mode(spec))
+                elif kind == "serviceAccountToken":
+                    _write(folder / part["path"], self._token(part).encode(), 0o644)
+        return "bind", str(folder)
+
+    def _token(self, part: Mapping[str, Any]) -> str:
+        namespace = self._pod["metadata"]["namespace"]
+        account = self._pod["spec"].get("serviceAccountName", "default")
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{quote(account)}/token"
+        metadata = self._pod["metadata"]
+        pod = {"kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"]}
+        spec: dict[str, Any] = {"boundObjectRef": pod}
+        for name, field in (("expirationSeconds",) * 2, ("audience", "audiences")):
+            if name in part:
+                spec[field] = [part[name]] if field == "audiences" else part[name]
+        try:
+            found = self._client.send(
+                "POST",
+                path,
+                {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": spec},
+            )
+        except Refused as refused:
+            raise NotReady(str(refused)) from None
+        return str(found["status"]["token"])
+
+    def _write_data(self, plural: str, name: str, spec: Mapping[str, Any], folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            found = self._found(plural, name)
+        except NotReady:
+            if spec.get("optional"):
+                return
+            raise
+        values = data_of(found)
+        items = spec.get("items")
+        wanted: list[dict[str, Any]] = [{"key": key, "path": key} for key in values]
+        wanted = items if items is not None else wanted
+        for item in wanted:
+            if item["key"] not in values:
+                raise NotReady(f"references non-existent {plural[:-1]} key: {item['key']}")
+            _write(folder / item["path"], values[item["key"]], item.get("mode", _mode(spec)))
+
+    def _write_fields(self, spec: Mapping[str, Any], folder: Path, mode: int) -> None:
+        for item in spec.get("items") or ():
+            text = field_of(self._pod, item["fieldRef"]["fieldPath"])
+            _write(folder / item["path"], text.encode(), item.get("mode", mode))
+
+    def _found(self, plural: str, name: str) -> dict[str, Any]:
+        namespace = self._pod["metadata"]["namespace"]
+        try:
+            return self._client.get(f"/api/v1/namespaces/{namespace}/{plural}/{quote(name)}")
+        except Refused as refused:
+            raise NotReady(str(refused)) from None
+
+
+_METHODS = {
+    "emptyDir": "empty",
+    "hostPath": "host",
+    "persistentVolumeClaim": "claim",
+    "secret": "secret",
+    "configMap": "map",
+    "downwardAPI": "downward",
+    "projected": "projected",
+}
+
+
+def data_of(found: Mapping[str, Any]) -> dict[str, bytes]:
+    """The contents of a secret or a config map."""
+    if found.get("kind") == "Secret":
+        return {key: base64.b64decode(text) for key, text in (found.get("data") or {}).items()}
+    texts = {key: text.encode() for key, text in (found.get("data") or {}).items()}
+    coded = found.get("binaryData") or {}
+    return texts | {key: base64.b64decode(text) for key, text in coded.items()}
+
+
+def common_mounts(folder: Path, address: str, hostname: str) -> list[Mount]:
+    """What every container has: a root of this machine's programs, and what is its own."""
+    temporary = folder / "tmp"
+    temporary.mkdir(parents=True, exist_ok=True)
+    temporary.chmod(0o1777)
+    hosts = folder / "hosts"
+    hosts.write_text(f"127.0.0.1\tlocalhost\n{address}\t{hostname}\n")
+    found = [
+        ("proc", "", "/proc"),
+        ("tmpfs", "mode=1777", "/dev/shm"),  # noqa: S108 - the container's own
+        ("tmpfs", "mode=755", "/run"),
+        ("folder", "", "/run/sshd"),  # as an image with sshd has it
+        ("tmpfs", "mode=755", "/mnt"),
+        ("bind", str(temporary), "/tmp"),  # noqa: S108
+        ("bind", str(hosts), "/etc/hosts"),
+    ]
+    # This Python, where it lies in what a container has of its own.
+    programs = dict.fromkeys((sys.prefix, sys.base_prefix))
+    hidden = [path for path in programs if path.startswith(("/tmp/", "/run/", "/mnt/"))]  # noqa: S108
+    return found + [("bind", path, path) for path in hidden]
+
+
+def _resolved(place: str) -> str:
+    """A place in a container, where this machine's own links lead."""
+    return os.path.realpath(place).rstrip("/") or "/"
+
+
+def _mode(spec: Mapping[str, Any]) -> int:
+    return int(spec.get("defaultMode", 0o644))
+
+
+def _write(file: Path, data: bytes, mode: int) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+    file.chmod(mode)

@@ -1,0 +1,198 @@
+"""A cluster that kubectl speaks to: the stand-in, or that which FAIRWAY_KUBECONFIG names.
+
+With a foreign API server the nodes are still the stand-in's: they are a plain client. What only
+the stand-in can do (orders of faults, Kueue without Kueue, streams into its containers) is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_simulator.kubernetes import Kubelet, KubernetesCluster, default_nodes, missing
+from fairway_simulator.kubernetes.client import Client
+from fairway_simulator.kubernetes.cluster import kubectl_program
+from fairway_simulator.kubernetes.kubelet.network import network
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PATIENCE = 100  # seconds; only a hang takes so long
+
+
+@dataclass
+class Space:
+    """A namespace of a cluster, by kubectl."""
+
+    kubeconfig: Path
+    name: str
+    cluster: KubernetesCluster | None
+    """The stand-in, where it is one."""
+
+    def run(
+        self, *words: str, stdin: str | bytes | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """What kubectl answers."""
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        return subprocess.run(
+            [kubectl_program(), "--namespace", self.name, *words],
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            input=b"" if data is None else data,
+            capture_output=True,
+            timeout=_PATIENCE,
+        )
+
+    def do(self, *words: str, stdin: str | bytes | None = None) -> str:
+        """What kubectl prints; it must succeed."""
+        done = self.run(*words, stdin=stdin)
+        assert done.returncode == 0, f"{words}: {done.stderr.decode()}"
+        return done.stdout.decode()
+
+    def refused(self, *words: str, stdin: str | None = None) -> str:
+        """Why kubectl fails."""
+        done = self.run(*words, stdin=stdin)
+        assert done.returncode != 0, done.stdout
+        return done.stderr.decode()
+
+    def create(self, manifest: dict[str, Any]) -> str:
+        """Creates an object."""
+        return self.do("create", "-f", "-", stdin=json.dumps(manifest))
+
+    def get(self, *words: str) -> dict[str, Any]:
+        """An object, or a list of them."""
+        found: dict[str, Any] = json.loads(self.do("get", *words, "-o", "json"))
+        return found
+
+    def items(self, *words: str) -> list[dict[str, Any]]:
+        """The objects of a list."""
+        found: list[dict[str, Any]] = self.get(*words)["items"]
+        return found
+
+    def wait(self, what: str, condition: str) -> None:
+        """Until a condition of an object holds, `jsonpath=…`, or `delete`."""
+        plain = "=" in condition or condition in ("create", "delete")
+        form = condition if plain else f"condition={condition}"
+        self.do("wait", f"--for={form}", what, f"--timeout={_PATIENCE - 10}s")
+
+    def pod_of(self, job: str, index: int) -> str:
+        """The newest pod of an index, when it is made."""
+        mark = f"batch.kubernetes.io/job-completion-index={index}"
+        words = ("get", "pods", "-l", f"job-name={job},{mark}", "-o", "name")
+        self.do("wait", "--for=create", "pods", "-l", f"job-name={job},{mark}", "--timeout=90s")
+        return self.do(*words, "--sort-by=.metadata.creationTimestamp").split()[-1]
+
+
+@pytest.fixture(scope="session")
+def _kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
+    """A cluster of three nodes for all tests of a worker, each in a namespace of its own."""
+    _require(missing())
+    folder = tmp_path_factory.mktemp("kubernetes")
+    if named := os.environ.get("FAIRWAY_KUBECONFIG"):
+        client = Client.of_kubeconfig(Path(named), folder)
+        kubelet = Kubelet(client, folder / "nodes", default_nodes(3), network(private=True))
+        kubelet.start()
+        yield Space(Path(named), "default", None)
+        kubelet.stop()
+        return
+    with KubernetesCluster(folder, backoff=0.1, restart_pause=0.1) as cluster:
+        yield Space(cluster.kubeconfig, "default", cluster)
+
+
+@pytest.fixture
+def space(_kubernetes: Space) -> Iterator[Space]:
+    """A new namespace."""
+    name = f"test-{secrets.token_hex(4)}"
+    _kubernetes.do("create", "namespace", name)
+    found = Space(_kubernetes.kubeconfig, name, _kubernetes.cluster)
+    found.wait("serviceaccount/default", "create")
+    yield found
+    if found.cluster is not None:
+        found.cluster.faults.clear()
+    _kubernetes.do("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def cluster(space: Space) -> KubernetesCluster:
+    """The stand-in itself."""
+    if space.cluster is None:
+        pytest.skip("only the stand-in can be told this")
+    return space.cluster
+
+
+def _require(lacking: str) -> None:
+    if lacking and os.environ.get("CI") == "true":
+        pytest.fail(lacking)
+    if lacking:
+        pytest.skip(lacking)
+
+
+def job(name: str, command: str, **spec: Any) -> dict[str, Any]:
+    """A manifest: an Indexed Job whose pods run a line of bash."""
+    pod = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 30,
+        "containers": [
+            {
+                "name": "task",
+                "image": "sim",
+                "command": ["bash", "-c", command],
+                **spec.pop("container", {}),
+            }
+        ],
+        **spec.pop("pod", {}),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completions": 1,
+            "parallelism": spec.get("completions", 1),
+            "completionMode": "Indexed",
+            **spec,
+            "template": {"spec": pod},
+        },
+    }
+
+
+def gang(name: str, main: str, workers: str = "", count: int = 3) -> dict[str, Any]:
+    """A manifest: a task on several nodes, whose index 0 decides."""
+    workers = workers or "trap 'exit 143' TERM; while :; do sleep 0.1; done"
+    return job(
+        name,
+        f"if [ $JOB_COMPLETION_INDEX = 0 ]; then {main}; else {workers}; fi",
+        completions=count,
+        backoffLimit=0,
+        podReplacementPolicy="Failed",
+        successPolicy={"rules": [{"succeededIndexes": "0"}]},
+        podFailurePolicy={
+            "rules": [
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {"containerName": "task", "operator": "NotIn", "values": [0]},
+                },
+            ]
+        },
+        container={"resources": {"limits": {"nvidia.com/gpu": "8", "rdma/ib": "8"}}},
+    )
+
+
+@pytest.fixture
+def jobs() -> Any:
+    """The makers of manifests."""
+    return Makers()
+
+
+class Makers:
+    """Makers of manifests."""
+
+    job = staticmethod(job)
+    gang = staticmethod(gang)

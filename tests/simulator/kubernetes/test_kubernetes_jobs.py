@@ -1,0 +1,309 @@
+"""Indexed Jobs, held to what kube-controller-manager 1.36.2 was seen to do.
+
+Conditions and reasons: kubernetes.io/docs/concepts/workloads/controllers/job, "Success policy",
+"Pod failure policy" and "Backoff limit per index"; words of messages: pkg/controller/job.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.simulator.kubernetes.conftest import Makers, Space
+
+_UNTIL_GO = "while [ ! -e /tmp/go ]; do sleep 0.05; done"
+
+
+def _conditions(job: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {
+        each["type"]: (each.get("reason", ""), each.get("message", ""))
+        for each in job["status"]["conditions"]
+        if each["status"] == "True"
+    }
+
+
+def _go(space: Space, pod: str) -> None:
+    space.wait(pod, "Ready")
+    done = space.run("exec", pod, "--", "touch", "/tmp/go")
+    assert done.returncode in (0, 137)  # a container that ends takes what runs in it along
+
+
+def _evict(space: Space, pod: str) -> None:
+    name = pod.removeprefix("pod/")
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    path = f"/api/v1/namespaces/{space.name}/pods/{name}/eviction"
+    space.do("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
+
+
+def test_index_0_decides_that_a_gang_succeeded(space: Space, jobs: Makers) -> None:
+    space.create(jobs.gang("g", f"{_UNTIL_GO}; exit 0"))
+    for index in (1, 2):
+        space.wait(space.pod_of("g", index), "Ready")
+    main = space.pod_of("g", 0)
+    _go(space, main)
+    space.wait("job/g", "Complete")
+    job = space.get("job", "g")
+    said = ("SuccessPolicy", "Matched rules at index 0")
+    assert _conditions(job) == {"SuccessCriteriaMet": said, "Complete": said}
+    assert job["status"]["completedIndexes"] == "0"
+    # The others got SIGTERM, and their objects are gone with the end.
+    assert space.do("get", "pods", "-o", "name").split() == [main]
+
+
+def test_an_exit_code_of_index_0_fails_a_gang(space: Space, jobs: Makers) -> None:
+    space.create(jobs.gang("bad", f"{_UNTIL_GO}; exit 7"))
+    for index in (1, 2):
+        space.wait(space.pod_of("bad", index), "Ready")
+    main = space.pod_of("bad", 0)
+    _go(space, main)
+    space.wait("job/bad", "Failed")
+    job = space.get("job", "bad")
+    name = main.removeprefix("pod/")
+    message = (
+        f"Container task for pod {space.name}/{name} failed with exit code 7 matching FailJob "
+        "rule at index 1"
+    )
+    said = ("PodFailurePolicy", message)
+    assert _conditions(job) == {"FailureTarget": said, "Failed": said}
+    assert job["status"]["failed"] == 3  # the workers that were ended count
+    (pod,) = space.items("pods")
+    ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (pod["metadata"]["name"], ended["exitCode"]) == (name, 7)
+
+
+def test_an_evicted_worker_that_ends_with_143_is_replaced(space: Space, jobs: Makers) -> None:
+    space.create(jobs.gang("g", f"{_UNTIL_GO}; exit 0"))
+    worker = space.pod_of("g", 1)
+    space.wait(worker, "Ready")
+    _evict(space, worker)
+    space.wait(worker, "delete")
+    other = space.pod_of("g", 1)
+    assert other != worker
+    space.wait(other, "Ready")
+    assert "failed" not in space.get("job", "g")["status"]  # what is ignored is not counted
+    _go(space, space.pod_of("g", 0))
+    space.wait("job/g", "Complete")
+
+
+def test_an_evicted_worker_that_ends_with_0_is_never_replaced(space: Space, jobs: Makers) -> None:
+    workers = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+    space.create(jobs.gang("g", f"{_UNTIL_GO}; exit 0", workers))
+    worker = space.pod_of("g", 1)
+    space.wait(worker, "Ready")
+    _evict(space, worker)
+    space.wait("job/g", "jsonpath={.status.completedIndexes}=1")
+    space.wait(worker, "delete")
+    status = space.get("job", "g")["status"]
+    assert (status["active"], status["completedIndexes"]) == (2, "1")
+
+
+def test_an_array_names_its_indexes_in_intervals(space: Space, jobs: Makers) -> None:
+    line = "exit $((JOB_COMPLETION_INDEX == 2))"
+    space.create(jobs.job("a", line, completions=6, parallelism=2, backoffLimitPerIndex=0))
+    space.wait("job/a", "Failed")
+    job = space.get("job", "a")
+    assert job["status"]["completedIndexes"] == "0,1,3-5"
+    assert job["status"]["failedIndexes"] == "2"
+    assert _conditions(job)["Failed"] == ("FailedIndexes", "Job has failed indexes")
+
+
+def test_an_index_is_tried_again_as_often_as_its_limit_says(space: Space, jobs: Makers) -> None:
+    space.create(jobs.job("a", "exit 3", backoffLimitPerIndex=1))
+    space.wait("job/a", "Failed")
+    assert space.get("job", "a")["status"]["failed"] == 2
+
+
+def test_fail_index_spares_the_other_tries(space: Space, jobs: Makers) -> None:
+    rule = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3]}}
+    policy = {"rules": [rule]}
+    space.create(
+        jobs.job(
+            "a",
+            "exit $((JOB_COMPLETION_INDEX * 3))",
+            completions=2,
+            backoffLimitPerIndex=5,
+            podFailurePolicy=policy,
+        )
+    )
+    space.wait("job/a", "Failed")
+    status = space.get("job", "a")["status"]
+    assert (status["failed"], status["failedIndexes"], status["completedIndexes"]) == (1, "1", "0")
+
+
+def test_a_job_gives_up_at_its_back_off_limit(space: Space, jobs: Makers) -> None:
+    space.create(jobs.job("a", "exit 1", backoffLimit=0))
+    space.wait("job/a", "Failed")
+    job = space.get("job", "a")
+    assert _conditions(job)["Failed"] == (
+        "BackoffLimitExceeded",
+        "Job has reached the specified backoff limit",
+    )
+
+
+def test_a_job_has_a_deadline(space: Space, jobs: Makers) -> None:
+    line = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
+    space.create(jobs.job("a", line, activeDeadlineSeconds=1))
+    space.wait("job/a", "Failed")
+    assert _conditions(space.get("job", "a"))["Failed"] == (
+        "DeadlineExceeded",
+        "Job was active longer than specified deadline",
+    )
+
+
+def test_a_job_vanishes_some_time_after_its_end(space: Space, jobs: Makers) -> None:
+    space.create(jobs.job("a", "exit 0", ttlSecondsAfterFinished=0))
+    space.wait("job/a", "delete")
+    assert space.items("pods") == []
+
+
+def test_a_suspended_job_has_no_pods(space: Space, jobs: Makers) -> None:
+    short = {"terminationGracePeriodSeconds": 1}  # bash as process 1 has no answer to SIGTERM
+    space.create(jobs.job("a", f"{_UNTIL_GO}; exit 0", suspend=True, pod=short))
+    space.wait("job/a", "Suspended")
+    assert space.items("pods") == []
+    space.do("patch", "job", "a", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+    pod = space.pod_of("a", 0)
+    space.wait(pod, "Ready")
+    space.do("patch", "job", "a", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    space.wait(pod, "delete")
+    space.do("patch", "job", "a", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+    _go(space, space.pod_of("a", 0))
+    space.wait("job/a", "Complete")
+
+
+def test_a_pod_knows_its_index_and_has_its_name(space: Space, jobs: Makers) -> None:
+    line = "echo $JOB_COMPLETION_INDEX $(hostname) $HOSTNAME"
+    space.create(jobs.job("named", line, completions=2))
+    space.wait("job/named", "Complete")
+    for index in (0, 1):
+        said = space.do("logs", space.pod_of("named", index)).split()
+        assert said == [str(index), f"named-{index}", f"named-{index}"]
+
+
+def test_foreground_deletion_takes_the_pods_first(space: Space, jobs: Makers) -> None:
+    line = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
+    space.create(jobs.job("a", line, completions=2))
+    space.wait(space.pod_of("a", 1), "Ready")
+    space.do("delete", "job", "a", "--cascade=foreground")
+    assert space.items("pods") == []
+
+
+def test_an_orphan_is_kept(space: Space, jobs: Makers) -> None:
+    space.create(jobs.job("a", "exit 0"))
+    space.wait("job/a", "Complete")
+    space.do("delete", "job", "a", "--cascade=orphan")
+    (pod,) = space.items("pods")
+    assert "ownerReferences" not in pod["metadata"]
+
+
+def test_defaults_are_those_of_the_server(space: Space, jobs: Makers) -> None:
+    space.create(jobs.job("a", "exit 0"))
+    job = space.get("job", "a")
+    spec, uid = job["spec"], job["metadata"]["uid"]
+    assert spec["backoffLimit"] == 6
+    assert spec["suspend"] is False
+    assert spec["manualSelector"] is False
+    assert spec["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    assert spec["template"]["metadata"]["labels"] == {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": "a",
+        "controller-uid": uid,
+        "job-name": "a",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        (
+            {"backofLimit": 1},
+            "BadRequest",
+            'strict decoding error: unknown field "spec.backofLimit"',
+        ),
+        ({"completions": "three"}, "BadRequest", "cannot unmarshal string"),
+        ({"maxFailedIndexes": 1}, "Invalid", "spec.backoffLimitPerIndex"),
+        (
+            {
+                "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
+                "completionMode": "NonIndexed",
+            },
+            "Invalid",
+            "spec.successPolicy",
+        ),
+        (
+            {
+                "podFailurePolicy": {
+                    "rules": [
+                        {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [1]}}
+                    ]
+                }
+            },
+            "Invalid",
+            "spec.podFailurePolicy.rules[0].action",
+        ),
+        (
+            {
+                "podFailurePolicy": {
+                    "rules": [
+                        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+                    ]
+                },
+                "podReplacementPolicy": "TerminatingOrFailed",
+            },
+            "Invalid",
+            "spec.podReplacementPolicy",
+        ),
+        (
+            {"container": {"resources": {"requests": {"x/gpu": "1"}, "limits": {"x/gpu": "2"}}}},
+            "Invalid",
+            "must be equal to x/gpu limit of 2",
+        ),
+        ({"pod": {"restartPolicy": "Always"}}, "Invalid", "spec.template.spec.restartPolicy"),
+        ({"completions": -1}, "Invalid", "must be greater than or equal to 0"),
+        (
+            {"container": {"volumeMounts": [{"name": "no", "mountPath": "/no"}]}},
+            "Invalid",
+            'spec.template.spec.containers[0].volumeMounts[0].name: Not found: "no"',
+        ),
+    ],
+)
+def test_what_the_server_refuses(
+    space: Space, jobs: Makers, changes: dict[str, Any], code: str, said: str
+) -> None:
+    message = space.refused("create", "-f", "-", stdin=json.dumps(jobs.job("a", "true", **changes)))
+    assert f"({code})" in message or "is invalid" in message
+    assert said in message
+
+
+def test_a_name_is_taken_once(space: Space, jobs: Makers) -> None:
+    space.create(jobs.job("a", "exit 0"))
+    message = space.refused("create", "-f", "-", stdin=json.dumps(jobs.job("a", "exit 0")))
+    assert "(AlreadyExists)" in message
+    assert 'jobs.batch "a" already exists' in message
+
+
+@pytest.mark.parametrize(("length", "taken"), [(61, True), (62, False), (63, False), (64, False)])
+def test_host_names_limit_the_names_of_jobs(
+    space: Space, jobs: Makers, length: int, taken: bool
+) -> None:
+    """63 less a hyphen and the digits of the highest index."""
+    manifest = json.dumps(jobs.job("a" * length, "exit 0", completions=3, suspend=True))
+    assert (space.run("create", "-f", "-", stdin=manifest).returncode == 0) is taken
+
+
+def test_completions_change_with_parallelism_alone(space: Space, jobs: Makers) -> None:
+    space.create(jobs.job("a", "exit 0", completions=3, suspend=True))
+    alone = ("patch", "job", "a", "--type=merge", "-p", '{"spec": {"completions": 2}}')
+    assert "can only be modified in tandem with spec.parallelism" in space.refused(*alone)
+    both = '{"spec": {"completions": 2, "parallelism": 2}}'
+    space.do("patch", "job", "a", "--type=merge", "-p", both)
+    image = '{"spec": {"template": {"spec": {"containers": [{"name": "task", "image": "sim2"}]}}}}'
+    assert "field is immutable" in space.refused("patch", "job", "a", "-p", image)
+
+
+def test_five_thousand_tasks_are_one_object(space: Space, jobs: Makers) -> None:
+    space.create(jobs.job("a", "exit 0", completions=5_000, backoffLimitPerIndex=0, suspend=True))
+    assert space.get("job", "a")["spec"]["completions"] == 5_000
