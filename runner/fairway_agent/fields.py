@@ -46,9 +46,10 @@ class Fields:
 
     def unfit(self, name: str) -> Unfit:
         """What is said of a field that is missing, or of another kind."""
+        called = f"`{shown(name)}` of {self.what}"
         if name not in self.facts:
-            return Unfit(f"`{name}` of {self.what} is missing")
-        return Unfit(f"`{name}` of {self.what} is {shown(self.facts[name])}")
+            return Unfit(f"{called} is missing")
+        return Unfit(f"{called} is {shown(self.facts[name])}")
 
     def text(self, name: str) -> str:
         """A text."""

@@ -1,6 +1,6 @@
 """What Python runs of the bundle: an answer to a request, or one of its modules as a program.
 
-python3 BUNDLE call MODULE SHARED    answers the request on standard input by `MODULE.answer`
+python3 BUNDLE call MODULE SHARED    answers MODULE.REQUEST on standard input by `MODULE.answer`
 python3 BUNDLE MODULE ARGUMENT…      is `python3 -m MODULE ARGUMENT…`
 
 A request is one line of JSON, and what follows it the payload. The answer is the last line,
@@ -25,13 +25,12 @@ def answer(module: str, shared: str) -> None:
 
     from fairway_agent.faults import Fault
 
-    payload = sys.stdin.buffer
-    request = json.loads(payload.readline())
+    payload, called = sys.stdin.buffer, import_module(module)
+    request = called.REQUEST.from_json(json.loads(payload.readline()))
     value: dict[str, object]
     try:
-        value = {
-            "answer": import_module(module).answer(Path(shared).expanduser(), request, payload)
-        }
+        found = called.answer(Path(shared).expanduser(), request, payload)
+        value = {"answer": found.to_json()}
     except Fault as fault:
         value = {"fault": fault.record}
     except OSError as error:

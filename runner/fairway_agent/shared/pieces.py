@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_agent.fields import Fields
+from fairway_agent.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,22 +16,14 @@ MOST = 4 << 20  # bytes in one answer
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(JsonRecord):
     """What a file has from the byte `offset` on, packed as text; `more` says that there is more."""
+
+    CALLED = "a piece"
 
     offset: int
     data: str
     more: bool = False
-
-    @classmethod
-    def from_json(cls, facts: object) -> Piece:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "a piece")
-        return cls(fields.count("offset"), fields.text("data"), fields.flag("more"))
-
-    def to_json(self) -> dict[str, object]:
-        """As it is sent."""
-        return {"offset": self.offset, "data": self.data, "more": self.more}
 
 
 def piece_of(file: Path, offset: int, budget: list[int]) -> Piece | None:

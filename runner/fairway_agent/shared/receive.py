@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from fairway_agent import run_files
 from fairway_agent.faults import Fault
+from fairway_agent.shared.reports import ReceiveReport, ReceiveRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+REQUEST = ReceiveRequest
 
-def answer(shared: Path, request: dict[str, Any], payload: IO[bytes]) -> dict[str, Any]:
-    """Makes the folder of `run` from the payload, a tar file, unless it is there.
 
-    `has_code` says whether the snapshot `code` is there too; `folder` and `draft` are the run's
-    folder and that in which its snapshot is to be put.
-    """
-    run, code = str(request["run"]), str(request["code"])
+def answer(shared: Path, request: ReceiveRequest, payload: IO[bytes]) -> ReceiveReport:
+    """Makes the run's folder from the payload, a tar file, unless it is there."""
+    run, code = request.run, request.code
     folder = shared / "runs" / run
     try:
         unpack(folder, payload)
@@ -29,11 +28,11 @@ def answer(shared: Path, request: dict[str, Any], payload: IO[bytes]) -> dict[st
         message = f"nothing can be written to {shared}: {error.strerror}"
         hint = "it must be a folder that you may write to and that all nodes see"
         raise Fault("unwritable-folder", message, hint) from None
-    return {
-        "folder": str(folder),
-        "draft": str(shared / "code" / f".{code}.{run}"),
-        "has_code": (shared / "code" / code).is_dir(),
-    }
+    return ReceiveReport(
+        folder=str(folder),
+        draft=str(shared / "code" / f".{code}.{run}"),
+        has_code=(shared / "code" / code).is_dir(),
+    )
 
 
 def unpack(folder: Path, payload: IO[bytes]) -> None:

@@ -1,74 +1,129 @@
-"""What is asked about a run whose files lie in the shared folder, and what is told of it. Both ends
-of the connection use these types. Standard library only."""
+"""What is asked of the host about runs whose files lie in the shared folder, and what it tells.
+Both ends of the connection use these types. Standard library only."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from fairway_agent.fields import Fields
+from fairway_agent.json_record import JsonRecord
 from fairway_agent.run_state import RunState
 from fairway_agent.shared.pieces import Piece
 from fairway_agent.task_state import TaskState
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunRequest(JsonRecord):
     """`done` names the tasks whose last state is known already, `logs` from which byte on logs are
     wanted, by the name of the task."""
+
+    CALLED = "the request"
 
     done: tuple[str, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
 
-    @classmethod
-    def from_json(cls, facts: object) -> Asked:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "the request")
-        return cls(fields.texts("done"), fields.counts("logs"))
-
-    def to_json(self) -> dict[str, object]:
-        """As it is sent."""
-        return {"done": self.done, "logs": self.logs}
-
 
 @dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(JsonRecord):
     """Where a run stands, None before that was written; where those of its tasks stand that were
     not known to be done, and its setup, by their names; new pieces of logs. `more` says that there
     are others. `damaged` names a file of the run that cannot be read: nothing else is told then."""
 
-    state: RunState | None = None
+    CALLED = "the report"
+
+    state: RunState | None
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
     logs: Mapping[str, Piece] = field(default_factory=dict)
     more: bool = False
     damaged: str | None = None
 
-    @classmethod
-    def from_json(cls, facts: object) -> RunReport:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "the report")
-        if "state" not in fields.facts:
-            raise fields.unfit("state")
-        state = fields.facts["state"]
-        return cls(
-            state=None if state is None else RunState.from_json(state),
-            tasks={name: TaskState.from_json(v) for name, v in fields.mapping("tasks").items()},
-            logs={name: Piece.from_json(v) for name, v in fields.mapping("logs").items()},
-            more=fields.flag("more"),
-            damaged=fields.text_or_none("damaged"),
-        )
 
-    def to_json(self) -> dict[str, object]:
-        """As it is sent."""
-        facts: dict[str, object] = {
-            "state": None if self.state is None else self.state.to_json(),
-            "tasks": {name: each.to_json() for name, each in self.tasks.items()},
-            "logs": {name: each.to_json() for name, each in self.logs.items()},
-            "more": self.more,
-        }
-        if self.damaged is not None:
-            facts["damaged"] = self.damaged
-        return facts
+@dataclass(frozen=True, slots=True)
+class StatesRequest(JsonRecord):
+    """Where the runs of these ids stand."""
+
+    CALLED = "the request"
+
+    runs: Mapping[str, RunRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class StatesReport(JsonRecord):
+    """By id what is told of each run, None for one that has no folder. `silent` says who did not
+    answer the host: part of the states may be old then."""
+
+    CALLED = "the states of runs"
+
+    runs: Mapping[str, RunReport | None]
+    silent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveRequest(JsonRecord):
+    """The folder of this run is to be made, from the payload; `code` names its snapshot."""
+
+    CALLED = "the request"
+
+    run: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveReport(JsonRecord):
+    """`has_code` says whether the snapshot is there; `folder` and `draft` are the run's folder and
+    that in which its snapshot is to be put."""
+
+    CALLED = "the answer to a submission"
+
+    folder: str
+    draft: str
+    has_code: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunsRequest(JsonRecord):
+    """The runs of `target` that are not among the `known`; or the run to `remove`."""
+
+    CALLED = "the request"
+
+    target: str = ""
+    known: tuple[str, ...] = ()
+    remove: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunsReport(JsonRecord):
+    """By id the texts of a run's files, by name, which are still to be checked; and which
+    submission of it was the last."""
+
+    CALLED = "the list of runs"
+
+    runs: Mapping[str, object]
+    submissions: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Done(JsonRecord):
+    """What was asked for is done; there is nothing to tell."""
+
+    CALLED = "the answer"
+
+
+@dataclass(frozen=True, slots=True)
+class FiguresRequest(JsonRecord):
+    """The samples of the nodes of this run, from the byte on that is `known` of each."""
+
+    CALLED = "the request"
+
+    run: str
+    known: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FiguresReport(JsonRecord):
+    """By node a piece of its samples; `more` says that there are others."""
+
+    CALLED = "the samples of nodes"
+
+    nodes: Mapping[str, Piece]
+    more: bool = False

@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import record
 from fairway_agent.shared.receive import forget_code
+from fairway_agent.shared.reports import RunsReport, RunsRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,38 +23,42 @@ FILES: tuple[str, ...] = (
 )
 FILES += ("setup.jsonl", "tasks.jsonl", "finally.jsonl", "code.diff")
 
+REQUEST = RunsRequest
+
 
 def answer(
     shared: Path,
-    request: dict[str, Any],
+    request: RunsRequest,
     payload: IO[bytes],  # noqa: ARG001
-) -> dict[str, Any]:
-    """Removes the run `remove`, or lists the runs of `target` that are not among the `known`:
-    by id the texts of their files, by name, and which submission of them was the last."""
-    if "remove" in request:
-        folder = shared / "runs" / request["remove"]
-        gone = folder.with_name(f".{folder.name}.removed")
-        if folder.is_dir():
-            code = str(_facts(folder / "provenance.json").get("code", ""))
-            forget_code(shared, code[:16], folder.name)
-            shutil.rmtree(gone, ignore_errors=True)
-            folder.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
-        return {}
-    known = set(request["known"])
+) -> RunsReport:
+    """Removes a run, or lists those of a target."""
+    if request.remove is not None:
+        _remove(shared, shared / "runs" / request.remove)
+        return RunsReport({}, {})
+    known = set(request.known)
     found, submissions = {}, {}
     runs = shared / "runs"
     for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
         if folder.name.startswith(".") or folder.name in known:
             continue
-        if _facts(folder / "run.json").get("target") == request["target"]:
+        if _facts(folder / "run.json").get("target") == request.target:
             submissions[folder.name] = _facts(folder / "state.json").get("submission", 0)
             found[folder.name] = {
                 name: (folder / name).read_text(encoding="utf-8", errors="replace")
                 for name in FILES
                 if (folder / name).is_file()
             }
-    return {"runs": found, "submissions": submissions}
+    return RunsReport(found, submissions)
+
+
+def _remove(shared: Path, folder: Path) -> None:
+    gone = folder.with_name(f".{folder.name}.removed")
+    if folder.is_dir():
+        code = str(_facts(folder / "provenance.json").get("code", ""))
+        forget_code(shared, code[:16], folder.name)
+        shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def _facts(path: Path) -> dict[str, Any]:

@@ -1,56 +1,49 @@
-"""Where runs stand, as their folders say, and what their tasks have printed.
-
-The request has for each run, under `runs`, a `reports.Asked`. Standard library only.
-"""
+"""Where runs stand, as their folders say, and what their tasks have printed. Standard library
+only."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from fairway_agent import state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.shared.pieces import MOST, piece_of
-from fairway_agent.shared.reports import Asked, RunReport
+from fairway_agent.shared.reports import RunReport, RunRequest, StatesReport, StatesRequest
 from fairway_agent.task_spec import LAST
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from fairway_agent.task_state import TaskState
 
+REQUEST = StatesRequest
+
 
 def answer(
     shared: Path,
-    request: dict[str, Any],
+    request: StatesRequest,
     payload: IO[bytes],  # noqa: ARG001
-) -> dict[str, Any]:
-    """`runs`: by id what is told of the run, null for one that has no folder."""
-    return told(reports(shared, request))
+) -> StatesReport:
+    """What is told of the runs."""
+    return StatesReport(reports(shared, request.runs))
 
 
-def reports(shared: Path, request: dict[str, Any]) -> dict[str, RunReport | None]:
-    """What is told of each run that the request asks about."""
+def reports(shared: Path, runs: Mapping[str, RunRequest]) -> dict[str, RunReport | None]:
+    """What is told of each run that is asked about; None for one that has no folder."""
     budget = [MOST]
-    return {
-        run: _look(shared / "runs" / run, Asked.from_json(asked), budget)
-        for run, asked in request["runs"].items()
-    }
+    return {run: _look(shared / "runs" / run, asked, budget) for run, asked in runs.items()}
 
 
-def told(found: dict[str, RunReport | None]) -> dict[str, Any]:
-    """The reports as they are sent."""
-    return {"runs": {run: report and report.to_json() for run, report in found.items()}}
-
-
-def _look(folder: Path, asked: Asked, budget: list[int]) -> RunReport | None:
+def _look(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | None:
     try:
         return _report(folder, asked, budget)
     except Damaged as fault:
-        return RunReport(damaged=str(fault))
+        return RunReport(None, damaged=str(fault))
 
 
-def _report(folder: Path, asked: Asked, budget: list[int]) -> RunReport | None:
+def _report(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | None:
     # The run's own state first: what is final there is final in all that is read after it.
     state = state_files.read_run(folder)
     if state is None and not (folder / "plan.json").is_file():

@@ -6,29 +6,32 @@ Standard library only.
 from __future__ import annotations
 
 import contextlib
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from fairway_agent import record
 from fairway_agent.fields import Damaged
+from fairway_agent.shared.reports import Done
 from fairway_agent.slurm import commands, submissions
 from fairway_agent.slurm.jobs import jobs_named
+from fairway_agent.slurm.reports import CancelRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+REQUEST = CancelRequest
+
 
 def answer(
     shared: Path,
-    request: dict[str, Any],
+    request: CancelRequest,
     payload: IO[bytes],  # noqa: ARG001
-) -> dict[str, Any]:
-    """Ends `run`, the submission numbered `submission`; with `kill` at once. What was being
-    submitted by somebody else is taken back too."""
-    folder = shared / "runs" / str(request["run"])
+) -> Done:
+    """Ends a submission. What was being submitted by somebody else is taken back too."""
+    folder = shared / "runs" / request.run
     if not folder.is_dir():
-        return {}
+        return Done()
     with record.alone(folder / "submit.lock"):
-        submissions.cancel(folder, int(request["submission"]))
+        submissions.cancel(folder, request.submission)
         jobs: list[str] = []
         with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
             known = submissions.read(folder)
@@ -38,13 +41,13 @@ def answer(
         found = [each for each in listed if each.comment.startswith(mark)]
     for job in dict.fromkeys([*jobs, *(each.job for each in found)]):
         with contextlib.suppress(commands.Refused):  # it has ended
-            _end(job, kill=bool(request.get("kill")))
+            _end(job, kill=request.kill)
     # Nothing of these runs yet that could be told.
     starting = [each.id for each in found if each.state == "CONFIGURING"]
     if starting:
         with contextlib.suppress(commands.Refused):
             commands.run(["scancel", *starting])
-    return {}
+    return Done()
 
 
 def _end(job: str, *, kill: bool) -> None:

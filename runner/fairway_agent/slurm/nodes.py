@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from fairway_agent.faults import Fault
 from fairway_agent.slurm import commands
+from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport, NodesRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,24 +25,22 @@ _ACTIONS = {
     "resume": ("state=resume",),
 }
 
+REQUEST = NodesRequest
+
 
 def answer(
     shared: Path,
-    request: dict[str, Any],
+    request: NodesRequest,
     payload: IO[bytes],  # noqa: ARG001
-) -> dict[str, Any]:
-    """`nodes` of `partition`, each with what runs there; with `action` that is done to `node`
-    first, and with `health` it says what the shared folder and Slurm are like."""
-    name = str(request["partition"])
-    if "action" in request:
-        _act(str(request["action"]), str(request["node"]))
-    found = {"nodes": _nodes(name)}
-    if request.get("health"):
-        found |= _health(shared, name)
-    return found
+) -> NodesReport:
+    """The nodes of a partition, each with what runs there."""
+    if request.action:
+        _act(request.action, request.node)
+    nodes = tuple(_nodes(request.partition))
+    return NodesReport(nodes, _health(shared, request.partition) if request.health else None)
 
 
-def _nodes(partition: str) -> list[dict[str, str]]:
+def _nodes(partition: str) -> list[NodeReport]:
     listed = commands.run(["sinfo", "-h", "-N", "-p", partition, "-o", _FIELDS])
     runs, comments = _runs(partition), _comments()
     keys = ("name", "state", "address", "cores", "memory", "features", "gres", "reason")
@@ -51,7 +50,7 @@ def _nodes(partition: str) -> list[dict[str, str]]:
         node["run"] = ", ".join(runs.get(node["name"], ()))
         node["comment"] = comments.get(node["name"], "")
         node["reason"] = "" if node["reason"] == "none" else node["reason"]
-        found.append(node)
+        found.append(NodeReport(**node))
     return found
 
 
@@ -91,8 +90,7 @@ def _act(action: str, node: str) -> None:
         raise Fault("refused-action", f"Slurm does not {action} {node}: {said}", hint, 5) from None
 
 
-def _health(shared: Path, partition: str) -> dict[str, Any]:
-    """Whether the partition is up, jobs that Slurm holds, and the shared folder."""
+def _health(shared: Path, partition: str) -> Health:
     listed = commands.run(["sinfo", "-h", "-p", partition, "-o", "%a"]).split()
     held = commands.run(["squeue", "-h", "-p", partition, "-t", "PD", "-o", "%i|%j|%r"])
     probe = shared / f".probe.{os.getpid()}"
@@ -103,11 +101,12 @@ def _health(shared: Path, partition: str) -> dict[str, Any]:
         probe.unlink()
     except OSError as error:
         fault = error.strerror or str(error)
-    return {
-        "available": listed[0] if listed else "missing",
-        "held": [line.split("|", 2) for line in held.splitlines() if "eld" in line.split("|")[2]],
-        "fault": fault,
-        "free": shutil.disk_usage(shared if not fault else "/").free,
-        "time": time.time(),
-        "version": commands.run(["sinfo", "--version"]).split()[-1],
-    }
+    jobs = [HeldJob(*line.split("|", 2)) for line in held.splitlines()]
+    return Health(
+        available=listed[0] if listed else "missing",
+        held=tuple(job for job in jobs if "eld" in job.reason),
+        free=shutil.disk_usage(shared if not fault else "/").free,
+        time=time.time(),
+        version=commands.run(["sinfo", "--version"]).split()[-1],
+        fault=fault,
+    )

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fairway_agent.faults import Fault
 from fairway_agent.slurm import commands
 from fairway_agent.slurm.sbatch import Node, Resources
 
+if TYPE_CHECKING:
+    from fairway_agent.slurm.reports import SubmitRequest
 
-def resources(request: dict[str, Any]) -> Resources:
-    """What a run asks of `partition`; Fault where there is none of that name.
 
-    `vm_size` and `gpus` are what the target says of a node: they are asked for where the
-    partition's nodes have such a feature, and GPUs that Slurm knows of.
+def resources(request: SubmitRequest) -> Resources:
+    """What a run asks of its partition; Fault where there is none of that name.
+
+    What the target says of a node is asked for where the partition's nodes have such a feature,
+    and GPUs that Slurm knows of.
     """
-    name = str(request["partition"])
-    nodes = _nodes(name)
+    nodes = _nodes(request.partition)
     # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
-    size = str(request["vm_size"]).lower().removeprefix("standard_")
+    size = request.vm_size.lower().removeprefix("standard_")
     has_feature = size and any(size in node.features for node in nodes)
     # One that has what the others have.
     largest = max(nodes, key=lambda node: (node.gpus, node.cpus))
     gpus = largest.gpus
     return Resources(
-        partition=name,
+        partition=request.partition,
         feature=size if has_feature else "",
-        gpus=min(int(request["gpus"]), gpus),
+        gpus=min(request.gpus, gpus),
         cpus=max(node.cpus for node in nodes),
         node=largest,
-        nice=int(request["nice"]),
-        account=str(request.get("account", "")),
-        qos=str(request.get("qos", "")),
+        nice=request.nice,
+        account=request.account,
+        qos=request.qos,
     )
 
 

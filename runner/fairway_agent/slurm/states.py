@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from fairway_agent.faults import Fault
 from fairway_agent.shared import states
-from fairway_agent.shared.reports import RunReport
+from fairway_agent.shared.reports import RunReport, StatesReport, StatesRequest
 from fairway_agent.slurm.commands import NO_ANSWER
 from fairway_agent.slurm.reconcile import settle_all
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+REQUEST = StatesRequest
+
 
 def answer(
     shared: Path,
-    request: dict[str, Any],
+    request: StatesRequest,
     payload: IO[bytes],  # noqa: ARG001
-) -> dict[str, Any]:
+) -> StatesReport:
     """See `shared.states`; one squeue for all of the runs.
 
     Where Slurm does not answer, the states are those that it gave before and that tasks have
@@ -26,11 +28,11 @@ def answer(
     """
     silent, damaged = "", {}
     try:
-        damaged = settle_all([shared / "runs" / run for run in request["runs"]])
+        damaged = settle_all([shared / "runs" / run for run in request.runs])
     except Fault as fault:
         if fault.record["id"] != NO_ANSWER:
             raise
         silent = str(fault)
-    found = states.reports(shared, request)
-    found |= {run: RunReport(damaged=why) for run, why in damaged.items()}
-    return {**states.told(found), "silent": silent}
+    found = states.reports(shared, request.runs)
+    found |= {run: RunReport(None, damaged=why) for run, why in damaged.items()}
+    return StatesReport(found, silent)

@@ -11,7 +11,7 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from fairway_agent import record, run_files, state_files
 from fairway_agent.faults import Fault
@@ -22,6 +22,7 @@ from fairway_agent.shared.receive import copy_code
 from fairway_agent.slurm import commands, partition, predecessors, sbatch, submissions
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.reconcile import settle_all
+from fairway_agent.slurm.reports import SubmitReport, SubmitRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -47,18 +48,19 @@ _REFUSED = {
     "Invalid qos": "set SBATCH_QOS in your profile on the login host",
 }
 
+REQUEST = SubmitRequest
+
 
 def answer(
     shared: Path,
-    request: dict[str, Any],
+    request: SubmitRequest,
     payload: IO[bytes],  # noqa: ARG001
-) -> dict[str, Any]:
-    """Submits `run` for the time numbered `submission`, unless that is done; the ids of its jobs.
+) -> SubmitReport:
+    """Submits the run for the time of that number, unless that is done.
 
     Fault where Slurm refuses it: then nothing of it is left there.
     """
-    folder = shared / "runs" / str(request["run"])
-    number = int(request["submission"])
+    folder, number = shared / "runs" / request.run, request.submission
     with record.alone(folder / "submit.lock"):
         known = submissions.read(folder)
         if known is None or known.submission < number:
@@ -70,14 +72,14 @@ def answer(
         # whoever looks next tells it.
         with suppress(commands.Refused, Fault, OSError):
             settle_all([folder])
-    return {"jobs": [part.job for part in known.parts]}
+    return SubmitReport(tuple(part.job for part in known.parts))
 
 
-def _prepare(shared: Path, folder: Path, request: dict[str, Any]) -> Submission:
+def _prepare(shared: Path, folder: Path, request: SubmitRequest) -> Submission:
     """Makes the run's folder ready for this submission, and notes what is to be submitted."""
-    number = int(request["submission"])
+    number = request.submission
     if not (folder / "code").is_dir():
-        copy_code(shared, str(request["code"]), folder)
+        copy_code(shared, request.code, folder)
     plan = plans.read(folder, retry=number > 0)
     lines = submissions.write_index(folder)
     wanted = plan.retry.only if plan.retry else range(len(lines))
@@ -114,7 +116,7 @@ def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
     state_files.write(folder, RunState(tasks=counts, submission=number))
 
 
-def _submit(folder: Path, wanted: Submission, request: dict[str, Any]) -> Submission:
+def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submission:
     plan = plans.read(folder, retry=wanted.submission > 0)
     resources = partition.resources(request)
     before = predecessors.dependency(folder.parent, plan.after)

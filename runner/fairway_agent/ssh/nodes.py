@@ -7,52 +7,55 @@ import platform
 import shutil
 import tempfile
 import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from fairway_agent.allocators.hosts import known_hosts
 from fairway_agent.allocators.queue import users
 from fairway_agent.fanout import shell
+from fairway_agent.ssh.reports import NodeReport, NodesReport, NodesRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+REQUEST = NodesRequest
+
 
 def answer(
     shared: Path,
-    request: dict[str, Any],
+    request: NodesRequest,
     payload: IO[bytes],  # noqa: ARG001
-) -> dict[str, Any]:
+) -> NodesReport:
     """The nodes of `cluster`, with the run on each; of the main host its time, what is wrong
     with the shared folder, its Python, and how many bytes are free there.
 
     With `health` each node is connected to, and those that cannot be are `unreachable`.
     """
-    cluster = str(request["cluster"])
-    used, known = users(shared, cluster), known_hosts(shared, cluster)
+    used = users(shared, request.cluster)
+    known = known_hosts(shared, request.cluster)
     has_ssh = shutil.which("ssh") is not None
     asked = [host.address for host in known if host.is_fresh and not host.is_near]
-    gone = shell.unreachable(asked) if request.get("health") and has_ssh else []
-    hosts = [
-        {
-            "name": host.name,
-            "address": host.address,
-            "own": host.is_own,
-            "age": host.age,
-            "fresh": host.is_fresh,
-            "trouble": host.trouble,
-            "run": used.get(host.name, ""),
-            "unreachable": host.address in gone,
-        }
+    gone = shell.unreachable(asked) if request.health and has_ssh else []
+    nodes = [
+        NodeReport(
+            name=host.name,
+            address=host.address,
+            fresh=host.is_fresh,
+            age=host.age,
+            own=host.is_own,
+            trouble=host.trouble,
+            run=used.get(host.name, ""),
+            unreachable=host.address in gone,
+        )
         for host in known
     ]
-    return {
-        "hosts": hosts,
-        "time": time.time(),
-        "fault": _fault(shared),
-        "python": platform.python_version(),
-        "free": shutil.disk_usage(shared).free,
-        "has_ssh": has_ssh,
-    }
+    return NodesReport(
+        nodes=tuple(nodes),
+        time=time.time(),
+        python=platform.python_version(),
+        free=shutil.disk_usage(shared).free,
+        has_ssh=has_ssh,
+        fault=_fault(shared),
+    )
 
 
 def _fault(shared: Path) -> str:

@@ -12,13 +12,15 @@ import subprocess
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from fairway_agent import bundle, processes, record, state_files
 from fairway_agent.faults import Fault
 from fairway_agent.run_state import RunState
 from fairway_agent.shared.receive import copy_code
+from fairway_agent.shared.reports import Done
 from fairway_agent.ssh import supervise
+from fairway_agent.ssh.reports import StartRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,27 +32,28 @@ _PAUSE = 0.02  # seconds until a supervisor that is about to say who it is has d
 # What ssh says of the connection by which the run was started, and what is the run's alone.
 _OUTER = ("SSH_", "FAIRWAY_RUN", "FAIRWAY_TASK", "SLURM_")
 
+REQUEST = StartRequest
+
 
 def answer(
     shared: Path,
-    request: dict[str, Any],
+    request: StartRequest,
     payload: IO[bytes],  # noqa: ARG001
-) -> dict[str, Any]:
+) -> Done:
     """Does what is asked with `run`: with `cancel` its end, else the start of its submission."""
-    folder = shared / "runs" / str(request["run"])
-    number = int(request["submission"])
-    if request.get("cancel"):
+    folder, number = shared / "runs" / request.run, request.submission
+    if request.cancel:
         _cancel(folder, number)
-        return {}
+        return Done()
     while True:
         with _free_lock(folder) as lock:
             if _submitted(folder) >= number:
-                return {"started": False}
+                return Done()
             if lock is not None:
                 if not (folder / "code").is_dir():
-                    copy_code(shared, str(request["code"]), folder)
+                    copy_code(shared, request.code, folder)
                 _supervise(folder, lock, retry=number > 0)
-                return {"started": True}
+                return Done()
         # Somebody is starting it: the same submission, whose connection broke. Or the
         # supervisor of the last one has not quite ended.
         time.sleep(_PAUSE)

@@ -28,6 +28,7 @@ __all__ = [
     "RunRecord",
     "damaged",
     "is_run_id",
+    "known_as",
     "known_state",
     "known_task",
     "read_as",
@@ -108,6 +109,14 @@ def read_as(path: Path, make: Callable[[object], T]) -> T:
         raise damaged(path, str(error)) from None
 
 
+def known_as(path: Path, make: Callable[[object], T]) -> T | None:
+    """The same; None where there is no such file."""
+    try:
+        return read_as(path, make)
+    except FileNotFoundError:
+        return None
+
+
 def read_record(path: Path) -> RunRecord:
     """What was submitted; UserError where the file is damaged."""
     facts = read_json(path)
@@ -133,18 +142,14 @@ def read_task(path: Path) -> TaskState:
 
 def known_state(folder: Path) -> RunState | None:
     """What is written here of where the run of a folder stands; None where nothing is."""
-    try:
-        return read_state(folder / "state.json")
-    except FileNotFoundError:
-        return None
+    return known_as(folder / "state.json", RunState.from_json)
 
 
 def known_task(folder: Path) -> TaskState | None:
     """The same of the task, or the setup, of a folder."""
-    try:
-        return read_task(folder / "state.json")
-    except FileNotFoundError:
-        return None
+    from fairway_agent.task_state import TaskState  # a list of runs needs none
+
+    return known_as(folder / "state.json", TaskState.from_json)
 
 
 def damaged(path: Path, why: str) -> UserError:

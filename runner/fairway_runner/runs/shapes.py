@@ -6,12 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Unfit, shown
-from fairway_agent.record import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_OPTIONAL = frozenset({"reason", "node", "started", "ended", "exit_code", "timed_out", "attempt"})
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
 
@@ -20,11 +18,9 @@ STRANGE = "nothing of it was taken over; is it still the host that it was?"
 
 
 def check(facts: Mapping[str, Any], shape: Mapping[str, Callable[[Any], bool]], what: str) -> None:
-    """Unfit where a value that is there is not of its shape; some may be null."""
+    """Unfit where a value that is there is not of its shape."""
     for name, is_right in shape.items():
-        if name not in facts or (facts[name] is None and name in _OPTIONAL):
-            continue
-        if not is_right(facts[name]):
+        if name in facts and not is_right(facts[name]):
             raise Unfit(f"`{name}` of {what} is {shown(facts[name])}")
 
 
@@ -34,7 +30,7 @@ def mapping(value: Any, what: str) -> dict[str, Any]:
     return value
 
 
-def is_text(value: Any) -> bool:
+def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
@@ -60,14 +56,6 @@ def _is_moment(value: Any) -> bool:
     return is_number and 0 <= value < _LAST_SECOND
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def is_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(is_count(count) for count in value.values())
-
-
 def _is_patterns(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_pattern, value.values()))
 
@@ -80,31 +68,17 @@ def _is_pattern(value: Any) -> bool:
     return isinstance(value, str)
 
 
-STATUS = {
-    "state": lambda value: isinstance(value, str) and value in STATES,
-    "reason": is_text,
-    "node": is_text,
-    "started": _is_moment,
-    "ended": _is_moment,
-    "held": _is_moment,
-    "exit_code": _is_whole,
-    "attempt": _is_whole,
-    "submission": is_count,
-    "log_size": is_count,
-    "timed_out": _is_flag,
-    "tasks": is_counts,
-}
 RECORD = {
     "id": _is_plain,
     "name": _is_plain,
     "target": _is_plain,
     "created": _is_moment,
     "tasks": lambda value: is_count(value) and value <= _MOST_TASKS,
-    "job_file": is_text,
+    "job_file": _is_text,
     "fairway": _is_plain,
     "metrics": _is_patterns,
     "engine": _is_plain,
     "tags": _are_plain,
-    "note": is_text,
+    "note": _is_text,
 }
 LABELS = {name: RECORD[name] for name in ("tags", "note")}

@@ -12,20 +12,13 @@ import pytest
 from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan
 from fairway_agent.slurm import commands, jobs, submit
+from fairway_agent.slurm.reports import SubmitReport, SubmitRequest
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-REQUEST = {
-    "run": "job-a",
-    "submission": 0,
-    "code": "c",
-    "partition": "nd",
-    "nice": 0,
-    "gpus": 0,
-    "vm_size": "",
-}
+REQUEST = SubmitRequest("job-a", 0, "c", partition="nd")
 
 
 class Slurm:
@@ -129,5 +122,5 @@ def test_a_job_of_an_earlier_try_is_found(
     if trace:
         (folder / "jobs").mkdir()
         (folder / "jobs" / "tasks-0-0").write_text("7\n")
-    assert submit.answer(shared, REQUEST, io.BytesIO()) == {"jobs": ["7"]}
+    assert submit.answer(shared, REQUEST, io.BytesIO()) == SubmitReport(("7",))
     assert slurm.said.count("sbatch") == submitted

@@ -15,6 +15,7 @@ from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
 from fairway_agent.slurm import commands, reconcile, submissions, submit, word
 from fairway_agent.slurm.jobs import Element
+from fairway_agent.slurm.reports import SubmitReport, SubmitRequest
 from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ def test_what_slurm_has_is_submitted_also_where_it_does_not_answer_then(
 
     folder, looks = run(), []
     monkeypatch.setattr(reconcile, "jobs_named", refuse)
-    request = {"run": folder.name, "submission": 0}
-    assert submit.answer(folder.parents[1], request, io.BytesIO()) == {"jobs": ["7"]}
+    request = SubmitRequest(folder.name, 0)
+    assert submit.answer(folder.parents[1], request, io.BytesIO()) == SubmitReport(("7",))
     assert looks == ["look"]
 
 

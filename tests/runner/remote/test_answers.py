@@ -15,6 +15,7 @@ from fairway_agent.plan import RunPlan
 from fairway_agent.task_spec import TaskSpec
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote import submissions
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.figures import bring_figures
@@ -193,7 +194,7 @@ def test_what_is_no_state_is_not_written(
     tmp_path: Path, make_run: MakeRun, change: dict[str, Any]
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
-    submissions.note(run, submission=0, complete=True)
+    submissions.Submission(0, complete=True).write(run)
     (run.folder / "tasks" / "0" / "state.json").unlink()
     before = everything_in(tmp_path)
     whole = {"state": {"state": "running"}, "tasks": {}, "logs": {}, "more": False, **change}
@@ -207,6 +208,36 @@ def test_what_is_no_state_is_not_written(
 def test_an_answer_that_cannot_be_read_is_said_to_be_one(tmp_path: Path, said: str) -> None:
     with pytest.raises(UserError, match="lab-main"):
         mirror_of(said).adopt(RunStore(tmp_path), TARGET)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ([], "the list of runs is not a mapping"),
+        ({"runs": []}, "`runs` of the list of runs is []"),
+        ({"runs": {}}, "`submissions` of the list of runs is missing"),
+    ],
+)
+def test_an_answer_of_another_kind_is_named(tmp_path: Path, answer: object, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        mirror_of({"answer": answer}).adopt(RunStore(tmp_path), TARGET)
+    (finding,) = caught.value.findings
+    assert finding.message == f"lab-main gave an answer that cannot be read: {said}"
+    assert finding.hint == "nothing of it was taken over; is it still the host that it was?"
+
+
+@pytest.mark.parametrize(
+    "nodes", [None, [{}], [{"name": "n1"}], [{"name": "n1", "address": 7, "fresh": True, "age": 1}]]
+)
+def test_what_are_no_nodes_is_refused(monkeypatch: pytest.MonkeyPatch, nodes: object) -> None:
+    said = {"nodes": nodes, "time": 1.0, "python": "3.12", "free": 1, "has_ssh": True}
+    host = RemoteHost(Host({"answer": said}), "/data/fairway")  # type: ignore[arg-type]
+    monkeypatch.setattr(RemoteHost, "of", lambda **_: host)
+    engine = engine_for(TARGET)
+    for look in (engine.nodes, lambda: engine.shell("n1")):
+        with pytest.raises(UserError, match="gave an answer that cannot be read"):
+            look()
+    assert [finding.id for finding in engine.doctor()] == ["host-failed"]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +274,7 @@ def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
 def test_a_piece_of_a_log_is_no_longer_than_hosts_send(make_run: MakeRun) -> None:
     """A few kilobytes can be packed that fill the disk."""
     run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
-    submissions.note(run, submission=0, complete=True)
+    submissions.Submission(0, complete=True).write(run)
     (run.folder / "tasks" / "0" / "state.json").unlink()
     data = base64.b64encode(zlib.compress(bytes(64 << 20))).decode()
     logs = {"0": {"offset": 0, "data": data, "more": False}}

@@ -14,7 +14,7 @@ import pytest
 from fairway_agent.faults import Fault
 from fairway_agent.shared.pieces import Piece
 from fairway_agent.shared.receive import adopt_code
-from fairway_agent.shared.reports import RunReport
+from fairway_agent.shared.reports import StatesReport, StatesRequest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors
@@ -41,7 +41,7 @@ def submitted(tmp_path: Path, name: str = "job-1", tasks: int = 1) -> Run:
     record = RunRecord(name, "job", "pair", time.time(), tasks, "job.yaml", "0", engine="ssh")
     run, lock = RunStore(tmp_path / ".fairway").create(record, {"plan.json": "{}"})
     os.close(lock)
-    submissions.note(run, submission=0, complete=True)
+    submissions.Submission(0, complete=True).write(run)
     return run
 
 
@@ -130,10 +130,10 @@ def test_two_commands_at_once_write_nothing_twice(mirror: Mirror, tmp_path: Path
     say(folder, "running")
     asked = mirror._request(run, logs=True)
     assert asked is not None
-    request = {"runs": {run.id: asked.to_json()}}
-    late = mirror.remote.call(mirror.states, request)["runs"][run.id]
+    request = StatesRequest({run.id: asked})
+    late = mirror.remote.call(mirror.states, request, StatesReport).runs[run.id]
     mirror.refresh([run], logs=True)
-    mirrors._apply(run, RunReport.from_json(late))
+    mirrors._apply(run, late)
     assert run.log_text(0) == "one\n"
 
 

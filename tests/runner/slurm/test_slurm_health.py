@@ -9,21 +9,18 @@ import pytest
 
 from fairway_agent.faults import Fault
 from fairway_agent.slurm import commands, nodes, partition
+from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport, SubmitRequest
 from fairway_core.target import SlurmAccess
 from fairway_runner.engines.slurm.health import findings_of, is_unfit
 
 ACCESS = SlurmAccess(host="nd-scheduler", user="azureuser", partition="nd", shared="/data/fairway")
 
 
-def healthy(**changes: Any) -> dict[str, Any]:
-    node = {"name": "nd-0", "state": "idle~", "reason": ""}
-    facts = {"available": "up", "held": [], "fault": "", "free": 1 << 40, "time": time.time()}
-    return {**facts, "nodes": [node], **changes}
-
-
-def said(**changes: Any) -> list[str]:
+def said(*nodes: NodeReport, **changes: Any) -> list[str]:
     now = time.time()
-    return [each.message for each in findings_of(healthy(**changes), ACCESS, now, now)]
+    facts = {"available": "up", "held": (), "free": 1 << 40, "time": now, **changes}
+    found = NodesReport(nodes or (NodeReport("nd-0", "idle~"),), Health(**facts))
+    return [each.message for each in findings_of(found, ACCESS, now, now)]
 
 
 def test_a_sound_cluster_has_no_findings() -> None:
@@ -39,7 +36,7 @@ def test_a_sound_cluster_has_no_findings() -> None:
         ({"available": "down"}, "partition `nd` is down"),
         ({"available": "missing"}, "partition `nd` is missing"),
         (
-            {"held": [["7", "digits-abc", "JobHeldAdmin"]]},
+            {"held": (HeldJob("7", "digits-abc", "JobHeldAdmin"),)},
             "Slurm holds the job 7 (digits-abc): JobHeldAdmin",
         ),
     ],
@@ -71,17 +68,14 @@ def test_an_action_that_slurm_refuses_is_named(
 
 
 def test_nodes_that_take_no_jobs_say_why() -> None:
-    nodes = [
-        {"name": "nd-0", "state": "drained", "reason": "XID 79"},
-        {"name": "nd-1", "state": "allocated", "reason": ""},
-    ]
-    assert said(nodes=nodes) == ["the node nd-0 is drained: XID 79"]
+    unfit = NodeReport("nd-0", "drained", reason="XID 79")
+    assert said(unfit, NodeReport("nd-1", "allocated")) == ["the node nd-0 is drained: XID 79"]
 
 
 def test_a_partition_that_the_scheduler_took_down_says_why() -> None:
     why = "fairway: instances that never joined: 4, round 3 of 3: the partition is down"
-    nodes = [{"name": "nd-0", "state": "down~", "reason": why}]
-    assert said(available="down", nodes=nodes)[0] == f"Slurm's partition `nd` is down: {why}"
+    node = NodeReport("nd-0", "down~", reason=why)
+    assert said(node, available="down")[0] == f"Slurm's partition `nd` is down: {why}"
 
 
 @pytest.mark.parametrize("state", ["idle", "idle~", "mixed#", "allocated", "completing", "idle%"])
@@ -107,14 +101,14 @@ def test_a_partition_offers_what_slurm_knows_of_it(
     monkeypatch: pytest.MonkeyPatch, line: str, feature: str, gpus: int
 ) -> None:
     monkeypatch.setattr(commands, "run", lambda *_: f"{line}|1900000\n")
-    request = {"partition": "nd", "vm_size": "Standard_ND96isr_H100_v5", "gpus": 8, "nice": 1000}
+    size = "Standard_ND96isr_H100_v5"
+    request = SubmitRequest("job-a", 0, partition="nd", vm_size=size, gpus=8, nice=1000)
     found = partition.resources(request)
     assert (found.feature, found.gpus) == (feature, gpus)
 
 
 def test_a_partition_that_is_not_there_names_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "run", lambda words: "" if "-p" in words else "nd\nhb\n")
-    request = {"partition": "nb", "vm_size": "", "gpus": 0, "nice": 0}
     with pytest.raises(Fault) as raised:
-        partition.resources(request)
+        partition.resources(SubmitRequest("job-a", 0, partition="nb"))
     assert raised.value.record["hint"] == "it has: hb, nd"

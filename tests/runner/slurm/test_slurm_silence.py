@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan
+from fairway_agent.run_state import RunState
+from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.slurm import cancel, commands, reconcile, states
 from fairway_agent.slurm import submissions as asked
 from fairway_agent.slurm.jobs import Element
+from fairway_agent.slurm.reports import CancelRequest
 from fairway_agent.slurm.submissions import Part, Submission
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -50,15 +53,17 @@ def test_the_host_says_what_tasks_have_written(
     (folder / "tasks" / "0").mkdir(parents=True)
     (folder / "tasks" / "0" / "log.txt").write_text("one")
     (folder / "state.json").write_text(json.dumps({"state": "running"}))
-    request: dict[str, Any] = {"runs": {"job-1": {"logs": {"0": 0}}}}
+    request = StatesRequest({"job-1": RunRequest(logs={"0": 0})})
     if fault != commands.NO_ANSWER:
         with pytest.raises(Fault):
             states.answer(tmp_path, request, io.BytesIO())
         return
     found = states.answer(tmp_path, request, io.BytesIO())
-    assert found["silent"] == "slurmctld does not answer"
-    assert found["runs"]["job-1"]["state"]["state"] == "running"
-    assert "0" in found["runs"]["job-1"]["logs"]
+    assert found.silent == "slurmctld does not answer"
+    report = found.runs["job-1"]
+    assert report is not None
+    assert report.state == RunState("running")
+    assert "0" in report.logs
 
 
 def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
@@ -84,8 +89,9 @@ def test_a_damaged_run_hides_no_other(
     for name in ("job-1", "job-2"):
         going_run(tmp_path / "runs" / name)
     (tmp_path / "runs" / "job-1" / file).write_text('{"state": "run')
-    request: dict[str, Any] = {"runs": {"job-1": {}, "job-2": {}}}
-    found = states.answer(tmp_path, request, io.BytesIO())["runs"]
+    request = StatesRequest({"job-1": RunRequest(), "job-2": RunRequest()})
+    found = states.answer(tmp_path, request, io.BytesIO()).to_json()["runs"]
+    assert isinstance(found, dict)
     assert f"job-1/{file}: damaged: " in found["job-1"]["damaged"]
     assert found["job-2"]["state"]["state"] == "lost"  # as Slurm knows no job of it
 
@@ -116,7 +122,7 @@ def test_a_run_whose_file_is_damaged_is_cancelled_by_its_name(
     ordered: list[Sequence[str]] = []
     monkeypatch.setattr(cancel, "jobs_named", lambda _: [listed])
     monkeypatch.setattr(commands, "run", ordered.append)
-    cancel.answer(tmp_path, {"run": "job-1", "submission": 0}, io.BytesIO())
+    cancel.answer(tmp_path, CancelRequest("job-1", 0), io.BytesIO())
     assert [words[-1] for words in ordered] == ["7", "7"]
     assert asked.cancelled(tmp_path / "runs" / "job-1") == 0
 
@@ -129,8 +135,12 @@ def test_a_run_ends_though_the_one_before_it_is_damaged(
     for name, after in (("job-1", ()), ("job-2", ("job-1",))):
         going_run(tmp_path / "runs" / name, after)
     (tmp_path / "runs" / "job-1" / "state.json").write_text('{"state": "run')
-    found = states.answer(tmp_path, {"runs": {"job-2": {}}}, io.BytesIO())["runs"]["job-2"]["state"]
-    assert (found["state"], found["reason"]) == ("cancelled", "not started: job-1 cannot be read")
+    request = StatesRequest({"job-2": RunRequest()})
+    found = states.answer(tmp_path, request, io.BytesIO()).runs["job-2"]
+    assert found is not None
+    assert found.state is not None
+    reason = "not started: job-1 cannot be read"
+    assert (found.state.state, found.state.reason) == ("cancelled", reason)
 
 
 def test_a_command_goes_on_and_says_so_once(
@@ -139,7 +149,7 @@ def test_a_command_goes_on_and_says_so_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="slurm", target="nd")
-    submissions.note(run, submission=0, complete=True)
+    submissions.Submission(0, complete=True).write(run)
     said = ["", "away", "away", "", "away"]
     monkeypatch.setattr(SlurmEngine, "mirror", property(lambda _: Mirror(None)))  # type: ignore[arg-type]
     monkeypatch.setattr(Mirror, "refresh", lambda *_, **__: said.pop(0))

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.fields import Unfit, shown
 from fairway_agent.plan import RunPlan
 from fairway_agent.shared import runs
-from fairway_agent.shared.reports import RunReport
 from fairway_agent.task_spec import TaskSpec
-from fairway_core.findings import UserError
 from fairway_runner.runs.records import RunRecord, is_run_id
 from fairway_runner.runs.shapes import (
     RECORD,
-    STRANGE,
     check,
     is_count,
     mapping,
@@ -28,37 +25,24 @@ from fairway_runner.runs.shapes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_agent.shared.reports import RunReport, RunsReport
     from fairway_runner.runs.folder import RunFolder
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def checked_states(
-    found: Any, asked: Mapping[str, RunFolder], host: str
-) -> dict[str, RunReport | None]:
-    """By id of the runs that were `asked` about what the host knows of each, or None.
-
-    UserError, which names the host, for an answer that is anything else.
-    """
-    try:
-        runs = mapping(mapping(found, "answer").get("runs"), "runs")
-        return {run_id: _report(runs.get(run_id), run) for run_id, run in asked.items()}
-    except Unfit as error:
-        message = f"{host} sent what cannot be the state of a run: {error}"
-        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
+def check_tasks(report: RunReport, run: RunFolder) -> None:
+    """Unfit where a report of the run names a task, or a setup, that it does not have."""
+    for name in (*report.tasks, *report.logs):
+        if name != "setup" and run.index_of(name) is None:
+            raise Unfit(f"{run.id} has no task `{shown(name)}`")
 
 
-def listed_runs(answer: Any, host: str) -> list[tuple[str, Any, int]]:
+def listed_runs(answer: RunsReport) -> list[tuple[str, object, int]]:
     """The runs that a host has: of each its id, its files, which are still to be checked, and
-    the number of its last submission. UserError where the answer lists no runs."""
-    try:
-        runs = mapping(mapping(answer, "answer").get("runs"), "runs")
-        numbers = mapping(answer.get("submissions"), "submissions")
-    except Unfit as error:
-        message = f"{host} sent what cannot be a list of runs: {error}"
-        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
-    last = {run: number if is_count(number) else 0 for run, number in numbers.items()}
-    return [(run, files, last.get(run, 0)) for run, files in runs.items()]
+    the number of its last submission."""
+    last = {run: n for run, n in answer.submissions.items() if isinstance(n, int) and is_count(n)}
+    return [(run, files, last.get(run, 0)) for run, files in answer.runs.items()]
 
 
 def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
@@ -94,21 +78,6 @@ def _record(run_id: str, facts: Mapping[str, Any]) -> RunRecord:
     if record.id != run_id:
         raise Unfit(f"it is a copy of {shown(record.id)}")
     return record
-
-
-def _report(found: Any, run: RunFolder) -> RunReport | None:
-    if found is None:
-        return None
-    report = RunReport.from_json(found)
-    for name in (*report.tasks, *report.logs):
-        _require_task(name, run)
-    return report
-
-
-def _require_task(name: str, run: RunFolder) -> None:
-    """Unfit where the run has no task, and no setup, of that name."""
-    if name != "setup" and run.index_of(name) is None:
-        raise Unfit(f"{run.id} has no task `{shown(name)}`")
 
 
 def _json(files: Mapping[str, str], name: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
@@ -21,12 +21,14 @@ from fairway_runner.targets.lookup import submitted_to
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from fairway_agent.json_record import JsonRecord
     from fairway_core.findings import Finding
     from fairway_core.target import SlurmAccess, SshAccess, Target
     from fairway_runner.engines.engine import Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
 
+R = TypeVar("R", bound="JsonRecord")
 
 # Launchers that start all their processes from one command on each node.
 _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
@@ -153,13 +155,10 @@ class RemoteEngine:
         return self.shell(names[node], beside.words(run.id, run.task_name(task), command))
 
     def ask(
-        self, module: str, run: RunFolder, *, timeout: float = COMMAND_TIMEOUT, **facts: Any
-    ) -> Any:
-        """What a module of the host says about the run, of which a submission was begun."""
-        last = submissions.read(run)
-        assert last is not None, "a submission was begun"
-        request = {"run": run.id, "submission": last.number, **facts}
-        return self.remote_host.call(f"{self.NODE}.{module}", request, timeout=timeout)
+        self, module: str, request: JsonRecord, kind: type[R], *, timeout: float = COMMAND_TIMEOUT
+    ) -> R:
+        """What one of this engine's modules says on the host."""
+        return self.remote_host.call(f"{self.NODE}.{module}", request, kind, timeout=timeout)
 
     def unknown_node(self, name: str, known: Iterable[str]) -> NoReturn:
         """UserError for a node that the target does not have."""

@@ -15,16 +15,24 @@ from typing import TYPE_CHECKING
 from fairway_agent import record, state_files
 from fairway_agent.fields import HINT, Unfit
 from fairway_agent.run_state import RunState
-from fairway_agent.shared.reports import Asked
+from fairway_agent.shared.reports import (
+    ReceiveReport,
+    ReceiveRequest,
+    RunRequest,
+    RunsReport,
+    RunsRequest,
+    StatesReport,
+    StatesRequest,
+)
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.remote import submissions
-from fairway_runner.engines.remote.answers import adopted, checked_states, listed_runs
+from fairway_runner.engines.remote.answers import adopted, check_tasks, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
 from fairway_runner.runs.records import known_state, known_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.shared.reports import RunReport
@@ -57,14 +65,14 @@ class Mirror:
         The code is left at the snapshot's name under `code/`; see `node.receive.adopt_code`.
         """
         code = snapshot.name
-        request = {"run": run.id, "code": code}
-        found = self.remote.call(f"{_SHARED}.receive", request, _packed(run))
-        if not found["has_code"]:
+        request = ReceiveRequest(run.id, code)
+        found = self.remote.call(f"{_SHARED}.receive", request, ReceiveReport, _packed(run))
+        if not found.has_code:
             if not snapshot.is_dir():
                 message = f"the code of {run.id} is neither here nor at {self.remote.shared}"
                 raise UserError.of("no-code", message, "submit the job again from its file")
-            self.remote.connection.upload(snapshot, found["draft"], deadline=self.remote.deadline)
-        return PurePosixPath(found["folder"])
+            self.remote.connection.upload(snapshot, found.draft, deadline=self.remote.deadline)
+        return PurePosixPath(found.folder)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> str:
         """See `Engine.refresh`; one command on the host, or more where logs are very long.
@@ -80,13 +88,12 @@ class Mirror:
             if not asked:
                 break
             about = {run_id: wanted[run_id] for run_id in asked}
-            answer = self.remote.call(self.states, {"runs": asked})
-            found = checked_states(answer, about, self.remote.connection.name)
+            answer = self._states(asked, about)
+            found, silent = answer.runs, answer.silent
             damaged += _damaged(found.values())
-            silent = str(answer.get("silent", ""))
             more = {}
             for run_id in asked:
-                run, report = wanted[run_id], found[run_id]
+                run, report = wanted[run_id], found.get(run_id)
                 if report is not None and report.damaged:
                     continue
                 _apply(run, report)
@@ -111,7 +118,7 @@ class Mirror:
 
     def cancel_unknown(self, run: RunFolder) -> None:
         """Writes the end of a run that the cluster has never seen and is not to see."""
-        if self.remote.call(self.states, {"runs": {run.id: {}}})["runs"][run.id] is None:
+        if self._state(run) is None:
             state = replace(_known(run), state="cancelled", reason=None, ended=time.time())
             state_files.write(run.folder, state)
 
@@ -120,15 +127,13 @@ class Mirror:
         last = submissions.read(run)
         if last is None:
             return
-        request = {"runs": {run.id: Asked().to_json()}}
-        answer = self.remote.call(self.states, request)
-        found = checked_states(answer, {run.id: run}, self.remote.connection.name)[run.id]
+        found = self._state(run)
         if damaged := _damaged([found]):
             raise UserError(damaged, exit_code=5)
-        if found is None or found.state is None or found.state.submission <= last.number:
+        if found is None or found.state is None or found.state.submission <= last.submission:
             return
         with record.alone(run.folder / "mirror.lock"):
-            submissions.note(run, submission=found.state.submission, complete=True)
+            submissions.Submission(found.state.submission, complete=True).write(run)
             _write(run, found)
         hint = f"see what became of it: fairway show {run.id}"
         raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
@@ -141,15 +146,14 @@ class Mirror:
 
     def remove(self, run: RunFolder) -> None:
         """See `Engine.remove`."""
-        self.remote.call(f"{_SHARED}.runs", {"remove": run.id})
+        self.remote.call(f"{_SHARED}.runs", RunsRequest(remove=run.id), RunsReport)
 
     def adopt(self, store: RunFolders, target: Target) -> list[Finding]:
         """See `Engine.adopt`."""
-        known = [run.id for run in store.unsorted()]
-        request = {"target": target.name, "known": known}
-        answer = self.remote.call(f"{_SHARED}.runs", request)
+        request = RunsRequest(target.name, tuple(run.id for run in store.unsorted()))
+        answer = self.remote.call(f"{_SHARED}.runs", request, RunsReport)
         findings = []
-        for run_id, files, submission in listed_runs(answer, self.remote.connection.name):
+        for run_id, files, submission in listed_runs(answer):
             try:
                 record, texts = adopted(run_id, files)
                 _adopt(store, record, texts, target, submission)
@@ -161,25 +165,42 @@ class Mirror:
                 findings.append(Finding("damaged-run", message, hint, severity=Severity.WARNING))
         return findings
 
+    def _states(
+        self, asked: Mapping[str, RunRequest], runs: Mapping[str, RunFolder]
+    ) -> StatesReport:
+        """What the host knows of these runs; UserError for what it cannot know."""
+        answer = self.remote.call(self.states, StatesRequest(asked), StatesReport)
+        try:
+            for run_id, run in runs.items():
+                if (report := answer.runs.get(run_id)) is not None:
+                    check_tasks(report, run)
+        except Unfit as error:
+            raise self.remote.strange(error) from None
+        return answer
+
+    def _state(self, run: RunFolder) -> RunReport | None:
+        """The same of one run alone; None where the host has never seen it."""
+        return self._states({run.id: RunRequest()}, {run.id: run}).runs.get(run.id)
+
     def _folder(self, run: RunFolder) -> str:
         # rsync expands a `~` no more once its arguments are protected: it begins at home.
         return f"{self.remote.shared.removeprefix('~/')}/runs/{run.id}"
 
     def _requests(
         self, runs: Iterable[RunFolder], *, logs: bool
-    ) -> tuple[dict[str, dict[str, object]], list[Finding]]:
+    ) -> tuple[dict[str, RunRequest], list[Finding]]:
         """What to ask by id of the runs, and what is said of those that are damaged here."""
-        asked: dict[str, dict[str, object]] = {}
+        asked: dict[str, RunRequest] = {}
         damaged: list[Finding] = []
         for run in runs:
             try:
                 if (request := self._request(run, logs=logs)) is not None:
-                    asked[run.id] = request.to_json()
+                    asked[run.id] = request
             except UserError as error:
                 damaged += error.findings
         return asked, damaged
 
-    def _request(self, run: RunFolder, *, logs: bool) -> Asked | None:
+    def _request(self, run: RunFolder, *, logs: bool) -> RunRequest | None:
         """What to ask about a run; None where all is known."""
         last = submissions.read(run)
         if last is None:
@@ -188,7 +209,7 @@ class Mirror:
         final = submissions.is_final(run)
         numbers = range(run.record.tasks)
         done = [run.task_name(index) for index in numbers if _is_done(run, index)]
-        asked = Asked(tuple(done), known_logs(run, final=final) if logs else {})
+        asked = RunRequest(tuple(done), known_logs(run, final=final) if logs else {})
         return None if final and not asked.logs else asked
 
 
@@ -219,7 +240,7 @@ def _apply(run: RunFolder, found: RunReport | None) -> None:
     if found is None or last is None:
         _apply_missing(run)
         return
-    if found.state is None or found.state.submission < last.number:
+    if found.state is None or found.state.submission < last.submission:
         _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
         return
     with record.alone(run.folder / "mirror.lock"):
@@ -268,7 +289,8 @@ def _adopt(
         raise Unfit(f"its engine is {record.engine}")
     # The way from here to the cluster, which need not be that from where it was submitted.
     kept = {**files, "target.json": json.dumps(target.record(), indent=1)}
-    kept["engine.json"] = json.dumps({"submission": submission, "complete": True})
+    last = submissions.Submission(submission, complete=True)
+    kept["engine.json"] = json.dumps(last.to_json())
     with suppress(FileExistsError):
         _, lock = store.create(record, kept)
         os.close(lock)

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from fairway_agent.fields import Unfit
 from fairway_agent.main import MARK, OLD_PYTHON, OLDEST
 from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.remote import ssh
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Here, is_here
+from fairway_runner.runs.shapes import STRANGE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from fairway_agent.json_record import JsonRecord
     from fairway_core.reach import Reach
     from fairway_runner.engines.remote.connection import Connection, Ended
+
+R = TypeVar("R", bound="JsonRecord")
 
 _NO_BUNDLE = 66
 _NO_PYTHON = 127
@@ -68,24 +73,33 @@ class RemoteHost:
     def call(
         self,
         module: str,
-        request: Mapping[str, Any],
+        request: JsonRecord,
+        kind: type[R],
         payload: bytes = b"",
         *,
         timeout: float = COMMAND_TIMEOUT,
-    ) -> Any:
+    ) -> R:
         """What the module's `answer(shared, request, payload)` says on the host.
 
         It may be asked twice where the connection breaks. UserError for what it refuses, and
-        where there is no answer.
+        where there is no answer, or one of another kind.
         """
         name, files = archives.agent()
         words = ["sh", "-c", _CALL, "sh", self.shared, name, module]
-        data = json.dumps(request).encode() + b"\n" + payload
+        data = json.dumps(request.to_json()).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         if ended.code == _NO_BUNDLE:
             self._ship(name, files)
             ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
-        return self._answer(ended)
+        try:
+            return kind.from_json(self._answer(ended))
+        except Unfit as error:
+            raise self.strange(error) from None
+
+    def strange(self, error: Unfit) -> UserError:
+        """What is said of an answer that no host of ours gives."""
+        message = f"{self.connection.name} gave an answer that cannot be read: {error}"
+        return UserError.of("host-failed", message, STRANGE, exit_code=5)
 
     def _ship(self, name: str, files: bytes) -> None:
         words = ["sh", "-c", _SHIP, "sh", self.shared, name]

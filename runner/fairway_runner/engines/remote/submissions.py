@@ -1,21 +1,17 @@
-"""What this machine knows of a run's submission to a cluster: the run's file `engine.json`.
-
-`submission` counts the times that the run was started, from 0: each retry is another.
-`complete` says that the cluster has taken it over. An engine may note more.
-"""
+"""What this machine knows of a run's submission to a cluster: the run's file `engine.json`."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
-from fairway_agent.fields import Fields, Unfit
+from fairway_agent.json_record import JsonRecord
 from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
 from fairway_runner.runs.plans import read_retry
-from fairway_runner.runs.records import damaged, known_state, known_task, read_json
+from fairway_runner.runs.records import known_as, known_state, known_task
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
@@ -24,40 +20,29 @@ _FILE = "engine.json"
 
 
 @dataclass(frozen=True)
-class Submission:
-    """The last submission of a run; `retry` says that it runs some of its tasks again."""
+class Submission(JsonRecord):
+    """The last submission of a run: `submission` counts the times that it was started, from 0, and
+    each retry is another. `complete` says that the cluster has taken it over, as these `jobs`."""
 
-    number: int
-    complete: bool
+    CALLED = "the submission"
+
+    submission: int
+    complete: bool = False
+    jobs: tuple[str, ...] = ()
 
     @property
     def retry(self) -> bool:
         """Whether it runs tasks again that an earlier one began."""
-        return self.number > 0
+        return self.submission > 0
+
+    def write(self, run: RunFolder) -> None:
+        """Replaces the file."""
+        record.write_json(run.folder / _FILE, self.to_json())
 
 
 def read(run: RunFolder) -> Submission | None:
     """The last submission; None before the first has begun. UserError where the file is damaged."""
-    if not (facts := notes(run)):
-        return None
-    try:
-        fields = Fields(facts, "the submission")
-        return Submission(fields.count("submission"), fields.flag("complete"))
-    except Unfit as error:
-        raise damaged(run.folder / _FILE, str(error)) from None
-
-
-def notes(run: RunFolder) -> dict[str, Any]:
-    """All that was noted. UserError where the file is damaged."""
-    try:
-        return read_json(run.folder / _FILE)
-    except FileNotFoundError:
-        return {}
-
-
-def note(run: RunFolder, **facts: object) -> None:
-    """Adds to what was noted."""
-    record.write_json(run.folder / _FILE, {**notes(run), **facts})
+    return known_as(run.folder / _FILE, Submission.from_json)
 
 
 def begin(run: RunFolder, *, retry: bool) -> Submission:
@@ -69,16 +54,12 @@ def begin(run: RunFolder, *, retry: bool) -> Submission:
     last = read(run)
     if last is not None and not (retry and last.complete):
         return last
-    number = 0 if last is None else last.number + 1
+    number = 0 if last is None else last.submission + 1
     if retry:
         _queue_again(run, number)
-    note(run, submission=number, complete=False)
-    return Submission(number, complete=False)
-
-
-def complete(run: RunFolder) -> None:
-    """The cluster has taken the run over."""
-    note(run, complete=True)
+    new = Submission(number)
+    new.write(run)
+    return new
 
 
 def cut_off(run: RunFolder) -> str:

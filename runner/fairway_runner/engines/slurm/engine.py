@@ -6,10 +6,18 @@ import logging
 import os
 import secrets as random
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.shared.reports import Done
 from fairway_agent.slurm.commands import DOWN, NO_ANSWER
+from fairway_agent.slurm.reports import (
+    CancelRequest,
+    NodesReport,
+    NodesRequest,
+    SubmitReport,
+    SubmitRequest,
+)
 from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_runner.engines.absence import Absence, clock
@@ -85,13 +93,13 @@ class SlurmEngine(RemoteEngine):
                 return
             self.mirror.publish(run, snapshot)
             try:
-                found = self.ask("submit", run, code=snapshot.name, **self._resources(run))
+                request = self._request(run, submission, code=snapshot.name)
+                found = self.ask("submit", request, SubmitReport)
             except UserError as error:
-                if error.findings[0].id in _REFUSALS and not submission.number:
+                if error.findings[0].id in _REFUSALS and not submission.submission:
                     raise Refused(error.findings, exit_code=error.exit_code) from None
                 raise
-            submissions.note(run, jobs=found["jobs"])
-            submissions.complete(run)
+            replace(submission, complete=True, jobs=found.jobs).write(run)
         finally:
             os.close(lock)
 
@@ -126,9 +134,9 @@ class SlurmEngine(RemoteEngine):
         self.refresh([run])
         if submissions.is_final(run):
             return
-        if submissions.read(run) is None:
-            submissions.begin(run, retry=False)
-        self.ask("cancel", run)
+        last = submissions.read(run) or submissions.begin(run, retry=False)
+        request = CancelRequest(run.id, last.submission)
+        self.ask("cancel", request, Done)
         self.mirror.cancel_unknown(run)
         from fairway_runner.runs.plans import read_plan
 
@@ -136,7 +144,7 @@ class SlurmEngine(RemoteEngine):
         while not submissions.is_final(run):
             self.refresh([run])
             if time.monotonic() > deadline:
-                self.ask("cancel", run, kill=True)
+                self.ask("cancel", replace(request, kill=True), Done)
                 break
             time.sleep(_pause_of(deadline, self.pause))
         self.wait(run)
@@ -145,15 +153,15 @@ class SlurmEngine(RemoteEngine):
         """As sinfo lists them, those that are not there yet included."""
         return [
             Node(
-                name=node["name"],
-                state=node["state"],
-                address=node["address"],
-                run=node["run"],
-                reason=node["reason"],
-                facts={"cores": node["cores"], "features": node["features"]},
-                machine=_machine(node.get("comment", "")),
+                name=node.name,
+                state=node.state,
+                address=node.address,
+                run=node.run,
+                reason=node.reason,
+                facts={"cores": node.cores, "features": node.features},
+                machine=_machine(node.comment),
             )
-            for node in self._look()["nodes"]
+            for node in self._look().nodes
         ]
 
     def act_on_node(self, action: str, node: str) -> None:
@@ -192,10 +200,9 @@ class SlurmEngine(RemoteEngine):
             return list(error.findings)
         return findings_of(found, self.access, began, time.time())
 
-    def _look(self, **facts: Any) -> dict[str, Any]:
-        request = {"partition": self.access.partition, **facts}
-        found: dict[str, Any] = self.remote_host.call(f"{_NODE}.nodes", request)
-        return found
+    def _look(self, *, health: bool = False, action: str = "", node: str = "") -> NodesReport:
+        request = NodesRequest(self.access.partition, health, action, node)
+        return self.ask("nodes", request, NodesReport)
 
     def _program(self, module: str, *words: str) -> list[str]:
         """The command line that runs one of the node side's modules on the login host, where its
@@ -206,29 +213,34 @@ class SlurmEngine(RemoteEngine):
 
     def _require_node(self, name: str) -> str:
         """The node's name; UserError where the partition has none of that name or address."""
-        nodes = self._look()["nodes"]
+        nodes = self._look().nodes
         for node in nodes:
-            if name in (node["name"], node["address"]):
-                return str(node["name"])
-        self.unknown_node(name, [node["name"] for node in nodes])
+            if name in (node.name, node.address):
+                return node.name
+        self.unknown_node(name, [node.name for node in nodes])
 
-    def _resources(self, run: RunFolder) -> dict[str, Any]:
-        """What the job asks of each node."""
+    def _request(
+        self, run: RunFolder, submission: submissions.Submission, code: str
+    ) -> SubmitRequest:
+        """What Slurm is asked for."""
         from fairway_core.catalog import vm_size
         from fairway_runner.jobs.job import Job
         from fairway_runner.runs.records import read_json
 
         size = vm_size(self.target.vm_size) if self.target.vm_size else None
         job = Job.model_validate({**read_json(run.folder / "job.json"), "sweep": None})
-        return {
-            "partition": self.access.partition,
-            "vm_size": size.name if size else "",
-            "gpus": size.gpu.count if size and size.gpu else 0,
+        return SubmitRequest(
+            run.id,
+            submission.submission,
+            code,
+            partition=self.access.partition,
+            vm_size=size.name if size else "",
+            gpus=size.gpu.count if size and size.gpu else 0,
             # Never below 0, which is for operators alone.
-            "nice": _MOST_PRIORITY - job.priority_number,
-            "account": job.account or "",
-            "qos": job.qos or "",
-        }
+            nice=_MOST_PRIORITY - job.priority_number,
+            account=job.account or "",
+            qos=job.qos or "",
+        )
 
 
 ENGINE = SlurmEngine

@@ -6,9 +6,11 @@ import os
 import secrets
 import shlex
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.shared.reports import Done
+from fairway_agent.ssh.reports import NodesReport, NodesRequest, StartRequest
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import submissions
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_agent.ssh.reports import NodeReport
     from fairway_core.findings import Finding
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
@@ -57,8 +60,9 @@ class SshEngine(RemoteEngine):
             if submission.complete:
                 return
             self.mirror.publish(run, snapshot)
-            self.ask("start", run, timeout=_START_TIMEOUT, code=snapshot.name)
-            submissions.complete(run)
+            request = StartRequest(run.id, submission.submission, code=snapshot.name)
+            self.ask("start", request, Done, timeout=_START_TIMEOUT)
+            replace(submission, complete=True).write(run)
         finally:
             os.close(lock)
 
@@ -74,9 +78,8 @@ class SshEngine(RemoteEngine):
         """Tells the run's supervisor to end, which ends what runs on all nodes."""
         if submissions.is_final(run):
             return
-        if submissions.read(run) is None:
-            submissions.begin(run, retry=False)
-        self.ask("start", run, cancel=True)
+        last = submissions.read(run) or submissions.begin(run, retry=False)
+        self.ask("start", StartRequest(run.id, last.submission, cancel=True), Done)
         self.mirror.cancel_unknown(run)
         self.wait(run)
 
@@ -84,15 +87,13 @@ class SshEngine(RemoteEngine):
         """As they announced themselves."""
         return [
             Node(
-                name=host["name"],
-                state=_state(host),
-                address=host["address"],
-                run=host["run"],
-                reason=host["trouble"]
-                if host["fresh"]
-                else f"silent for {host['age'] / 60:.0f} min",
+                name=node.name,
+                state=_state(node),
+                address=node.address,
+                run=node.run,
+                reason=node.trouble if node.fresh else f"silent for {node.age / 60:.0f} min",
             )
-            for host in self._look()["hosts"]
+            for node in self._look().nodes
         ]
 
     def act_on_node(self, action: str, node: str) -> None:
@@ -111,17 +112,16 @@ class SshEngine(RemoteEngine):
         """On the main host, or from there on a node: over the cluster's own trust."""
         connection = self.remote_host.connection
         host = self._host(node) if node else None
-        if host is None or host["own"]:
+        if host is None or host.own:
             return connection.interactive(command, forward=forward)
-        address = str(host["address"])
         if not forward:
-            return connection.interactive(_onwards(address, command))
+            return connection.interactive(_onwards(host.address, command))
         # What listens on the node may listen there on its loopback alone: a socket on the main
         # host, which nobody else can open, is in between.
         port, _, there = forward.partition(":")
         socket = f"/tmp/fairway-{secrets.token_hex(8)}"  # noqa: S108 - cannot be guessed
         way = ["-o", "ExitOnForwardFailure=yes", "-L", f"{socket}:{there}"]
-        words = ["ssh", "-N", *way, "--", address]
+        words = ["ssh", "-N", *way, "--", host.address]
         line = f"trap 'rm -f {socket}' EXIT; {shlex.join(words)}"
         return connection.interactive(["bash", "-c", line], forward=f"{port}:{socket}")
 
@@ -135,27 +135,24 @@ class SshEngine(RemoteEngine):
         assert self.target.ssh is not None, "a target with this engine has the section"
         return findings_of(found, self.target, began, time.time())
 
-    def _look(self, **facts: Any) -> dict[str, Any]:
-        request = {"cluster": self.target.name, **facts}
-        found: dict[str, Any] = self.remote_host.call(f"{self.NODE}.nodes", request)
-        return found
+    def _look(self, *, health: bool = False) -> NodesReport:
+        return self.ask("nodes", NodesRequest(self.target.name, health), NodesReport)
 
-    def _host(self, node: str) -> dict[str, Any]:
-        hosts: list[dict[str, Any]] = self._look()["hosts"]
-        for host in hosts:
-            if node in (host["name"], host["address"]):
-                return host
-        self.unknown_node(node, [host["name"] for host in hosts])
+    def _host(self, name: str) -> NodeReport:
+        nodes = self._look().nodes
+        for node in nodes:
+            if name in (node.name, node.address):
+                return node
+        self.unknown_node(name, [node.name for node in nodes])
 
 
 ENGINE = SshEngine
 
 
-def _state(host: Mapping[str, Any]) -> str:
-    """Of a node, as it announced itself."""
-    if not host["fresh"]:
+def _state(node: NodeReport) -> str:
+    if not node.fresh:
         return "silent"
-    return "busy" if host["run"] else "unwell" if host["trouble"] else "idle"
+    return "busy" if node.run else "unwell" if node.trouble else "idle"
 
 
 def _onwards(address: str, command: Sequence[str]) -> list[str]:

@@ -1,0 +1,98 @@
+"""Records that cross to another machine: what is none is named, and nothing of it is taken over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from fairway_agent.fields import Unfit
+from fairway_agent.json_record import JsonRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Node(JsonRecord):
+    CALLED = "a node"
+
+    name: str
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(JsonRecord):
+    CALLED = "the answer"
+
+    nodes: tuple[Node, ...]
+    time: float
+    is_up: bool
+    last: Node | None
+    by_run: Mapping[str, Node | None] = field(default_factory=dict)
+    held: tuple[tuple[str, ...], ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    reason: str | None = None
+    more: object = None
+
+
+LEAST = {"nodes": [], "time": 1, "is_up": True, "last": None}
+
+
+def test_what_is_written_is_read_as_it_was() -> None:
+    node = Node("nd-0", gpus=8)
+    by_run, more = {"a": node, "b": None}, {"x": [1, "y"]}
+    whole = Answer(
+        *((node, Node("nd-1")), 1.5, False, node, by_run, (("7", "job"), ())),
+        sizes={"nd-0": 3},
+        reason="full",
+        more=more,
+    )
+    assert Answer.from_json(json.loads(json.dumps(whole.to_json()))) == whole
+
+
+def test_what_has_a_default_may_be_missing_and_what_is_unknown_is_left() -> None:
+    assert Answer.from_json({**LEAST, "newer": 1}) == Answer((), 1.0, is_up=True, last=None)
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_what_has_none_is_missed(name: str) -> None:
+    with pytest.raises(Unfit, match=f"`{name}` of the answer is missing"):
+        Answer.from_json({key: value for key, value in LEAST.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"nodes": None}, "`nodes` of the answer is None"),
+        ({"nodes": {}}, "`nodes` of the answer is {}"),
+        ({"nodes": [3]}, "a node is not a mapping"),
+        ({"nodes": [{"gpus": 8}]}, "`name` of a node is missing"),
+        ({"nodes": [{"name": "a", "gpus": True}]}, "`gpus` of a node is True"),
+        ({"nodes": [{"name": "a", "gpus": -1}]}, "`gpus` of a node is -1"),
+        ({"nodes": [{"name": "a", "gpus": 1.5}]}, "`gpus` of a node is 1.5"),
+        ({"nodes": [{"name": "a", "gpus": None}]}, "`gpus` of a node is None"),
+        ({"nodes": [{"name": ["\x1b[2J"]}]}, "`name` of a node is"),
+        ({"time": float("nan")}, "`time` of the answer is nan"),
+        ({"time": 10**400}, "`time` of the answer is 1000"),
+        ({"is_up": 1}, "`is_up` of the answer is 1"),
+        ({"is_up": None}, "`is_up` of the answer is None"),
+        ({"last": []}, "a node is not a mapping"),
+        ({"by_run": []}, r"`by_run` of the answer is \[\]"),
+        ({"by_run": {"a": {}}}, "`name` of a node is missing"),
+        ({"held": ["7"]}, "`0` of `held` of the answer is 7"),
+        ({"held": [["a", 7]]}, "`1` of `0` of `held` of the answer is 7"),
+        ({"sizes": {"a": "x"}}, "`a` of `sizes` of the answer is x"),
+        ({"sizes": {"\x1b[2J": "x"}}, "` of `sizes` of the answer is x"),
+        ({"reason": 7}, "`reason` of the answer is 7"),
+    ],
+)
+def test_what_is_of_another_kind_is_named(facts: dict[str, object], said: str) -> None:
+    with pytest.raises(Unfit, match=said) as caught:
+        Answer.from_json({**LEAST, **facts})
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("facts", [None, [], "x", 7])
+def test_what_is_no_mapping_is_said_to_be_none(facts: object) -> None:
+    with pytest.raises(Unfit, match="the answer is not a mapping"):
+        Answer.from_json(facts)
