@@ -251,7 +251,7 @@ def _again(run: RunFolder, before: State | None) -> State:
             state_files.write(run.task_folder(number), status.again)
     generation = (before.generation if before else 0) + 1
     job = names.job_id(run.id, generation)
-    return State(job, generation, complete=False, tasks=0, first=first, only=only)
+    return State(job, generation, complete=False, tasks=0, first=first, only=tuple(only))
 
 
 def _queue(run: RunFolder) -> None:

@@ -4,38 +4,55 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from fairway_agent.fields import Fields
 from fairway_agent.figures.sampler import FOLDER
-from fairway_agent.record import alone, read_json, write_json
+from fairway_agent.json_record import JsonRecord
+from fairway_agent.record import alone, write_json
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.runs.figures import is_node_name
+from fairway_runner.runs.records import known_as
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder
 
 _CHUNK = 4 << 20
-_FILE = "figures.txt"
+_SAMPLED = "figures.txt"
 # Another text for each attempt. One that Batch begins on the same node finds the folder as it was,
 # and adds to the file; elsewhere it has a file of its own.
 _MARKER = "wd/logs/attempt.txt"
-_FACTS = "figures.json"
+_FILE = "figures.json"
 _MOST = 64  # tasks at a look: each costs two requests
 _LATEST = 253_402_300_800.0  # seconds since 1970, the year 10000
 _NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
 
 
+@dataclass(frozen=True)
+class _Copy(JsonRecord):
+    """Of a task's samples: the `marker` of the attempt whose file is copied, how many bytes of it
+    (`offset`), how many attempts the task had when all was copied (`done`), and the time of each
+    node's `last` sample."""
+
+    CALLED = "the copy of samples"
+
+    marker: str = ""
+    offset: int = 0
+    done: int | None = None
+    last: dict[str, float] = field(default_factory=dict)
+
+
 @dataclass
 class Figures:
-    """The samples of one run. `figures.json` in its folder has for each task: the `marker` of the
-    attempt whose file is copied, how many bytes of it (`offset`), how many attempts the task had
-    when all was copied (`done`), and the time of each node's `last` sample."""
+    """The samples of one run. `figures.json` in its folder says how much of each was copied."""
 
     run: RunFolder
     account: Account
@@ -45,42 +62,42 @@ class Figures:
     def bring(self) -> None:
         """Adds new samples to the file of each node; running tasks come first."""
         with alone(self.run.folder / "figures.lock"):
-            facts = read_json(self.run.folder / _FACTS)
-            tasks = self._open_tasks(facts)
+            copies = known_as(self.run.folder / _FILE, _copies) or {}
+            tasks = self._open_tasks(copies)
             (self.run.folder / FOLDER).mkdir(exist_ok=True)
             with ThreadPoolExecutor(CONCURRENCY) as pool:
-                found = list(pool.map(lambda task: self._read(task, facts), tasks))
-            for task, (text, fact) in zip(tasks, found, strict=True):
-                last = facts.get(str(task), {}).get("last", {})
-                facts[str(task)] = {**fact, "last": self._add(text, last)}
-            write_json(self.run.folder / _FACTS, facts)
+                known = [copies.get(str(task), _Copy()) for task in tasks]
+                found = list(pool.map(self._read, tasks, known))
+            for task, (text, copy) in zip(tasks, found, strict=True):
+                copies[str(task)] = replace(copy, last=self._add(text, copy.last))
+            facts = {task: copy.to_json() for task, copy in copies.items()}
+            write_json(self.run.folder / _FILE, facts)
 
-    def _open_tasks(self, facts: dict[str, Any]) -> list[int]:
+    def _open_tasks(self, copies: Mapping[str, _Copy]) -> list[int]:
         """The tasks that may have more samples, at most `_MOST` of them."""
         running, ended = [], []
         for task in range(self.run.record.tasks):
             status = self.run.task_status(task)
             if status.state == "running":
                 running.append(task)
-            elif status.is_final and facts.get(str(task), {}).get("done") != status.attempts:
+            elif status.is_final and copies.get(str(task), _Copy()).done != status.attempts:
                 ended.append(task)
         return [*running, *ended][:_MOST]
 
-    def _read(self, task: int, facts: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-        """The new whole lines of a task's file, and what `figures.json` is to say of it."""
+    def _read(self, task: int, known: _Copy) -> tuple[bytes, _Copy]:
+        """The new whole lines of a task's file, and how much of it is copied with them."""
         status = self.run.task_status(task)
         ended = status.is_final
         marker = self._file(task, _MARKER, 0, ended=ended).decode(errors="replace").strip()
-        known = facts.get(str(task), {})
-        offset = int(known.get("offset", 0)) if known.get("marker") == marker else 0
+        offset = known.offset if known.marker == marker else 0
         text = b""
-        while piece := self._file(task, f"wd/logs/{_FILE}", offset + len(text), ended=ended):
+        while piece := self._file(task, f"wd/logs/{_SAMPLED}", offset + len(text), ended=ended):
             text += piece
             if len(piece) < _CHUNK:
                 break
         whole = text[: text.rfind(b"\n") + 1]
         done = status.attempts if ended else None
-        return whole, {"marker": marker, "offset": offset + len(whole), "done": done}
+        return whole, _Copy(marker, offset + len(whole), done, known.last)
 
     def _file(self, task: int, name: str, offset: int, *, ended: bool) -> bytes:
         """Up to a chunk of a task's file, from its node or, once it has ended, from storage; empty
@@ -119,6 +136,12 @@ class Figures:
             with (self.run.folder / FOLDER / f"{node}.jsonl").open("ab") as file:
                 file.write(b"".join(line + b"\n" for line in lines))
         return last
+
+
+def _copies(facts: object) -> dict[str, _Copy]:
+    """Of a run's tasks by their numbers."""
+    found = Fields(facts, "the copies").facts
+    return {task: _Copy.from_json(each) for task, each in found.items()}
 
 
 def _origin(line: bytes) -> tuple[str, float] | None:

@@ -47,12 +47,13 @@ def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, An
     if earlier:
         now = _tasks(run, account, last)
         state.first = {run.task_name(number): first for number, (_, first) in now.items()}
-        state.only = sorted(number for number in now if not run.has_last or number != count - 1)
+        chosen = (number for number in now if not run.has_last or number != count - 1)
+        state.only = tuple(sorted(chosen))
         state.tasks = len(now)
         for number in found.keys() - now.keys():
             run.task_folder(number).mkdir(parents=True, exist_ok=True)
             state_files.write(run.task_folder(number), found[number])
-    write_json(folder / "engine.json", state.__dict__)
+    write_json(folder / "engine.json", state.to_json())
 
 
 def _tasks(

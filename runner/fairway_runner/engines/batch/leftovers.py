@@ -12,13 +12,29 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
+
+from fairway_agent.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from fairway_runner.engines.batch.client import Account
 
 _GONE = b"gone\n"
+
+
+@dataclass(frozen=True)
+class _Order(JsonRecord):
+    """What the other process is to remove: the `folder` here, and the `user` of a `node`."""
+
+    CALLED = "the order"
+
+    folder: str
+    target: object
+    node: str
+    user: str
+    deadline: float
 
 
 class Leftovers:
@@ -29,8 +45,7 @@ class Leftovers:
     """
 
     def __init__(self, account: Account, node: str, user: str) -> None:
-        self._order = {"target": account.target.record(), "deadline": account.calls.deadline}
-        self._order |= {"node": node, "user": user}
+        self._account, self._node, self._user = account, node, user
         self._is_gone = False
 
     def __enter__(self) -> Self:
@@ -43,7 +58,12 @@ class Leftovers:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._say(json.dumps({**self._order, "folder": str(self.folder)}).encode() + b"\n")
+        account = self._account
+        order = _Order(
+            *(str(self.folder), account.target.record(), self._node, self._user),
+            deadline=account.calls.deadline,
+        )
+        self._say(json.dumps(order.to_json()).encode() + b"\n")
         return self
 
     def user_is_gone(self) -> None:
@@ -83,16 +103,16 @@ def delete_user(account: Account, node: str, user: str) -> None:
 
 def main() -> None:
     """The program."""
-    order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    order = _Order.from_json(json.loads(sys.stdin.buffer.readline()))
     if sys.stdin.buffer.read() == _GONE:
         return
-    shutil.rmtree(order["folder"], ignore_errors=True)
+    shutil.rmtree(order.folder, ignore_errors=True)
     # Imported here for the same reason.
     from fairway_core.target import Target
     from fairway_runner.engines.batch.client import Account
 
-    account = Account(Target.model_validate(order["target"]), order["deadline"])
-    delete_user(account, order["node"], order["user"])
+    account = Account(Target.model_validate(order.target), order.deadline)
+    delete_user(account, order.node, order.user)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,16 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent.record import alone, read_json, write_json
+from fairway_agent.json_record import JsonRecord
+from fairway_agent.record import alone, write_json
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.runs.plans import read_specs
+from fairway_runner.runs.records import known_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,11 +33,37 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
 
 _CHUNK = 8 << 20
-_FILE = "stdout.txt"
+_PRINTED = "stdout.txt"
 _MARKER = "wd/logs/attempt.txt"
 _SUBTASK_TAIL = 64 << 10
-_FACTS = "logs.json"
+_FILE = "logs.json"
 _NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
+
+
+@dataclass
+class _Copy(JsonRecord):
+    """Of a task's log: the `attempt` that is copied, whose `marker` that is and when it `started`;
+    how many bytes of it (`offset`), and how many the log has with them (`size`); whether that is
+    all."""
+
+    CALLED = "the copy of a log"
+
+    attempt: int = 0
+    offset: int = 0
+    size: int = 0
+    done: bool = False
+    marker: str = ""
+    started: float | None = None
+
+
+@dataclass
+class _Copies(JsonRecord):
+    """Those of a run by the numbers of its tasks; `complete` says that there is no more to come."""
+
+    CALLED = "the copies of logs"
+
+    tasks: dict[str, _Copy] = field(default_factory=dict)
+    complete: bool = False
 
 
 @dataclass
@@ -46,37 +74,37 @@ class Logs:
     account: Account
     storage: Storage
     job_id: str
-    facts: dict[str, Any] = field(default_factory=dict)
-    """For each task: the attempt that is copied and its marker, how many bytes of it, how many
-    bytes the log has with them, whether that is all."""
+    copies: _Copies = field(default_factory=_Copies)
 
     @staticmethod
     def are_complete(run: RunFolder) -> bool:
         """Whether all that the tasks of an ended run printed is there."""
-        return bool(read_json(run.folder / _FACTS).get("complete"))
+        known = known_as(run.folder / _FILE, _Copies.from_json)
+        return known is not None and known.complete
 
     @staticmethod
     def reopen(run: RunFolder) -> None:
         """More is coming: the run is retried."""
         with alone(run.folder / "logs.lock"):
-            if facts := read_json(run.folder / _FACTS):
-                write_json(run.folder / _FACTS, {**facts, "complete": False})
+            if known := known_as(run.folder / _FILE, _Copies.from_json):
+                known.complete = False
+                write_json(run.folder / _FILE, known.to_json())
 
     def follow(self, statuses: Mapping[int, TaskState]) -> None:
         """Appends what is new of each task that has begun."""
         with alone(self.run.folder / "logs.lock"):
-            self.facts = read_json(self.run.folder / _FACTS) or {"tasks": {}}
-            self.facts["complete"] = False
+            self.copies = known_as(self.run.folder / _FILE, _Copies.from_json) or _Copies()
+            self.copies.complete = False
             try:
                 self._follow_all(statuses)
                 ended = all(status.is_final for status in statuses.values())
-                self.facts["complete"] = ended and len(statuses) == self.run.record.tasks
+                self.copies.complete = ended and len(statuses) == self.run.record.tasks
             finally:
-                write_json(self.run.folder / _FACTS, self.facts)
+                write_json(self.run.folder / _FILE, self.copies.to_json())
 
     def attempt(self, number: int) -> int:
         """The last attempt of a task that has printed anything, as far as it was followed."""
-        return int(self.facts["tasks"].get(str(number), {}).get("attempt", 0))
+        return self.copies.tasks.get(str(number), _Copy()).attempt
 
     def _follow_all(self, statuses: Mapping[int, TaskState]) -> None:
         open_ = [
@@ -92,39 +120,37 @@ class Logs:
                 pool.shutdown(wait=False, cancel_futures=True)  # what has begun is waited for
                 raise
 
-    def _of(self, number: int) -> dict[str, Any]:
-        new = {"attempt": 0, "offset": 0, "size": 0, "done": False, "marker": "", "started": None}
-        facts: dict[str, Any] = self.facts["tasks"].setdefault(str(number), new)
-        return facts
+    def _of(self, number: int) -> _Copy:
+        return self.copies.tasks.setdefault(str(number), _Copy())
 
     def _is_done(self, number: int, status: TaskState) -> bool:
-        facts = self._of(number)
-        return bool(facts["done"]) and facts["attempt"] + 1 >= status.attempts
+        copy = self._of(number)
+        return copy.done and copy.attempt + 1 >= status.attempts
 
     def _follow(self, number: int, status: TaskState) -> None:
-        facts, ended = self._of(number), status.is_final
+        copy, ended = self._of(number), status.is_final
         log = self.run.log(number)
         log.parent.mkdir(parents=True, exist_ok=True)
-        if facts["started"] != status.started:
+        if copy.started != status.started:
             marker = self._marker(number, ended=ended)
             if not marker and not ended:
                 return  # nothing of it has begun on its node
             least = status.attempts - 1
-            if marker != facts["marker"] or ended:
-                self._begin(number, facts, marker, least if ended else 0, ended=ended)
+            if marker != copy.marker or ended:
+                self._begin(number, copy, marker, least if ended else 0, ended=ended)
             # A marker of an attempt before it stays until the node has begun this one.
             if ended or _number(marker) >= least:
-                facts["started"] = status.started
-        found = self._copy(number, facts, _FILE, ended=ended)
+                copy.started = status.started
+        found = self._copy(number, copy, _PRINTED, ended=ended)
         if ended:
-            if not found and facts["offset"] == 0 and status.exit_code is not None:
+            if not found and copy.offset == 0 and status.exit_code is not None:
                 self._add(number, b"fairway: what this task printed is lost with its node\n")
             if status.state == "failed":
                 self._append_subtasks(number, status)
-            facts.update(done=True, attempt=max(facts["attempt"], status.attempts - 1))
-        if log.exists() and log.stat().st_size > facts["size"]:
+            copy.done, copy.attempt = True, max(copy.attempt, status.attempts - 1)
+        if log.exists() and log.stat().st_size > copy.size:
             with log.open("r+b") as file:
-                file.truncate(facts["size"])  # of a look that was cut off
+                file.truncate(copy.size)  # of a look that was cut off
 
     def _marker(self, number: int, *, ended: bool) -> str:
         """What the node wrote when the attempt began that runs now, or ran last: its number, and
@@ -135,56 +161,54 @@ class Logs:
         data = self._read(number, _MARKER, 0, ended=ended)
         return (data or b"").decode(errors="replace").strip()
 
-    def _begin(
-        self, number: int, facts: dict[str, Any], marker: str, least: int, *, ended: bool
-    ) -> None:
+    def _begin(self, number: int, copy: _Copy, marker: str, least: int, *, ended: bool) -> None:
         """Goes on to the attempt of that marker, with the rest of those before it. `least` is
         what its number is at least."""
-        another = bool(facts["marker"]) and marker != facts["marker"]
-        latest = max(facts["attempt"] + another, _number(marker), least)
-        while facts["attempt"] < latest:
-            self._finish_attempt(number, facts, ended=ended)
-        facts["marker"] = marker
+        another = bool(copy.marker) and marker != copy.marker
+        latest = max(copy.attempt + another, _number(marker), least)
+        while copy.attempt < latest:
+            self._finish_attempt(number, copy, ended=ended)
+        copy.marker = marker
 
-    def _finish_attempt(self, number: int, facts: dict[str, Any], *, ended: bool) -> None:
+    def _finish_attempt(self, number: int, copy: _Copy, *, ended: bool) -> None:
         """Copies the rest of an attempt that another has followed, which the node of that one
         has where they share a folder."""
-        attempt = facts["attempt"]
+        attempt = copy.attempt
         name = f"wd/logs/stdout.{attempt}.txt"
-        if not facts["done"] and not self._copy(number, facts, name, ended=ended):
+        if not copy.done and not self._copy(number, copy, name, ended=ended):
             self._end_line(number)
             said = f"attempt {attempt + 1} lost its node, and with it what it printed last"
             self._add(number, f"fairway: {said}\n".encode())
         self._end_line(number)
-        facts.update(attempt=attempt + 1, offset=0, done=False)
+        copy.attempt, copy.offset, copy.done = attempt + 1, 0, False
 
-    def _copy(self, number: int, facts: dict[str, Any], name: str, *, ended: bool) -> bool:
+    def _copy(self, number: int, copy: _Copy, name: str, *, ended: bool) -> bool:
         """Appends what there is beyond the offset; False where the file is nowhere."""
         while True:
-            data = self._read(number, name, facts["offset"], ended=ended)
+            data = self._read(number, name, copy.offset, ended=ended)
             if data is None:
                 return False
-            moves = name == _FILE and not ended  # another attempt begins with an empty file
-            if data and moves and self._marker(number, ended=False) != facts["marker"]:
+            moves = name == _PRINTED and not ended  # another attempt begins with an empty file
+            if data and moves and self._marker(number, ended=False) != copy.marker:
                 return True  # it is of that one: the next look begins with it
             self._add(number, data)
-            facts["offset"] += len(data)
+            copy.offset += len(data)
             if len(data) < _CHUNK:
                 return True
 
     def _add(self, number: int, data: bytes) -> None:
         """Writes behind what was copied, over anything that a look that was cut off left."""
-        facts, log = self._of(number), self.run.log(number)
+        copy, log = self._of(number), self.run.log(number)
         if data:
             log.touch()
             with log.open("r+b") as file:
-                file.seek(facts["size"])
+                file.seek(copy.size)
                 file.write(data)
-            facts["size"] += len(data)
+            copy.size += len(data)
 
     def _end_line(self, number: int) -> None:
         """Sees to it that what the next attempt prints begins a line."""
-        size = self._of(number)["size"]
+        size = self._of(number).size
         if size and _byte(self.run.log(number), size - 1) != b"\n":
             self._add(number, b"\n")
 
@@ -224,7 +248,7 @@ class Logs:
                 continue
             try:
                 data = self.account.node_file(
-                    str(info["nodeId"]), f"{root}/{_FILE}", 0, _SUBTASK_TAIL
+                    str(info["nodeId"]), f"{root}/{_PRINTED}", 0, _SUBTASK_TAIL
                 )
             except ServiceError:
                 continue  # its node is gone

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.record import read_json, write_json
+from fairway_agent.json_record import JsonRecord
+from fairway_agent.record import write_json
 from fairway_core import archives
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure.calls import ServiceError
@@ -25,6 +26,7 @@ from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.refusals import Unavailable
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.plans import read_last, read_plan, read_specs
+from fairway_runner.runs.records import known_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,26 +51,27 @@ RECORD = (
 
 
 @dataclass
-class State:
+class State(JsonRecord):
     """What the folder says of the submission: which time the run runs, and whether the job has
     all its tasks."""
+
+    CALLED = "the submission"
 
     job: str
     generation: int
     complete: bool
     tasks: int
     first: dict[str, int]
-    only: list[int] | None
+    only: tuple[int, ...] | None
 
     @classmethod
     def read(cls, run: RunFolder) -> State | None:
         """None where no submission has begun."""
-        facts = read_json(run.folder / "engine.json")
-        return cls(**facts) if facts else None
+        return known_as(run.folder / "engine.json", cls.from_json)
 
     def write(self, run: RunFolder) -> None:
         """Replaces the file as a whole."""
-        write_json(run.folder / "engine.json", self.__dict__)
+        write_json(run.folder / "engine.json", self.to_json())
 
 
 @dataclass(frozen=True)
