@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 
 class There(Beside):
-    """A session on nodes that are folders."""
+    """A session whose code is in a folder."""
 
-    nodes: list[Path]
+    folder: Path
     answer: str
 
     @classmethod
-    def of(cls, run: Run, *nodes: Path) -> There:
-        """With these nodes."""
+    def of(cls, run: Run, folder: Path) -> There:
+        """With this folder."""
         made = cls(run, ["fairway"])
-        object.__setattr__(made, "nodes", nodes)
+        object.__setattr__(made, "folder", folder)
         object.__setattr__(made, "answer", "")
         return made
 
-    def ask(self, words: Any, data: bytes = b"", *, node: int = 0) -> str:
+    def ask(self, words: Any, data: bytes = b"") -> str:
         """Runs it as the session would."""
         if self.answer:
             return self.answer
-        variables = {**os.environ, "FAIRWAY_SESSION": str(self.nodes[node]), "FAIRWAY_PID": "1"}
+        variables = {**os.environ, "FAIRWAY_SESSION": str(self.folder), "FAIRWAY_PID": "1"}
         done = subprocess.run(
-            words, input=data, capture_output=True, check=True, cwd=self.nodes[node], env=variables
+            words, input=data, capture_output=True, check=True, cwd=self.folder, env=variables
         )
         return f"a profile prints this\n{done.stdout.decode()}"
 
@@ -60,24 +60,23 @@ def code(tmp_path: Path) -> Path:
     return folder
 
 
-def _nodes(tmp_path: Path, count: int) -> list[Path]:
-    made = [tmp_path / f"node-{index}" for index in range(count)]
-    for each in made:
-        each.mkdir()
-        (each / "a.py").write_text("a")
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """Where a session has the code."""
+    made = tmp_path / "node"
+    made.mkdir()
+    (made / "a.py").write_text("a")
     return made
 
 
-def test_only_what_changes_here_is_sent_to_every_copy(
-    make_run: MakeRun, code: Path, tmp_path: Path
-) -> None:
-    run, nodes = make_run("dev-a"), _nodes(tmp_path, 2)
+def test_only_what_changes_here_is_sent(make_run: MakeRun, code: Path, node: Path) -> None:
+    run = make_run("dev-a")
     Known.of(code, ["*.log"]).write(run)
     known = Known.read(run)
     assert known is not None
-    sync = Sync(There.of(run, *nodes), known, 2)
+    sync = Sync(There.of(run, node), known)
     assert not sync.send()
-    (nodes[0] / "made.txt").write_text("of a program there")
+    (node / "made.txt").write_text("of a program there")
     for name in ("b.py", "b.log"):
         (code / name).write_text("b")
     (code / ".git").mkdir()
@@ -86,21 +85,18 @@ def test_only_what_changes_here_is_sent_to_every_copy(
     (code / "link").symlink_to("/etc")
     changes = sync.send()
     assert (list(changes.written), list(changes.removed)) == (["b.py"], ["a.py"])
-    assert sorted(each.name for each in nodes[0].iterdir()) == ["b.py", "made.txt"]
-    assert [each.name for each in nodes[1].iterdir()] == ["b.py"]
+    assert sorted(each.name for each in node.iterdir()) == ["b.py", "made.txt"]
     # Who attaches later goes on from there.
     again = Known.read(run)
     assert again is not None
-    assert not Sync(There.of(run, *nodes), again, 2).send()
+    assert not Sync(There.of(run, node), again).send()
     (code / "b.py").chmod(0o755)
-    assert list(Sync(There.of(run, *nodes), again, 2).send().written) == ["b.py"]
-    assert (nodes[1] / "b.py").stat().st_mode & 0o100
+    assert list(Sync(There.of(run, node), again).send().written) == ["b.py"]
+    assert (node / "b.py").stat().st_mode & 0o100
 
 
-def test_what_could_not_be_sent_is_sent_again(
-    make_run: MakeRun, code: Path, tmp_path: Path
-) -> None:
-    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+def test_what_could_not_be_sent_is_sent_again(make_run: MakeRun, code: Path, node: Path) -> None:
+    run = make_run("dev-a")
     there = There.of(run, node)
     sync = Sync(there, Known.of(code, []))
     (code / "b.py").write_text("b")
@@ -114,8 +110,8 @@ def test_what_could_not_be_sent_is_sent_again(
     assert (node / "b.py").read_text() == "b"
 
 
-def test_what_is_refused_there_is_said_once(make_run: MakeRun, code: Path, tmp_path: Path) -> None:
-    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+def test_what_is_refused_there_is_said_once(make_run: MakeRun, code: Path, node: Path) -> None:
+    run = make_run("dev-a")
     (node / "name\x1b[2J").mkdir()
     sync = Sync(There.of(run, node), Known.of(code, []))
     (code / "name\x1b[2J").write_text("x")
@@ -134,9 +130,9 @@ def test_what_is_refused_there_is_said_once(make_run: MakeRun, code: Path, tmp_p
 
 
 def test_a_folder_that_cannot_be_read_changes_nothing(
-    make_run: MakeRun, code: Path, tmp_path: Path
+    make_run: MakeRun, code: Path, node: Path, tmp_path: Path
 ) -> None:
-    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    run = make_run("dev-a")
     sync = Sync(There.of(run, node), Known.of(code, []))
     (code / "loop").symlink_to("loop")
     with pytest.raises(UserError, match="loop: Too many levels of symbolic links"):
@@ -151,10 +147,10 @@ def test_a_folder_that_cannot_be_read_changes_nothing(
 
 
 def test_what_goes_while_the_folder_is_read_is_left_out(
-    make_run: MakeRun, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, code: Path, node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As editors and version control replace files."""
-    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    run = make_run("dev-a")
     sync = Sync(There.of(run, node), Known.of(code, []))
     (code / "b").mkdir()
     (code / "c.py").write_text("c")
@@ -221,9 +217,9 @@ def test_a_slow_copy_is_no_slow_look(
 
 
 def test_what_copies_is_no_use_of_the_session(
-    make_run: MakeRun, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, code: Path, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    run = make_run("dev-a")
     own, python = tmp_path / "bin", shutil.which("python3")
     own.mkdir()
     (own / "python3").write_text(
@@ -236,10 +232,10 @@ def test_what_copies_is_no_use_of_the_session(
 
 
 def test_many_bytes_are_sent_in_parts(
-    make_run: MakeRun, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, code: Path, node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway_runner.dev.sync._MOST_AT_ONCE", 3)
-    run, [node] = make_run("dev-a"), _nodes(tmp_path, 1)
+    run = make_run("dev-a")
     sync = Sync(There.of(run, node), Known.of(code, []))
     for index in range(5):
         (code / f"{index}.py").write_text("xy")

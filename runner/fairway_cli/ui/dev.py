@@ -111,10 +111,8 @@ def _sync_of(beside: Beside) -> Sync | None:
     if take_turn(run) is None:
         print("its code is kept in step by another `fairway dev`", file=sys.stderr)
         return None
-    shared = capabilities(run.record.engine).one_copy
-    nodes = 1 if shared else run.tasks[0].nodes
     print(f"changes in {known.folder} are copied there, and nothing from there", flush=True)
-    return Sync(beside, known, nodes)
+    return Sync(beside, known)
 
 
 def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:

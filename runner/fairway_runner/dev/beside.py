@@ -28,12 +28,12 @@ class Beside:
     run: Run
     program: Sequence[str]
 
-    def ask(self, words: Sequence[str], data: bytes = b"", *, node: int = 0) -> str:
+    def ask(self, words: Sequence[str], data: bytes = b"") -> str:
         """What a command in the session prints, with `data` as its input.
 
         UserError with the last line that it says where it fails.
         """
-        there = ["exec", self.run.id, "--node", str(node), "--", *words]
+        there = ["exec", self.run.id, "--", *words]
         done = subprocess.run(
             guarded([*self.program, *there]),
             input=data,

@@ -95,12 +95,10 @@ class Known:
 
 @dataclass
 class Sync:
-    """What copies the changes of a session's code, and `nodes` to which: one where they all see
-    the same folder."""
+    """What copies the changes of a session's code, which all its nodes share."""
 
     beside: Beside
     known: Known
-    nodes: int = 1
     refused: dict[str, str] = field(default_factory=dict)
     """Paths that were not copied since the last `take_refused`, and why."""
     took: float = 0.0
@@ -129,16 +127,15 @@ class Sync:
         if not changes:
             return changes
         for data in _packed(self.known.folder, changes, self.refused):
-            for node in range(self.nodes):
-                self._send(data, node)
+            self._send(data)
         self.known = replace(self.known, files=now)
         # What was refused is tried again when it changes, and by who attaches later.
         sent = {path: stamp for path, stamp in now.items() if path not in self.refused}
         replace(self.known, files=sent).write(self.beside.run)
         return changes
 
-    def _send(self, data: bytes, node: int) -> None:
-        said = self.beside.ask(["sh", "-c", _APPLY, "sh", _source()], data, node=node)
+    def _send(self, data: bytes) -> None:
+        said = self.beside.ask(["sh", "-c", _APPLY, "sh", _source()], data)
         line = next((each for each in reversed(said.splitlines()) if each.startswith(MARK)), "")
         try:
             refused = json.loads(line.removeprefix(MARK))["refused"]
