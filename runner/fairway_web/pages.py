@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
 from anyio import to_thread
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fairway_core.findings import UserError
-from fairway_runner.quantities import duration, number
 from fairway_runner.runs.chosen import task_name
 from fairway_runner.runs.compare import compare
+from fairway_runner.runs.html import html_templates
 from fairway_runner.runs.report.page import sections
-from fairway_runner.runs.varying import shown
 from fairway_runner.submit.retry import retry
 from fairway_runner.targets.lookup import all_targets
 from fairway_web import files, logs
@@ -25,6 +23,7 @@ from fairway_web.listing import STATES, listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jinja2 import Environment
     from starlette.requests import Request
 
     from fairway_runner.runs.store import Run
@@ -40,15 +39,7 @@ _MOST_COMPARED = 200
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("fairway_web", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": number, "shown": shown, "duration": duration}
-    return environment
+    return html_templates("fairway_web", "templates")
 
 
 def _page(name: str, status: int = 200, **facts: Any) -> HTMLResponse:

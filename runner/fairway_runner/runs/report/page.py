@@ -6,18 +6,17 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairway_runner.quantities import duration, number
 from fairway_runner.runs.facts import iso, run_facts, target_facts
 from fairway_runner.runs.figures import figures, in_words
+from fairway_runner.runs.html import html_templates
 from fairway_runner.runs.report.curves import curves
 from fairway_runner.runs.report.data import MOST_CURVES, SHADES, Report, read
 from fairway_runner.runs.report.nodes import legend, node_charts
 from fairway_runner.runs.report.parallel import parallel
 from fairway_runner.runs.report.scaling import points, scaling, throughput_metric
-from fairway_runner.runs.varying import shown
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -45,15 +44,7 @@ def sections(run: Run) -> Markup:
 
 @cache
 def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("fairway_runner.runs.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": number, "shown": shown, "duration": duration, "iso": iso}
-    return environment.get_template("page.html.j2")
+    return html_templates("fairway_runner.runs.report", ".").get_template("page.html.j2")
 
 
 def _context(run: Run, throughput: str | None = None) -> dict[str, Any]:
