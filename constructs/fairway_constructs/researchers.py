@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
 
 
-# Of whoever deploys: the first keeps the roles.
+# Of the deployer: the first keeps the roles.
 _OWN = ["principal_id"]
 
 
@@ -27,9 +27,9 @@ def let_submit(
 ) -> None:
     """Lets users and groups, by object id, use the containers (ids by name) and the Batch account.
 
-    Without `researchers` that is whoever makes the roles; another who deploys later changes
-    nothing. Owner and Contributor may not: Azure asks for a role on the data itself. Source: Azure
-    documentation, built-in roles for Storage and Batch.
+    Without `researchers` that is the deployer; another who deploys later changes nothing. Owner
+    and Contributor may not: Azure asks for a role on the data itself. Source: Azure documentation,
+    built-in roles for Storage and Batch.
 
     >>> let_submit(stack, ["00000000-0000-…"],
     ...            containers={"datasets": container.id})  # doctest: +SKIP

@@ -114,7 +114,7 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
         (["Contributor", "User Access Administrator"], True, ""),
     ],
 )
-def test_what_whoever_deploys_may_not_do_is_a_warning(
+def test_what_the_deployer_may_not_do_is_a_warning(
     tmp_path: Path,
     lab: Environment,
     plane: ControlPlane,

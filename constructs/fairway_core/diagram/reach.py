@@ -110,7 +110,7 @@ def _principal(terraform: Terraform, grant: Resource, drawn: Drawn) -> Node:
     id_ = text(grant.arguments.get("principal_id"))
     if "azurerm_client_config" in id_:
         lines = ("user or service principal", "deployed this first")
-        return _outside(drawn, "principal", "whoever deploys", Kind.IDENTITY, lines)
+        return _outside(drawn, "principal", "the deployer", Kind.IDENTITY, lines)
     what = _PRINCIPALS.get(text(grant.arguments.get("principal_type")), "user or group")
     return _outside(drawn, "principal", id_, Kind.IDENTITY, (what, "named in the environment file"))
 

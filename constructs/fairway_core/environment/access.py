@@ -56,7 +56,7 @@ class Access(Model, defer_build=True):
     """Object ids of users and groups who may reach nodes through the bastion."""
     researchers: tuple[ObjectId, ...] | None = None
     """Object ids of users and groups who may submit to Batch, and read and write the blobs; by
-    default whoever deploys first, and `[]` is nobody."""
+    default the first deployer, and `[]` is nobody."""
     users: People = ()
     """People with an account of their own, in place of the one that all share."""
     gateway: bool | GatewayVm = False

@@ -98,7 +98,7 @@ def _job(person: Person) -> Path:
 @pytest.mark.parametrize(
     ("access", "who"),
     [("", NOBODY), (f", researchers: [{SOMEBODY}]", SOMEBODY)],
-    ids=["whoever deploys", "named"],
+    ids=["the deployer", "named"],
 )
 def test_a_job_is_submitted_followed_and_fetched_with_these_roles(
     made: Made, access: str, who: str
@@ -145,7 +145,7 @@ def test_without_any_of_them_something_is_refused(made: Made) -> None:
 
 
 @pytest.mark.parametrize("access", [", researchers: []", f", researchers: [{SOMEBODY}]"])
-def test_whoever_deploys_has_none_where_others_or_nobody_is_named(made: Made, access: str) -> None:
+def test_the_deployer_has_none_where_others_or_nobody_is_named(made: Made, access: str) -> None:
     person = made(access)
     done = person.batch.fairway.within("submit", _job(person), "--target", "batch-sim", "--yes")
     assert done.returncode == 2
