@@ -20,7 +20,7 @@ from fairway_agent.allocators.ledger import Ledger
 from fairway_agent.allocators.machine import Machine
 from fairway_agent.allocators.queue import Queue, users
 from fairway_agent.devices import Devices, Gpu
-from fairway_agent.fanout import shell
+from fairway_agent.fanout import remote_exec
 from fairway_agent.fields import Unfit
 from fairway_agent.ports import free_port
 from fairway_agent.share import NeverFits, Share, Wanted, numbers_of, ports_of
@@ -252,8 +252,8 @@ class TestNodes:
             assert argv[-1] == "fairway_agent.devices"
             return dict.fromkeys(hosts, f"welcome\n{said}\n")
 
-        monkeypatch.setattr(shell, "printed", printed)
-        monkeypatch.setattr(shell, "unreachable", lambda _: [])
+        monkeypatch.setattr(remote_exec, "printed", printed)
+        monkeypatch.setattr(remote_exec, "unreachable", lambda _: [])
         return tmp_path
 
     def of(self, shared: Path, run: str) -> Nodes:
@@ -301,7 +301,9 @@ class TestNodes:
         self, shared: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         said = {"node-1": '{"gpus": "\x1b[2J"}', "node-2": "[" * 100_000}
-        monkeypatch.setattr(shell, "printed", lambda hosts, _: {each: said[each] for each in hosts})
+        monkeypatch.setattr(
+            remote_exec, "printed", lambda hosts, _: {each: said[each] for each in hosts}
+        )
         nodes = self.of(shared, "a")
         assert nodes.take(1, 1, ONE) is None
         assert nodes.reason == "waits for 1 GPU of a node: none of 2 that are up has so much free"
@@ -310,7 +312,9 @@ class TestNodes:
     def test_one_that_has_died_is_given_back(
         self, shared: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(shell, "unreachable", lambda hosts: [h for h in hosts if h == "node-1"])
+        monkeypatch.setattr(
+            remote_exec, "unreachable", lambda hosts: [h for h in hosts if h == "node-1"]
+        )
         nodes = self.of(shared, "a")
         assert nodes.take(1, 1, ONE) is None
         assert users(shared, "pair") == {}

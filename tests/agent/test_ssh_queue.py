@@ -15,7 +15,7 @@ import pytest
 from fairway_agent.allocators import hosts
 from fairway_agent.allocators.leases import Nodes
 from fairway_agent.allocators.queue import Queue, note_user, users
-from fairway_agent.fanout import shell
+from fairway_agent.fanout import remote_exec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -211,7 +211,7 @@ def test_a_node_that_takes_no_connection_is_left_out(
         asked.append(list(addresses))
         return [address for address in asked[-1] if address == "10.0.0.2"]
 
-    monkeypatch.setattr(shell, "unreachable", unreachable)
+    monkeypatch.setattr(remote_exec, "unreachable", unreachable)
     nodes = Nodes(Queue(shared, "pair", "a"))
     assert nodes.take(2, 2) is None
     assert nodes.reason == "waits for other nodes than node-2: no connection"

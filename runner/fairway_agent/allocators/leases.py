@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.allocators.queue import Queue, note_user
 from fairway_agent.allocators.shared_nodes import SharedNodes
-from fairway_agent.fanout import shell
+from fairway_agent.fanout import remote_exec
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -65,7 +65,7 @@ class Nodes:
             for host in hosts
             if not host.is_near and now - self.reached.get(host.name, -_SURE) >= _SURE
         ]
-        gone = shell.unreachable(asked)
+        gone = remote_exec.unreachable(asked)
         if not gone:
             self.reached |= {host.name: now for host in hosts}
             return hosts

@@ -18,7 +18,7 @@ from fairway_agent import devices as devices_of
 from fairway_agent.allocators import ledger
 from fairway_agent.allocators.ledger import Ledger
 from fairway_agent.devices import Devices
-from fairway_agent.fanout import shell
+from fairway_agent.fanout import remote_exec
 from fairway_agent.fields import Unfit
 from fairway_agent.record import try_lock
 from fairway_agent.share import NeverFits
@@ -127,7 +127,9 @@ class SharedNodes:
         asked = [host for host in usable if host.name not in self.devices][:_AT_ONCE]
         near = {host.name: devices_of.look() for host in asked if host.is_near}
         far = [host for host in asked if not host.is_near]
-        said = shell.printed([host.address for host in far], bundle.program(devices_of.__name__))
+        said = remote_exec.printed(
+            [host.address for host in far], bundle.program(devices_of.__name__)
+        )
         found = {host.name: _parsed(said[host.address]) for host in far}
         known = {name: each for name, each in {**near, **found}.items() if each is not None}
         self.queue.lose([host.name for host in asked if host.name not in known])

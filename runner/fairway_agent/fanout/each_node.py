@@ -3,7 +3,7 @@ that fails, which ends the others.
 
 Started as `each_node WORD…` on the task's main host, behind ssh and on a Batch pool alike. Each
 command has the task's environment with FAIRWAY_NODE_RANK. Signals to the task are not for this
-program: the commands get them, those on other nodes by `shell`. Standard library only.
+program: the commands get them, those on other nodes by `remote_exec`. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from fairway_agent import bundle
 
-_SHELL = "fairway_agent.fanout.shell"
+_REMOTE_EXEC = "fairway_agent.fanout.remote_exec"
 _GRACE = 30.0  # seconds for the others when one has failed; as long as torchrun gives its workers
 
 
@@ -27,7 +27,7 @@ def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
     running: dict[int, subprocess.Popen[bytes]] = {}
     for rank, host in enumerate(hosts):
         # The first is the main host, which is this one.
-        there = [*bundle.program(_SHELL), "--exactly", host] if rank else []
+        there = [*bundle.program(_REMOTE_EXEC), "--exactly", host] if rank else []
         environment = {**os.environ, "FAIRWAY_NODE_RANK": str(rank)}
         process = subprocess.Popen([*there, *argv], env=environment, stdout=printed, stderr=printed)
         running[process.pid] = process

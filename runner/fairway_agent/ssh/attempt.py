@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from fairway_agent import bundle, container, prepare
-from fairway_agent.fanout import channel, each_node, shell
+from fairway_agent.fanout import channel, each_node, remote_exec
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.ports import free_port
 from fairway_agent.setup import has_setup, set_up
@@ -60,8 +60,8 @@ def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
         # They are for the script's programs, which get them too.
         signal.signal(getattr(signal, f"SIG{name}"), lambda *_: None)
     code = sampling.wait_for(subprocess.Popen(command))
-    for host in shell.lost_silently(folder):
-        shell.lose(host)
+    for host in remote_exec.lost_silently(folder):
+        remote_exec.lose(host)
         code = code or channel.LOST
     return 128 - code if code < 0 else code
 

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from fairway_agent.allocators.hosts import known_hosts
 from fairway_agent.allocators.queue import users
-from fairway_agent.fanout import shell
+from fairway_agent.fanout import remote_exec
 from fairway_agent.ssh.reports import NodeReport, NodesReport, NodesRequest
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def answer(
     known = known_hosts(shared, request.cluster)
     has_ssh = shutil.which("ssh") is not None
     asked = [host.address for host in known if host.is_fresh and not host.is_near]
-    gone = shell.unreachable(asked) if request.health and has_ssh else []
+    gone = remote_exec.unreachable(asked) if request.health and has_ssh else []
     nodes = [
         NodeReport(
             name=host.name,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import bundle, container, scratch, state_files
 from fairway_agent.fanout import ways
-from fairway_agent.fanout.shell import LOST, REACHED
+from fairway_agent.fanout.remote_exec import LOST, REACHED
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
 from fairway_agent.task_state import ERROR, NODE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.task_state import TaskState
 
-_ATTEMPT, _SHELL = "fairway_agent.ssh.attempt", "fairway_agent.fanout.shell"
+_ATTEMPT, _REMOTE_EXEC = "fairway_agent.ssh.attempt", "fairway_agent.fanout.remote_exec"
 
 
 @dataclass
@@ -81,7 +81,7 @@ class HostTask(ClusterTask):
         main = self.nodes[0]
         if main.is_near:
             return attempt
-        return [*bundle.program(_SHELL), "--exactly", main.address, *attempt]
+        return [*bundle.program(_REMOTE_EXEC), "--exactly", main.address, *attempt]
 
     def _contract(self) -> dict[str, str]:
         return {**super()._contract(), "_FAIRWAY_PYTHON": sys.executable or "python3"}

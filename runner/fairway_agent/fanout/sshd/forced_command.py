@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairway_agent import bundle, processes
-from fairway_agent.fanout import channel, on_node
+from fairway_agent.fanout import channel, remote_exec_server
 
 # What is a node's own, and another must not take over.
 _OWN = ("_FAIRWAY_", "AZ_BATCH_", "SSH_", "FAIRWAY_NODE_ADDRESS", "FAIRWAY_METADATA_URL")
@@ -33,7 +33,7 @@ def serve(context_file: str) -> int:
     os.chdir(context["code"])
     words = ORIGINAL.split()
     if words[:1] == ["fairway-run"]:
-        return on_node.run(_as_here)
+        return remote_exec_server.run(_as_here)
     if words[:1] == ["fairway-signal"]:
         processes.signal_sessions(sessions(base), signal.Signals[f"SIG{words[1]}"])
         return 0

@@ -1,6 +1,6 @@
 """Runs a command on another node of the cluster, and ends it there when it is ended here.
 
-Started as `shell [--exactly] HOST WORD…`: as rsh is, with words that the other side's shell
+Started as `remote_exec [--exactly] HOST WORD…`: as rsh is, with words that the other side's shell
 reads, or with `--exactly` as the words stand. The command gets this one's environment and
 current folder, and what it prints and its exit code come back; the folder is one that both
 nodes see. Signals are passed on to the programs there. Standard library only.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 REACHED = "reached"  # a file for each node to which MPI's launcher has a connection
 LOST = "lost-nodes"  # names of nodes that could not be reached, a line each
 
-_ON_NODE = "fairway_agent.fanout.on_node"
+_SERVER = "fairway_agent.fanout.remote_exec_server"
 _MOST = 1 << 20  # bytes that a host may print
 _PATIENCE = 10.0  # seconds for a launcher to end by itself when a node is lost
 
@@ -53,12 +53,12 @@ _SILENT: dict[str, Any] = {
 _PASSED_ON = ("TERM", "INT", "HUP", "USR1", "USR2")
 
 
-def start(host: str, argv: list[str], environment: dict[str, str]) -> Shell:
+def start(host: str, argv: list[str], environment: dict[str, str]) -> RemoteCommand:
     """Starts a command on a host."""
-    return Shell(host, channel.Command(argv, str(Path.cwd()), environment))
+    return RemoteCommand(host, channel.Command(argv, str(Path.cwd()), environment))
 
 
-class Shell:
+class RemoteCommand:
     """A command that runs on another host."""
 
     def __init__(self, host: str, command: channel.Command) -> None:
@@ -86,10 +86,10 @@ def _connection(host: str) -> list[str]:
     if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
         # The task's own server there starts what serves, whatever program is named.
         return ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
-    return [*_SSH, "--", host, f"exec {shlex.join(bundle.program(_ON_NODE))}"]
+    return [*_SSH, "--", host, f"exec {shlex.join(bundle.program(_SERVER))}"]
 
 
-def wait(shell: Shell) -> int:
+def wait(command: RemoteCommand) -> int:
     """Until the command has ended, with beats; signals that arrive are passed on."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -99,13 +99,13 @@ def wait(shell: Shell) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     with selectors.DefaultSelector() as selector:
         selector.register(reading, selectors.EVENT_READ)
-        while (code := shell.process.poll()) is None:
+        while (code := command.process.poll()) is None:
             if not selector.select(channel.BEAT):
-                shell.beat()
+                command.beat()
                 continue
             for number in os.read(reading, 1024):
                 if number in _signals():
-                    shell.pass_on(number)
+                    command.pass_on(number)
     return 128 - code if code < 0 else code
 
 

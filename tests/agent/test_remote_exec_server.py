@@ -22,12 +22,12 @@ _SILENCE = 0.3
 _PROGRAM = f"""
 import pathlib, sys, types
 from fairway_agent.fanout import channel
-from fairway_agent.fanout import on_node
+from fairway_agent.fanout import remote_exec_server
 channel.SILENCE = {_SILENCE}
 clock = pathlib.Path(sys.argv[1])
-on_node._GRACE = float(sys.argv[2])
-on_node.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
-sys.exit(on_node.run())
+remote_exec_server._GRACE = float(sys.argv[2])
+remote_exec_server.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
+sys.exit(remote_exec_server.run())
 """
 
 
