@@ -7,6 +7,10 @@ from pathlib import Path
 
 import fairway_agent
 
+WAITS = "fairway-waits"
+"""In the command line of a program that waits for programs of its own: these get a task's signals
+beside it, or by it."""
+
 
 def here() -> Path:
     """The bundle's folder, which Python can run."""
@@ -18,10 +22,11 @@ def package() -> Path:
     return Path(fairway_agent.__file__).parent
 
 
-def program(module: str) -> list[str]:
+def program(module: str, *, waits: bool = False) -> list[str]:
     """The start of a command line that runs one of the bundle's modules, or of those that are
-    installed where this is no bundle."""
+    installed where this is no bundle. `waits` says of the program what WAITS says."""
+    mark = ["-X", WAITS] if waits else []
     if not (here() / "__main__.py").exists():
         # -P: a json.py in the current folder is the job's, and not Python's own.
-        return [sys.executable, "-P", "-m", module]
-    return [sys.executable or "python3", "-s", str(here()), module]
+        return [sys.executable, *mark, "-P", "-m", module]
+    return [sys.executable or "python3", *mark, "-s", str(here()), module]

@@ -83,7 +83,7 @@ def entry(run: Path) -> list[str]:
     that has none."""
     if not record.read_json(run / "job.json").get("container"):
         return []
-    return [*bundle.program(_MODULE), str(run)]
+    return [*bundle.program(_MODULE, waits=True), str(run)]
 
 
 def words_of(

@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.bundle import WAITS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -28,13 +30,6 @@ _LAUNCHERS |= {"mpiexec", "mpiexec.hydra", "hydra_pmi_proxy"}
 _LAUNCHERS |= {"ssh", "srun"}
 # A client of a container, which would pass it on to the container's first process alone.
 _LAUNCHERS |= {"docker", "podman", "conmon"}
-
-# These wait for programs of their own, which are told beside them or by them.
-_WAITING = {
-    b"fairway_agent.ssh.attempt",
-    b"fairway_agent.fanout.each_node",
-    b"fairway_agent.container",
-}
 
 # A shell that waits for a program would die of the signal at once, and with it the launcher
 # would end that program in the middle of its saving. One with a trap is told like any other.
@@ -90,7 +85,7 @@ def _is_told_first(pid: int, number: signal.Signals) -> bool:
     if program in _SHELLS:
         caught = int(status.partition("SigCgt:")[2].split()[0], 16)
         return bool(caught >> (number - 1) & 1)
-    return program not in _LAUNCHERS and _WAITING.isdisjoint(words)
+    return program not in _LAUNCHERS and WAITS.encode() not in words
 
 
 def sessions_of(run: str) -> set[int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import fairway_agent
-from fairway_agent import container, processes
+from fairway_agent import bundle, container, processes
 from fairway_agent.azure import registry
 from fairway_agent.faults import Fault
 
@@ -93,7 +93,7 @@ class Host:
             **self.more,
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "fairway_agent.container", str(self.run), *command],
+            [*bundle.program("fairway_agent.container", waits=True), str(self.run), *command],
             cwd=self.run / "work",
             env=environment,
             stdout=subprocess.PIPE,

@@ -1,16 +1,36 @@
-"""No module imports itself through others, not for types either."""
+"""No module imports itself through others, not for types either, nor by a name in a string."""
 
+import ast
 from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
 
 import grimp
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
 
 PACKAGES = (
     *("fairway_core", "fairway_constructs", "fairway_stacks", "fairway_agent", "fairway_runner"),
-    *("fairway_cli", "fairway_hpc", "fairway_simulator"),
+    *("fairway_cli", "fairway_hpc", "fairway_web", "fairway_simulator"),
 )
 
+# What may import what; see the layers in pyproject.toml.
+LAYERS = (
+    {"fairway_agent"},
+    {"fairway_core"},
+    {"fairway_runner", "fairway_constructs"},
+    {"fairway_hpc", "fairway_stacks", "fairway_simulator", "fairway_web"},
+    {"fairway_cli"},
+)
+DECLARED = {
+    # The stand-in for Azure that plans ask which are made without an account: a program.
+    ("fairway_stacks.plan.loopback", "fairway_simulator.azure"),
+}
 
-def circles(imports: Mapping[str, Set[str]]) -> Iterator[frozenset[str]]:
+Imports = Mapping[str, Set[str]]
+
+
+def circles(imports: Imports) -> Iterator[frozenset[str]]:
     """Each largest set of modules that all reach one another.
 
     `imports` holds what each module imports.
@@ -24,7 +44,7 @@ def circles(imports: Mapping[str, Set[str]]) -> Iterator[frozenset[str]]:
             yield circle
 
 
-def _reached_from(module: str, imports: Mapping[str, Set[str]]) -> set[str]:
+def _reached_from(module: str, imports: Imports) -> set[str]:
     """The modules that it imports, or that those import, and so on."""
     reached: set[str] = set()
     waiting = [module]
@@ -35,11 +55,55 @@ def _reached_from(module: str, imports: Mapping[str, Set[str]]) -> set[str]:
     return reached
 
 
-def test_there_are_no_circles() -> None:
+def named(text: str, modules: Set[str]) -> set[str]:
+    """The modules that strings of a module's text name, such as programs that it starts."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            word = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+            found |= {word} & modules
+    return found
+
+
+@pytest.fixture(scope="module")
+def imports() -> Imports:
+    """What each module imports."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
-    imports = {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
+    return {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
+
+
+@pytest.fixture(scope="module")
+def hidden(imports: Imports) -> Imports:
+    """What each names in strings; itself does not count."""
+    known, found = set(imports), {}
+    for root in ("constructs", "stacks", "runner", "simulators"):
+        for file in sorted((REPOSITORY / root).rglob("*.py")):
+            path = file.relative_to(REPOSITORY / root).with_suffix("")
+            module = ".".join(path.parts).removesuffix(".__init__")
+            if module in known:
+                found[module] = named(file.read_text(encoding="utf-8"), known) - {module}
+    assert len(found) > 500
+    return found
+
+
+def test_there_are_no_circles(imports: Imports, hidden: Imports) -> None:
     assert len(imports) > 500
     assert [sorted(each) for each in circles(imports)] == []
+    both = {module: imports[module] | hidden.get(module, set()) for module in imports}
+    assert [sorted(each) for each in circles(both)] == []
+
+
+def test_what_strings_name_is_below_or_declared(hidden: Imports) -> None:
+    height = {package: number for number, layer in enumerate(LAYERS) for package in layer}
+    assert height.keys() == set(PACKAGES)
+    wrong = set()
+    for module, names in hidden.items():
+        here = module.partition(".")[0]
+        for name in names:
+            there = name.partition(".")[0]
+            if here != there and height[there] >= height[here]:
+                wrong.add((module, name))
+    assert wrong == DECLARED
 
 
 def test_a_circle_is_found_and_a_line_is_not() -> None:
@@ -47,3 +111,8 @@ def test_a_circle_is_found_and_a_line_is_not() -> None:
     assert list(circles(line)) == []
     assert list(circles({**line, "c": {"b"}})) == [frozenset({"b", "c"})]
     assert list(circles({**line, "c": {"a"}, "d": {"a"}})) == [frozenset({"a", "b", "c"})]
+
+
+@pytest.mark.parametrize("text", ["x = 'a.b'", "x = {b'a.b'}", "run(['python3', '-m', 'a.b'])"])
+def test_a_name_in_a_string_is_found(text: str) -> None:
+    assert named(text, {"a", "a.b"}) == {"a.b"}

@@ -10,7 +10,7 @@ import pytest
 from fairway_runner.engines.capabilities import ENGINES
 
 RUNNER = Path(__file__).parents[2] / "runner"
-PACKAGES = ("fairway_runner", "fairway_cli", "fairway_hpc")
+PACKAGES = ("fairway_runner", "fairway_cli", "fairway_hpc", "fairway_web")
 
 
 def outside() -> list[Path]:

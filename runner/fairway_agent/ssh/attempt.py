@@ -46,7 +46,7 @@ def _sampling(run: Path) -> Sampling:
     """What samples the task's nodes. Where that loses a node, the task has not."""
     plan = plans.read(run)
     hidden = {"FAIRWAY_TASK_FOLDER", *plan.secrets}
-    program = bundle.program(each_node.__name__)
+    program = bundle.program(each_node.__name__, waits=True)
     return Sampling(
         plan.sample_every,
         lambda seconds: [*program, *sampler(run, seconds)],

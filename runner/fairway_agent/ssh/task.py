@@ -77,7 +77,7 @@ class HostTask(ClusterTask):
         return f"{words} {', '.join(names)} could not be reached any more"
 
     def _command(self, script: Path) -> list[str]:
-        attempt = [*bundle.program(_ATTEMPT), str(self.run_folder), str(script)]
+        attempt = [*bundle.program(_ATTEMPT, waits=True), str(self.run_folder), str(script)]
         main = self.nodes[0]
         if main.is_near:
             return attempt
