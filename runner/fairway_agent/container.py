@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, record
+from fairway_agent import bundle, record, wakeups
 from fairway_agent.azure import registry
 from fairway_agent.faults import Fault
 from fairway_agent.share import CORES, GPUS
@@ -192,9 +191,7 @@ def _until_it_ends(
     runtime: Runtime, words: Sequence[str], environment: Mapping[str, str], name: str
 ) -> int:
     guard = _guard([runtime.program, "rm", "--force", name]) if runtime.is_oci else None
-    for number in ("TERM", "INT", "HUP", "USR1", "USR2"):
-        # They are for the container, whose client gets them too.
-        signal.signal(getattr(signal, f"SIG{number}"), lambda *_: None)
+    wakeups.outlive(*wakeups.TASK_SIGNALS)  # for the container, whose client gets them too
     code = subprocess.call(words, env=dict(environment))
     if guard is not None:
         os.close(guard)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
+    import socket
     from pathlib import Path
 
 FILE = "state.json"
@@ -40,6 +42,15 @@ class States:
                     self.late[late] = replace(value, reason=value.reason or record.WAS_FULL)
                 return
             del self.late[path]
+
+    def await_room(self, wakeup: socket.socket, longest: float) -> None:
+        """Until all of it is written, for so many seconds at most."""
+        from fairway_agent import wakeups  # who reads states waits for nothing
+
+        end = time.monotonic() + longest
+        while self.late and time.monotonic() < end:
+            wakeups.wait(wakeup, time.monotonic() + record.ROOM_PAUSE)
+            self.write_late()
 
 
 def read_run(folder: Path) -> RunState | None:

@@ -16,7 +16,6 @@ import errno
 import json
 import os
 import signal
-import socket
 import sys
 import time
 from collections import Counter, deque
@@ -34,6 +33,7 @@ from fairway_agent.share import NeverFits
 from fairway_agent.task import TIMED_OUT, Task
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
 
     from fairway_agent.allocators.allocator import Allocator
@@ -90,7 +90,7 @@ class Supervisor:
         self.counts["cancelled"] += self.counts.pop("queued", 0)
         self._record(self._outcome())
         notify(self.folder, self.plan, self.recorded)
-        self._await_room()
+        self.states.await_room(self.wakeup, _ROOM_WAIT)
 
     def _begin(self, ready: int) -> None:
         self.counts.update(self.plan.done)
@@ -124,13 +124,6 @@ class Supervisor:
         self.counts["cancelled"] += self.counts.pop("running", 0)
         if self.sampling is not None:
             self.sampling.end()
-
-    def _await_room(self) -> None:
-        """Until all states are written."""
-        end = time.monotonic() + _ROOM_WAIT
-        while self.states.late and time.monotonic() < end:
-            wakeups.wait(self.wakeup, time.monotonic() + record.ROOM_PAUSE)
-            self.states.write_late()
 
     def cancel(self) -> None:
         """Asks for an early end; called from a signal handler."""
@@ -382,14 +375,9 @@ def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -
     mark = f"{ways.get('task_type', Task).MARK}={folder}#"
     guard = processes.Guard((lock, ready), _GUARD_GRACE, lambda text: text.startswith(mark))
     processes.adopt_orphans()
-    wakeup, bell = socket.socketpair()
-    bell.setblocking(False)
+    wakeup, bell = wakeups.of_signals(signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
     supervisor = Supervisor(folder, plan, guard, wakeup, bell, **ways)
-    signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: supervisor.cancel())
-    for number in (signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # not SIG_IGN, which the tasks would inherit
     supervisor.run(ready)
 
 

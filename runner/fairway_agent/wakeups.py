@@ -1,4 +1,4 @@
-"""How a supervisor waits: for a signal, and until a moment however far away.
+"""How programs wait: for a signal, and until a moment however far away.
 
 Standard library only.
 """
@@ -6,15 +6,40 @@ Standard library only.
 from __future__ import annotations
 
 import selectors
+import signal
+import socket
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import socket
 
 # The kernel takes 24.8 days at most (epoll_wait: milliseconds in an int). Callers look again
 # after every wait, so waking up early costs nothing.
 _LONGEST = 3600.0
+
+
+# What a task's programs are told by.
+TASK_SIGNALS = (
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
+    *(signal.SIGUSR1, signal.SIGUSR2),
+)
+
+
+def of_signals(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:
+    """What has something to read once one of these signals has come: the number of each. And a
+    bell, by which threads do the same.
+
+    One that gets a handler of its own afterwards is read too.
+    """
+    wakeup, bell = socket.socketpair()
+    bell.setblocking(False)
+    signal.set_wakeup_fd(bell.dup().detach(), warn_on_full_buffer=False)
+    outlive(*numbers)
+    return wakeup, bell
+
+
+def outlive(*numbers: signal.Signals) -> None:
+    """Lets these signals do nothing here. They are not ignored, which the programs that are started
+    would inherit."""
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
 
 
 def wait(wakeup: socket.socket, deadline: float | None) -> None:

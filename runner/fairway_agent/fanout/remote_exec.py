@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, processes, scratch
+from fairway_agent import bundle, processes, scratch, wakeups
 from fairway_agent.fanout import channel
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ _SILENT: dict[str, Any] = {
     "stdout": subprocess.DEVNULL,
     "stderr": subprocess.DEVNULL,
 }
-
-_PASSED_ON = ("TERM", "INT", "HUP", "USR1", "USR2")
 
 
 def start(host: str, argv: list[str], environment: dict[str, str]) -> RemoteCommand:
@@ -91,20 +89,15 @@ def _connection(host: str) -> list[str]:
 
 def wait(command: RemoteCommand) -> int:
     """Until the command has ended, with beats; signals that arrive are passed on."""
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for number in _signals():
-        signal.signal(number, lambda *_: None)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    wakeup, _ = wakeups.of_signals(*wakeups.TASK_SIGNALS, signal.SIGCHLD)
     with selectors.DefaultSelector() as selector:
-        selector.register(reading, selectors.EVENT_READ)
+        selector.register(wakeup, selectors.EVENT_READ)
         while (code := command.process.poll()) is None:
             if not selector.select(channel.BEAT):
                 command.beat()
                 continue
-            for number in os.read(reading, 1024):
-                if number in _signals():
+            for number in wakeup.recv(1024):
+                if number in wakeups.TASK_SIGNALS:
                     command.pass_on(number)
     return 128 - code if code < 0 else code
 
@@ -156,10 +149,6 @@ def printed(hosts: Sequence[str], argv: Sequence[str]) -> dict[str, str]:
 def _task_folder() -> Path | None:
     name = os.environ.get("FAIRWAY_TASK_FOLDER")
     return Path(name) if name else None
-
-
-def _signals() -> set[int]:
-    return {getattr(signal, f"SIG{name}") for name in _PASSED_ON}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from fairway_agent import processes
+from fairway_agent import processes, wakeups
 from fairway_agent.fanout import channel
 
 if TYPE_CHECKING:
@@ -65,18 +65,15 @@ class Served:
 
 def serve(served: Served) -> int:
     """Until the command has ended, or the other side is gone; its exit code."""
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    wakeup, _ = wakeups.of_signals(signal.SIGCHLD)
     heard, part = time.monotonic(), b""
     with selectors.DefaultSelector() as selector:
-        selector.register(reading, selectors.EVENT_READ)
+        selector.register(wakeup, selectors.EVENT_READ)
         selector.register(0, selectors.EVENT_READ)
         while (code := served.process.poll()) is None:
-            ready = [key.fd for key, _ in selector.select(channel.SILENCE / 3)]
-            if reading in ready:
-                os.read(reading, 1024)
+            ready = [key.fileobj for key, _ in selector.select(channel.SILENCE / 3)]
+            if wakeup in ready:
+                wakeup.recv(1024)
             if 0 in ready:
                 data = os.read(0, 65536)
                 heard = time.monotonic()
@@ -106,10 +103,8 @@ def _first_line() -> bytes:
 
 def run(adapt: Callable[[channel.Command], channel.Command] = lambda each: each) -> int:
     """Runs the command that comes through standard input, as this node adapts it; its exit code."""
-    for name in ("TERM", "INT", "HUP"):
-        # Those are for the command, and come through the channel. Not SIG_IGN, which it would
-        # inherit.
-        signal.signal(getattr(signal, f"SIG{name}"), lambda *_: None)
+    # Those are for the command, and come through the channel.
+    wakeups.outlive(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     command = adapt(channel.Command.parse(_first_line()))
     try:
         served = Served(command)

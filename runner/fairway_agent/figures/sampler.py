@@ -12,7 +12,6 @@ import json
 import os
 import select
 import signal
-import socket
 import sys
 import time
 from contextlib import suppress
@@ -21,11 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import wakeups
 from fairway_agent.figures.gpus import Gpus
 from fairway_agent.figures.machine import Machine
 from fairway_agent.files import try_lock
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
 FOLDER = "figures"
@@ -82,17 +83,6 @@ def _line(sample: dict[str, Any]) -> str:
     return json.dumps(sample, separators=(",", ":")) + "\n"
 
 
-def _signalled() -> socket.socket:
-    """Has something to read once the process is told to end. The handlers raise nothing: wherever
-    the signal comes, the programs that watch the GPUs are ended too."""
-    told, bell = socket.socketpair()
-    bell.setblocking(False)
-    signal.set_wakeup_fd(bell.detach(), warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)
-    return told
-
-
 def node_name() -> str:
     """What this node is called, as Slurm or Batch or its kernel names it."""
     names = (os.environ.get(name) for name in ("SLURMD_NODENAME", "AZ_BATCH_NODE_ID"))
@@ -103,7 +93,8 @@ def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, seconds = sys.argv[1], float(sys.argv[2])
     parent = int(sys.argv[3]) if len(sys.argv) > 3 else os.getppid()
-    told = _signalled()
+    # Wherever the signal comes, the programs that watch the GPUs are ended too.
+    told, _ = wakeups.of_signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     node = node_name()
     add: Callable[[dict[str, Any]], None] = partial(_to_output, node)
     with suppress(OSError):

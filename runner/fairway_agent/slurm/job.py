@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import time
 from contextlib import suppress
@@ -29,6 +28,7 @@ from fairway_agent.slurm.watch import Watch
 from fairway_agent.task_state import NODE, PREEMPTION
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
     from fairway_agent.allocators.hosts import Host
@@ -59,7 +59,7 @@ class Job:
     def run(self) -> int:
         """Runs it until its end is written; the exit code that Slurm sees."""
         code = self._run()
-        self._await_room()
+        self.states.await_room(self.wakeup, _ROOM_WAIT)
         self._send_word()
         return code
 
@@ -67,7 +67,7 @@ class Job:
         """Says that it could not be begun, or not go on; the exit code that Slurm sees."""
         status = self.task.status("failed")
         self.task.record(replace(status, ended=time.time(), exit_code=_FAULT, reason=reason))
-        self._await_room()
+        self.states.await_room(self.wakeup, _ROOM_WAIT)
         self._send_word()
         return _FAULT
 
@@ -81,13 +81,6 @@ class Job:
         with suppress(OSError, Fault, commands.Refused):  # whoever looks next tells it
             if word.is_last(task.run_folder, task.name, task.submission):
                 reconcile.tell_end(task.run_folder)
-
-    def _await_room(self) -> None:
-        """Until all states are written."""
-        end = time.monotonic() + _ROOM_WAIT
-        while self.states.late and time.monotonic() < end:
-            wakeups.wait(self.wakeup, time.monotonic() + record.ROOM_PAUSE)
-            self.states.write_late()
 
     def _run(self) -> int:
         run = self.task.run_folder
@@ -211,10 +204,7 @@ def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, stage, submission = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     index = int(sys.argv[5] if len(sys.argv) > 5 else os.environ["SLURM_ARRAY_TASK_ID"])
-    wakeup, bell = socket.socketpair()
-    bell.setblocking(False)
-    signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    wakeup, _ = wakeups.of_signals(signal.SIGCHLD)
     try:
         plan, spec = plans.read(run), submissions.spec_of(run, stage, index)
     except Fault as fault:

@@ -7,12 +7,11 @@ setup prints goes to the setup's log. Standard library only.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from fairway_agent import bundle, container, prepare
+from fairway_agent import bundle, container, prepare, wakeups
 from fairway_agent.fanout import channel, each_node, remote_exec
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.ports import free_port
@@ -56,9 +55,7 @@ def _sampling(run: Path) -> Sampling:
 
 def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
     """The exit code of the task's script; not 0 where a node was lost, whatever a launcher says."""
-    for name in ("TERM", "INT", "HUP", "USR1", "USR2"):
-        # They are for the script's programs, which get them too.
-        signal.signal(getattr(signal, f"SIG{name}"), lambda *_: None)
+    wakeups.outlive(*wakeups.TASK_SIGNALS)  # for the script's programs, which get them too
     code = sampling.wait_for(subprocess.Popen(command))
     for host in remote_exec.lost_silently(folder):
         remote_exec.lose(host)
