@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +11,9 @@ import typer
 from fairway_cli.commands.arguments import DeadlineOption, EnvironmentArgument, JsonOption
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from fairway_core.environment import LoadedEnvironment
     from fairway_core.environment.egress import Outbound
     from fairway_core.findings import Finding
@@ -46,47 +49,76 @@ def command(
     for on the internet.
     """
     from fairway_cli.ui.findings import print_findings
-    from fairway_cli.ui.offers import offer_facts, offer_table
-    from fairway_cli.ui.outbound import outbound_table
-    from fairway_core.checks import check_environment, require_known
-    from fairway_core.environment import read_environment
-    from fairway_core.environment.egress import outbound
+    from fairway_core.checks import require_known
     from fairway_core.environment.selection import environment_file
-    from fairway_core.findings import Severity, UserError, finding_facts
+    from fairway_core.findings import Severity
 
     require_known(ignore or ())
-    failed = 0
-    offers: list[Offer] = []
-    names: list[Outbound] = []
     file = environment_file(environment)
+    checked = _checked(file, ignore or (), live=live)
+    if json_:
+        print(json.dumps(_facts(checked, live=live), indent=1))
+    else:
+        _print_tables(checked)
+        print_findings(checked.findings, environment or file.stem)
+    if any(finding.severity is Severity.ERROR for finding in checked.findings):
+        raise typer.Exit(checked.failed or _FAILED)
+    raise typer.Exit(1 if checked.findings and strict else 0)
+
+
+@dataclass
+class _Checked:
+    """What is wrong with an environment, what Azure offers for it, and what it asks for on the
+    internet; `failed` is the exit code where Azure could not be asked."""
+
+    findings: list[Finding]
+    offers: list[Offer] = field(default_factory=list)
+    outbound: list[Outbound] = field(default_factory=list)
+    failed: int = 0
+
+
+def _checked(file: Path, ignore: Sequence[str], *, live: bool) -> _Checked:
+    from fairway_core.checks import check_environment
+    from fairway_core.environment import read_environment
+    from fairway_core.environment.egress import outbound
+    from fairway_core.findings import UserError
+
     try:
         loaded = read_environment(file)
-        ignored = {*loaded.environment.checks.ignore, *(ignore or ())}
+        ignored = {*loaded.environment.checks.ignore, *ignore}
         findings = check_environment(loaded.environment, loaded.document, ignore=ignored)
     except UserError as error:
-        findings = [*error.findings]
-    else:
-        names = outbound(loaded.environment)
-        if live:
-            found, offers, failed = _ask(loaded)
-            findings += [finding for finding in found if finding.id not in ignored]
-    if json_:
-        facts = [finding_facts(finding) for finding in findings]
-        asked = {
-            "findings": facts,
-            "sizes": [offer_facts(each) for each in offers],
-            "outbound": [asdict(each) for each in names],
-        }
-        print(json.dumps(asked if live else facts, indent=1))
-    else:
-        if offers:
-            print(offer_table(offers), end="\n\n")
-        if names:
-            print(outbound_table(names), end="\n\n")
-        print_findings(findings, environment or file.stem)
-    if any(finding.severity is Severity.ERROR for finding in findings):
-        raise typer.Exit(failed or _FAILED)
-    raise typer.Exit(1 if findings and strict else 0)
+        return _Checked([*error.findings])
+    checked = _Checked(findings, outbound=outbound(loaded.environment))
+    if live:
+        found, checked.offers, checked.failed = _ask(loaded)
+        checked.findings += [finding for finding in found if finding.id not in ignored]
+    return checked
+
+
+def _facts(checked: _Checked, *, live: bool) -> object:
+    """What `--json` prints."""
+    from fairway_cli.ui.offers import offer_facts
+    from fairway_core.findings import finding_facts
+
+    facts = [finding_facts(finding) for finding in checked.findings]
+    if not live:
+        return facts
+    return {
+        "findings": facts,
+        "sizes": [offer_facts(each) for each in checked.offers],
+        "outbound": [asdict(each) for each in checked.outbound],
+    }
+
+
+def _print_tables(checked: _Checked) -> None:
+    from fairway_cli.ui.offers import offer_table
+    from fairway_cli.ui.outbound import outbound_table
+
+    if checked.offers:
+        print(offer_table(checked.offers), end="\n\n")
+    if checked.outbound:
+        print(outbound_table(checked.outbound), end="\n\n")
 
 
 def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from fairway_runner.starter import Settings
 
 
 def command(
@@ -73,6 +76,10 @@ def command(
     settings = Settings.checked(name, folder, keys, given)
     for path in write_project(folder, settings):
         print(folder / path)
+    _print_next(folder, settings)
+
+
+def _print_next(folder: Path, settings: Settings) -> None:
     if settings.source.note:
         print(f"\nnote: {settings.source.note}")
     print("\nnext")
