@@ -1,0 +1,346 @@
+"""What VMs do when they boot: the scripts, run with stand-ins for the commands that touch disks."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CHANGES = ("vgcreate", "vgextend", "lvcreate", "lvextend", "pvresize", "mkfs.xfs")
+
+
+class TestMounts:
+    """The node's script: shared file systems, with stand-ins for `mount` and its like."""
+
+    @pytest.fixture
+    def mount(self, repository: Path, tmp_path: Path) -> Callable[[str], list[str]]:
+        """Mounts what the lines say; answers with what was run."""
+        script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "node.sh"
+        log = tmp_path / "log"
+
+        def mount(lines: str) -> list[str]:
+            (tmp_path / "mounts").write_text(lines)
+            log.write_text("")
+            program = "\n".join(
+                [
+                    f"source {shlex.quote(str(script))}",
+                    'mount() { echo "mount $*" >>"$LOG"; }',
+                    'chmod() { echo "chmod $*" >>"$LOG"; command chmod "$@"; }',
+                    "modprobe() { :; }; sysctl() { :; }",
+                    "mountpoint() { [[ $1 == -d ]] && echo no-device; }",
+                    f"mounts={shlex.quote(str(tmp_path / 'mounts'))} LOG={shlex.quote(str(log))}",
+                    "mount_shared",
+                ]
+            )
+            subprocess.run(["bash", "-euc", program], check=True, capture_output=True, text=True)
+            return log.read_text().splitlines()
+
+        return mount
+
+    def test_each_kind_is_mounted_with_its_own_options(
+        self, mount: Callable[[str], list[str]], tmp_path: Path
+    ) -> None:
+        lustre = tmp_path / "lustre"
+        assert mount(f"lustre flock,_netdev 10.0.0.6@tcp0:/lustrefs {lustre} squashed\n") == [
+            f"mount -t lustre -o flock,_netdev 10.0.0.6@tcp0:/lustrefs {lustre}"
+        ]
+
+    def test_a_new_file_system_is_opened_to_users_once(
+        self, mount: Callable[[str], list[str]], tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "fast"
+        line = f"lustre flock source {folder} root\n"
+        assert mount(line)[1:] == [f"chmod 1777 {folder}"]
+        folder.chmod(0o755)
+        assert mount(line)[1:] == []
+        assert folder.stat().st_mode & 0o7777 == 0o755, "what people change stays"
+
+    def test_nothing_is_mounted_where_nothing_is_asked_for(
+        self, mount: Callable[[str], list[str]]
+    ) -> None:
+        assert mount("\n") == []
+
+
+class TestVolume:
+    """The file server's script, against disks that are only described."""
+
+    # `signature` names what blkid finds on a device: nothing, LVM2_member, xfs, ext4, unclear.
+    STAND_INS = r"""
+    device_of() { [[ ${LUNS:-} == *" $1 "* ]] && printf '/dev/lun%s\n' "$1"; }
+    signature() { eval "printf '%s' \"\${SIG_$(basename "$1" | tr - _):-}\""; }
+    blkid() {
+        local found; found=$(signature "${!#}")
+        case $found in
+            '') return 2 ;;
+            unclear) return 8 ;;
+        esac
+        case $* in
+            *TYPE*) printf '%s\n' "$found" ;;
+            *UUID*) printf 'uuid-of-it\n' ;;
+        esac
+    }
+    pvs() {
+        case $* in
+            *pv_free*) [[ -z ${FREE:-} ]] || printf '%s\n' $FREE ;;
+            *) eval "printf '  %s\n' \"\${GROUP_$(basename "${!#}"):-}\"" ;;
+        esac
+    }
+    vgs() { case $* in *missing*) echo "  ${MISSING:-0}" ;; *) [[ -n ${EXISTS:-} ]] ;; esac; }
+    mountpoint() { return 0; }
+    grep() { return 0; }
+    chmod() { log chmod "$@"; }
+    xfs_growfs() { :; }
+    log() { printf '%s\n' "$*" >>"$LOG"; }
+    """
+
+    @pytest.fixture
+    def run(self, repository: Path, tmp_path: Path) -> Callable[..., tuple[int, list[str], str]]:
+        """Runs steps of the script; answers with its exit status, what it changed, and said."""
+        folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
+        log = tmp_path / "log"
+
+        def run(steps: str, **variables: str) -> tuple[int, list[str], str]:
+            log.write_text("")
+            changes = "\n".join(f'{name}() {{ log {name} "$@"; }}' for name in CHANGES)
+            values = {"NAME": "data", "DISKS": "3", "LUNS": " 0 1 2 ", "LOG": str(log)}
+            values |= {"EXPORT": str(tmp_path / "export"), **variables}
+            settings = "\n".join(f"{k}={shlex.quote(v)}" for k, v in values.items())
+            program = "\n".join(
+                [
+                    f"source {shlex.quote(str(folder / 'nfs_server.sh'))}",
+                    self.STAND_INS,
+                    changes,
+                    settings,
+                    "device=/dev/data-volume",
+                    steps,
+                ]
+            )
+            done = subprocess.run(
+                ["bash", "-c", program], capture_output=True, text=True, check=False
+            )
+            return done.returncode, log.read_text().splitlines(), done.stderr
+
+        return run
+
+    STEPS = "collect_disks; find_new_disks; make_or_grow_volume"
+    OURS = {f"SIG_lun{n}": "LVM2_member" for n in range(3)} | {
+        f"GROUP_lun{n}": "data" for n in range(3)
+    }
+
+    def test_blank_disks_become_one_striped_volume(self, run: Any) -> None:
+        status, changes, _ = run(self.STEPS)
+        assert status == 0
+        assert changes == [
+            "vgcreate data /dev/lun0 /dev/lun1 /dev/lun2",
+            "lvcreate --yes --name data --extents 100%FREE --stripes 3 --stripesize 256k data",
+        ]
+
+    def test_the_next_boot_changes_nothing(self, run: Any) -> None:
+        status, changes, _ = run(self.STEPS, EXISTS="yes", **self.OURS)
+        assert status == 0
+        assert [change for change in changes if not change.startswith("pvresize")] == []
+
+    def test_new_disks_are_taken_in_beside_the_old_ones(self, run: Any) -> None:
+        status, changes, _ = run(
+            self.STEPS,
+            DISKS="5",
+            LUNS=" 0 1 2 3 4 ",
+            EXISTS="yes",
+            FREE="/dev/lun3 /dev/lun4",
+            **self.OURS,
+        )
+        assert status == 0
+        assert changes[0] == "vgextend data /dev/lun3 /dev/lun4"
+        assert changes[-1].endswith("--stripes 2 --stripesize 256k data/data /dev/lun3 /dev/lun4")
+        assert not any(change.startswith(("vgcreate", "mkfs")) for change in changes)
+
+    @pytest.mark.parametrize(
+        ("variables", "message"),
+        [
+            ({"SIG_lun1": "ext4"}, "/dev/lun1 holds something"),
+            ({"SIG_lun1": "unclear"}, "/dev/lun1 holds something"),
+            ({"SIG_lun1": "LVM2_member", "GROUP_lun1": "other"}, "belongs to volume group other"),
+            ({"LUNS": " 0 2 "}, "LUN 1 of 3 is not attached yet"),
+            ({**OURS, "EXISTS": "yes", "MISSING": "1"}, "lacks a disk"),
+            ({**OURS, "EXISTS": ""}, "cannot be read"),
+        ],
+        ids=["a file system", "unclear", "another group", "not whole", "lost a disk", "unreadable"],
+    )
+    def test_what_is_not_plainly_right_is_left_alone(
+        self, run: Any, variables: dict[str, str], message: str
+    ) -> None:
+        status, changes, said = run(self.STEPS, **variables)
+        assert status == 1
+        assert changes == []
+        assert message in said
+
+    def test_an_empty_volume_gets_a_file_system_once(self, run: Any) -> None:
+        status, changes, _ = run("mount_volume", SIG_data_volume="")
+        assert changes[0] == "mkfs.xfs -q /dev/data-volume"
+        assert status == 1, "the stand-in stays blank, and is then refused"
+
+    @pytest.mark.parametrize("found", ["xfs", "ext4", "unclear"])
+    def test_a_volume_that_holds_anything_is_never_formatted(self, run: Any, found: str) -> None:
+        _, changes, _ = run("mount_volume", SIG_data_volume=found)
+        assert changes == []
+
+
+class TestPeers:
+    """The node's script: SSH between nodes that share a folder."""
+
+    @pytest.fixture
+    def join(self, repository: Path, tmp_path: Path) -> Callable[[str], Path]:
+        """Lets a node of that name join; answers with its login user's home."""
+        script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "node.sh"
+
+        def join(node: str, more: str = "") -> Path:
+            home = tmp_path / node
+            home.mkdir(exist_ok=True)
+            program = "\n".join(
+                [
+                    f"source {shlex.quote(str(script))}",
+                    'as_admin() { "$@"; }',
+                    f"getent() {{ printf 'a:x:1:1::%s:/bin/sh\\n' {shlex.quote(str(home))}; }}",
+                    f"hostname() {{ echo {node}; }}",
+                    f"ADMIN=me CLUSTER=pair SHARED={shlex.quote(str(tmp_path / 'shared'))}",
+                    more,
+                    "trust_peers",
+                ]
+            )
+            subprocess.run(["bash", "-c", program], check=True, capture_output=True, text=True)
+            return home
+
+        return join
+
+    def test_nodes_that_join_trust_each_other(
+        self, join: Callable[[str], Path], tmp_path: Path
+    ) -> None:
+        one, two = join("node1"), join("node2")
+        key = (one / ".ssh" / "id_fairway").read_text()
+        assert key == (two / ".ssh" / "id_fairway").read_text()
+        public = (tmp_path / "shared" / "ssh" / "id_ed25519.pub").read_text()
+        assert (one / ".ssh" / "authorized_keys").read_text() == public
+        assert (two / ".ssh" / "id_fairway").stat().st_mode & 0o777 == 0o600
+
+    def test_joining_again_changes_nothing(self, join: Callable[[str], Path]) -> None:
+        home = join("node1")
+        before = {f.name: f.read_text() for f in (home / ".ssh").iterdir()}
+        join("node1")
+        assert {f.name: f.read_text() for f in (home / ".ssh").iterdir()} == before
+
+    def test_keys_that_were_there_stay(self, join: Callable[[str], Path], tmp_path: Path) -> None:
+        folder = tmp_path / "node1" / ".ssh"
+        folder.mkdir(parents=True)
+        (folder / "authorized_keys").write_text("ssh-ed25519 AAAA mine\n")
+        join("node1")
+        assert "ssh-ed25519 AAAA mine\n" in (folder / "authorized_keys").read_text()
+
+    @pytest.mark.parametrize("name", ["shared", "shared/ssh"])
+    def test_keys_come_from_no_folder_of_somebody_else(
+        self, join: Callable[..., Path], tmp_path: Path, name: str
+    ) -> None:
+        """Everybody may make a folder on a shared file system, and be there first."""
+        (tmp_path / "shared").mkdir()
+        theirs = tmp_path / "theirs"
+        theirs.mkdir()
+        (theirs / "id_ed25519").write_text("their key")
+        (theirs / "id_ed25519.pub").write_text("ssh-ed25519 AAAA theirs")
+        if name == "shared/ssh":
+            (tmp_path / name).symlink_to(theirs)
+            more = ""
+        else:
+            more = "id() { echo 4321; }  # the login user is not who has made the folders"
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            join("node1", more)
+        said = f"{tmp_path / name} is not a folder of me's: remove it, then restart this node"
+        assert said in caught.value.stderr
+        assert not (tmp_path / "node1" / ".ssh").exists()
+
+    def test_nobody_else_writes_into_them(
+        self, join: Callable[[str], Path], tmp_path: Path
+    ) -> None:
+        (tmp_path / "shared" / "ssh").mkdir(parents=True)
+        for folder in (tmp_path / "shared", tmp_path / "shared" / "ssh"):
+            folder.chmod(0o777)
+        join("node1")
+        assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755
+        assert (tmp_path / "shared" / "ssh").stat().st_mode & 0o777 == 0o700
+
+
+class TestAnnouncement:
+    """The script of the timer: a line in a folder that all nodes see."""
+
+    @pytest.fixture
+    def announce(self, repository: Path, tmp_path: Path) -> Callable[..., int]:
+        """Lets a node of that name tell that it is there; answers with the exit status."""
+        folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
+        (tmp_path / "boot_id").write_text("0f1e2d3c\n")
+
+        def announce(
+            node: str,
+            mounted: bool = True,
+            now: int = 1000,
+            health: str = "",
+            admin: str = "$UID",
+        ) -> int:
+            settings = tmp_path / "settings"
+            settings.write_text(
+                f"ADMIN=me\nCLUSTER=pair\nMOUNT=/data\nSHARED={shlex.quote(str(tmp_path / 's'))}\n"
+            )
+            program = "\n".join(
+                [
+                    f"FAIRWAY_BOOT_ID={tmp_path}/boot_id FAIRWAY_SETTINGS={settings}",
+                    f"FAIRWAY_HEALTH={tmp_path / (health or 'none')}",
+                    f"source {shlex.quote(str(folder / 'announce.sh'))}",
+                    'as_admin() { "$@"; }',
+                    f"hostname() {{ echo {node}; }}; date() {{ echo {now}; }}",
+                    f"id() {{ echo {admin}; }}",
+                    f"mountpoint() {{ {'true' if mounted else 'false'}; }}",
+                    "ip() { echo '168.63.129.16 via 10.0.0.1 dev eth0 src 10.0.0.9 uid 0'; }",
+                    "main",
+                ]
+            )
+            return subprocess.run(["bash", "-c", program], check=False).returncode
+
+        return announce
+
+    def test_a_node_tells_address_boot_and_time(
+        self, announce: Callable[..., int], tmp_path: Path
+    ) -> None:
+        for node, now in (("node1", 1000), ("node2", 1000), ("node1", 1060)):
+            assert announce(node, now=now) == 0
+        hosts = tmp_path / "s" / "clusters" / "pair" / "hosts"
+        assert {file.name: file.read_text() for file in hosts.iterdir()} == {
+            "node1": "10.0.0.9 0f1e2d3c 1060\n",
+            "node2": "10.0.0.9 0f1e2d3c 1000\n",
+        }
+
+    def test_a_node_tells_what_it_lacks(self, announce: Callable[..., int], tmp_path: Path) -> None:
+        for name, script in (("unwell", "echo '7 of 8'; echo GPUs >&2; exit 1"), ("well", "")):
+            (tmp_path / name).write_text(f"#!/bin/sh\n[ $1 = --reason ] || exit 3\n{script}\n")
+            (tmp_path / name).chmod(0o755)
+            assert announce(name, health=name) == 0
+        hosts = tmp_path / "s" / "clusters" / "pair" / "hosts"
+        assert (hosts / "unwell").read_text().split() == (
+            ["10.0.0.9", "0f1e2d3c", "1000", "7", "of", "8", "GPUs"]
+        )
+        assert (hosts / "well").read_text() == "10.0.0.9 0f1e2d3c 1000\n"
+
+    def test_none_is_told_in_a_folder_of_somebody_else(
+        self, announce: Callable[..., int], tmp_path: Path
+    ) -> None:
+        (tmp_path / "s").mkdir()
+        assert announce("node1", admin="4321") != 0
+        assert list(tmp_path.glob("s/**/node1")) == []
+
+    def test_nothing_is_written_below_a_file_system_that_is_away(
+        self, announce: Callable[..., int], tmp_path: Path
+    ) -> None:
+        assert announce("node1", mounted=False) != 0
+        assert not (tmp_path / "s").exists()
