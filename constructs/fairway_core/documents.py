@@ -161,10 +161,10 @@ def _text_of(path: Path) -> str:
         line = content[: error.start].count(b"\n") + 1
         column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
         shown = content.splitlines()[line - 1].decode("utf-8", "replace")
-        place = Location(str(path), line, column, shown)
+        location = Location(str(path), line, column, shown)
         message = f"byte 0x{content[error.start]:02x} is not UTF-8"
         raise UserError(
-            [Finding("not-utf-8", message, "save the file as UTF-8", location=place)]
+            [Finding("not-utf-8", message, "save the file as UTF-8", location=location)]
         ) from None
 
 

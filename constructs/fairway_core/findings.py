@@ -27,7 +27,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Location:
-    """A place in a text file.
+    """A location in a text file.
 
     `line` and `column` count from 1; `text` is the whole line without its end, and
     `length` the number of characters to underline.
@@ -77,49 +77,52 @@ class UserError(Exception):
 
 def finding_facts(finding: Finding) -> dict[str, str | int | None]:
     """One finding as plain data; its line and column count from 1, and are null where it has no
-    place."""
-    place = finding.location
+    location."""
+    location = finding.location
     return {
         "id": finding.id,
         "severity": str(finding.severity),
         "path": finding.path,
         "message": finding.message,
         "hint": finding.hint,
-        "file": place.file if place else None,
-        "line": place.line if place else None,
-        "column": place.column if place else None,
+        "file": location.file if location else None,
+        "line": location.line if location else None,
+        "column": location.column if location else None,
     }
 
 
 def format_finding(finding: Finding) -> str:
-    """The finding as a person reads it: place and message, the line with a caret, the hint.
+    """The finding as a person reads it: location and message, the line with a caret, the hint.
 
-    >>> place = Location("job.yaml", 3, 1, "comand: python train.py", 6)
+    >>> location = Location("job.yaml", 3, 1, "comand: python train.py", 6)
     >>> print(format_finding(Finding("unknown-key", "unknown key", "did you mean `command`?",
-    ...                              location=place)))
+    ...                              location=location)))
     job.yaml:3:1: error: unknown key [unknown-key]
         3 | comand: python train.py
           | ^^^^^^
       did you mean `command`?
     """
-    place = finding.location
+    location = finding.location
     head = f"{finding.severity}: {printable(finding.message)} [{finding.id}]"
     lines = [head]
-    if place is not None:
-        lines = [f"{printable(place.file)}:{place.line}:{place.column}: {head}", *_excerpt(place)]
+    if location is not None:
+        lines = [
+            f"{printable(location.file)}:{location.line}:{location.column}: {head}",
+            *_excerpt(location),
+        ]
     lines += [f"  {printable(line)}" for line in finding.hint.splitlines()]
     return "\n".join(lines)
 
 
-def _excerpt(place: Location) -> list[str]:
+def _excerpt(location: Location) -> list[str]:
     """The line, cut to a window around its column, and a caret under what is meant."""
-    start = max(0, place.column - 1 - _WINDOW // 2) if len(place.text) > _WINDOW else 0
-    text = printable(place.text[start : start + _WINDOW])
-    column = place.column - 1 - start
+    start = max(0, location.column - 1 - _WINDOW // 2) if len(location.text) > _WINDOW else 0
+    text = printable(location.text[start : start + _WINDOW])
+    column = location.column - 1 - start
     # Tabs stay tabs, so that the caret stands under its character in any terminal.
     indent = "".join("\t" if character == "\t" else " " for character in text[:column])
-    caret = "^" * max(1, min(place.length, len(text) - column))
-    number = f"{place.line:>5}"
+    caret = "^" * max(1, min(location.length, len(text) - column))
+    number = f"{location.line:>5}"
     return [f"{number} | {text}", f"{' ' * len(number)} | {indent}{caret}"]
 
 

@@ -28,35 +28,35 @@ def apply(data: Any, assignment: str, model: type[BaseModel]) -> tuple[Any, Data
         message = f"`-s {assignment}`: expected KEY=VALUE"
         raise UserError.of("bad-override", message, "for example -s params.epochs=2")
     shown = f"-s {assignment}".replace("\n", "\\n")
-    place = Location("command line", 1, len(f"-s {key}=") + 1, shown, max(1, len(text)))
+    location = Location("command line", 1, len(f"-s {key}=") + 1, shown, max(1, len(text)))
     if character := unfit_character(assignment):
-        _fail(f"the value holds the character {character}", place)
+        _fail(f"the value holds the character {character}", location)
     result = copy.deepcopy(data)
     path: DataPath = ()
     holder = result
     for position, step in enumerate(steps):
-        index = _index(holder, step, place, ".".join(steps[:position]))
+        index = _index(holder, step, location, ".".join(steps[:position]))
         path = (*path, index)
         if position == len(steps) - 1:
             before = _get(holder, index)
-            holder[index] = _typed(text, before, annotations_at(model, path), place, key)
+            holder[index] = _typed(text, before, annotations_at(model, path), location, key)
             break
         if _get(holder, index) is None and isinstance(holder, dict):
-            _refuse_unless_mapping(model, path, data, place)
+            _refuse_unless_mapping(model, path, data, location)
             holder[index] = {}
         holder = holder[index]
-    return result, path, place
+    return result, path, location
 
 
-def _index(holder: Any, step: str, place: Location, parent: str) -> str | int:
+def _index(holder: Any, step: str, location: Location, parent: str) -> str | int:
     if isinstance(holder, dict):
         return step
     if isinstance(holder, list) and step.isdecimal() and int(step) < len(holder):
         return int(step)
     if isinstance(holder, list) and parent:
-        _fail(f"`{parent}` has no item {step}: it has {len(holder)}, counted from 0", place)
+        _fail(f"`{parent}` has no item {step}: it has {len(holder)}, counted from 0", location)
     label = f"`{parent}`" if parent else "the document"
-    _fail(f"{label} is {describe(holder)}: there is nothing below it", place)
+    _fail(f"{label} is {describe(holder)}: there is nothing below it", location)
 
 
 def _get(holder: Any, index: str | int) -> Any:
@@ -64,40 +64,41 @@ def _get(holder: Any, index: str | int) -> Any:
 
 
 def _refuse_unless_mapping(
-    model: type[BaseModel], path: DataPath, data: Any, place: Location
+    model: type[BaseModel], path: DataPath, data: Any, location: Location
 ) -> None:
     annotations = annotations_at(model, path)
     if not annotations:
         known = fields_at(model, path[:-1], data)
         hint = did_you_mean(str(path[-1]), known)
-        _fail(f"unknown key `{path[-1]}`", place, hint, "unknown-key")
+        _fail(f"unknown key `{path[-1]}`", location, hint, "unknown-key")
     if all(each in (str, int, float, bool, type(None)) for each in annotations):
         dotted = ".".join(str(step) for step in path)
-        _fail(f"`{dotted}` takes one value: there is nothing below it", place)
+        _fail(f"`{dotted}` takes one value: there is nothing below it", location)
 
 
-def _typed(text: str, before: Any, annotations: list[Any], place: Location, key: str) -> Any:
+def _typed(text: str, before: Any, annotations: list[Any], location: Location, key: str) -> Any:
     takes_text = any(each is str for each in annotations)
     others = [each for each in annotations if each not in (str, type(None))]
     if takes_text and not others:
         return text
     if isinstance(before, str) and (takes_text or Any in annotations):
         return text
-    value = _value(text, place, takes_text=takes_text)
+    value = _value(text, location, takes_text=takes_text)
     if isinstance(value, dict) and takes_text and not any(map(_is_mapping, others)):
         value = text
     if isinstance(before, bool) != isinstance(value, bool) and _is_plain(before):
-        _fail(f"`{key}` is {describe(before)}: expected the same kind of value", place)
+        _fail(f"`{key}` is {describe(before)}: expected the same kind of value", location)
     if isinstance(before, int | float) and _is_open(annotations):
         if not isinstance(value, int | float):
             _fail(
-                f"`{key}` is {describe(before)}: expected a number, found {describe(value)}", place
+                f"`{key}` is {describe(before)}: expected a number, found {describe(value)}",
+                location,
             )
         return float(value) if isinstance(before, float) else value
     return value
 
 
-def _value(text: str, place: Location, *, takes_text: bool) -> Any:
+def _value(text: str, location: Location, *, takes_text: bool) -> Any:
     """The text as YAML, or as it stands where it is none and the field takes text too."""
     if not text.strip():
         return text if takes_text else None
@@ -105,7 +106,7 @@ def _value(text: str, place: Location, *, takes_text: bool) -> Any:
         return parse_yaml(text, "command line").data
     except UserError as error:
         if not takes_text:
-            _fail(f"the value cannot be read: {error.findings[0].message}", place)
+            _fail(f"the value cannot be read: {error.findings[0].message}", location)
         return text
 
 
@@ -123,5 +124,5 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | float)
 
 
-def _fail(message: str, place: Location, hint: str = "", id: str = "bad-override") -> NoReturn:  # noqa: A002
-    raise UserError([Finding(id, message, hint, location=place)])
+def _fail(message: str, location: Location, hint: str = "", id: str = "bad-override") -> NoReturn:  # noqa: A002
+    raise UserError([Finding(id, message, hint, location=location)])

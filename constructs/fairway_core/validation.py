@@ -49,17 +49,17 @@ class Source(Protocol):
 
 def findings_of(error: ValidationError, document: Source, model: type[BaseModel]) -> list[Finding]:
     """One finding for each faulty place, in the order of the document."""
-    places: dict[DataPath, list[ErrorDetails]] = {}
+    by_path: dict[DataPath, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
-        places.setdefault(_document_path(details, document.data), []).append(details)
+        by_path.setdefault(_document_path(details, document.data), []).append(details)
     # A fault deep inside a value says more than that the other branches of a union fail on it.
-    telling = [path for path in places if not any(_is_below(other, path) for other in places)]
+    telling = [path for path in by_path if not any(_is_below(other, path) for other in by_path)]
     # A key that is only misspelt is unknown, and not missing too.
-    meant = {_meant_key(path, document, model) for path in telling if _is_unknown(places[path])}
+    meant = {_meant_key(path, document, model) for path in telling if _is_unknown(by_path[path])}
     telling = [
-        path for path in telling if path not in meant or places[path][0]["type"] != "missing"
+        path for path in telling if path not in meant or by_path[path][0]["type"] != "missing"
     ]
-    findings = [_finding(path, places[path], document, model) for path in telling]
+    findings = [_finding(path, by_path[path], document, model) for path in telling]
     return sorted(findings, key=_place_in_file)
 
 
@@ -77,8 +77,8 @@ def _is_below(path: DataPath, ancestor: DataPath) -> bool:
 
 
 def _place_in_file(finding: Finding) -> tuple[int, int]:
-    place = finding.location
-    return (place.line, place.column) if place else (0, 0)
+    location = finding.location
+    return (location.line, location.column) if location else (0, 0)
 
 
 def describe(value: Any) -> str:
@@ -132,27 +132,27 @@ def _finding(
     dotted = ".".join(str(step) for step in path)
     match first["type"]:
         case "missing" | "union_tag_not_found":
-            place = document.location(path[:-1])
+            location = document.location(path[:-1])
             message, hint = f"`{dotted}` is missing", f"add `{path[-1]}:`"
-            return Finding("missing-key", message, hint, dotted, location=place)
+            return Finding("missing-key", message, hint, dotted, location=location)
         case "extra_forbidden":
             hint = _foreign(path, model)
             hint = hint or did_you_mean(
                 str(path[-1]), fields_at(model, path[:-1], document.data), most=40
             )
-            place = document.location(path, of_key=True)
+            location = document.location(path, of_key=True)
             message = f"unknown key `{path[-1]}`"
-            return Finding("unknown-key", message, hint, dotted, location=place)
-    place = document.location(path, of_key=first["loc"][-1:] == ("[key]",))
+            return Finding("unknown-key", message, hint, dotted, location=location)
+    location = document.location(path, of_key=first["loc"][-1:] == ("[key]",))
     # Of the branches of a union, what says something itself is the one that was meant.
     said = (details.get("ctx", {}).get("error") for details in errors)
     cause = next(filter(None, said), None)
     if cause is not None:
         label = f"`{dotted}`: " if dotted else ""
         return Finding(
-            "bad-value", f"{label}{cause}", getattr(cause, "hint", ""), dotted, location=place
+            "bad-value", f"{label}{cause}", getattr(cause, "hint", ""), dotted, location=location
         )
-    return _type_finding(path, errors, place, annotations_at(model, path))
+    return _type_finding(path, errors, location, annotations_at(model, path))
 
 
 def _foreign(path: DataPath, model: type[BaseModel]) -> str:
@@ -165,7 +165,7 @@ def _foreign(path: DataPath, model: type[BaseModel]) -> str:
 
 
 def _type_finding(
-    path: DataPath, errors: list[ErrorDetails], place: Location, types: list[Any]
+    path: DataPath, errors: list[ErrorDetails], location: Location, types: list[Any]
 ) -> Finding:
     first = errors[0]
     dotted = ".".join(str(step) for step in path)
@@ -187,7 +187,7 @@ def _type_finding(
         key = next((step for step in reversed(path) if isinstance(step, str)), "")
         hint = value_hint(key, value, expected, types) if path and key == path[-1] else ""
     message = f"{label}expected {' or '.join(expected)}, found {describe(value)}"
-    return Finding("wrong-type", message, hint, dotted, location=place)
+    return Finding("wrong-type", message, hint, dotted, location=location)
 
 
 def _expected(details: ErrorDetails) -> str:

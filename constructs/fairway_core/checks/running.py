@@ -39,8 +39,8 @@ def check_environment(
     found = []
     subject = EnvironmentSubject(environment, today)
     for path, finding in _run(Subject.ENVIRONMENT, subject, ignore):
-        place = _line_of(path, document) if document else None
-        found.append(replace(finding, location=place))
+        location = _line_of(path, document) if document else None
+        found.append(replace(finding, location=location))
     return sorted(found, key=_place_in_file)
 
 
@@ -82,10 +82,10 @@ def check_job(
     """
     found = []
     for path, finding in _run(Subject.JOB, JobSubject(job, target), ()):
-        place = _line_of(path, document) if document else None
-        if place and finding.id == "secret-in-job":
-            place = replace(place, column=1, text="(not shown)", length=11)
-        found.append(replace(finding, location=place))
+        location = _line_of(path, document) if document else None
+        if location and finding.id == "secret-in-job":
+            location = replace(location, column=1, text="(not shown)", length=11)
+        found.append(replace(finding, location=location))
     return found
 
 
@@ -110,5 +110,5 @@ def _line_of(path: DataPath, document: Document) -> Location:
 
 
 def _place_in_file(finding: Finding) -> tuple[int, int]:
-    place = finding.location
-    return (place.line, place.column) if place else (0, 0)
+    location = finding.location
+    return (location.line, location.column) if location else (0, 0)

@@ -45,7 +45,7 @@ def apply_defaults(document: Document, model: type[BaseModel]) -> Document:
     defaults = data.get("defaults") if isinstance(data, dict) else None
     if not isinstance(defaults, dict):
         return document
-    merged, places = dict(data), dict(document.overrides)
+    merged, locations = dict(data), dict(document.overrides)
     for singular, plural in _SECTIONS.items():
         fields, items = defaults.get(singular), data.get(plural)
         if not isinstance(fields, dict):
@@ -53,9 +53,9 @@ def apply_defaults(document: Document, model: type[BaseModel]) -> Document:
         _require_known(document, model, singular)
         if isinstance(items, dict):
             merged[plural] = {
-                name: _filled(document, model, singular, name, places) for name in items
+                name: _filled(document, model, singular, name, locations) for name in items
             }
-    return replace(document, data=merged, overrides=places)
+    return replace(document, data=merged, overrides=locations)
 
 
 def typed_as(path: DataPath) -> DataPath:
@@ -67,7 +67,7 @@ def typed_as(path: DataPath) -> DataPath:
 
 def once_each(error: UserError, document: Document) -> UserError:
     """The error without repetitions: a wrong default is wrong in every item that takes it."""
-    inherited = {place for path, place in document.overrides.items() if path[0] != "defaults"}
+    inherited = {location for path, location in document.overrides.items() if path[0] != "defaults"}
     seen: set[tuple[str, Location | None]] = set()
     findings = []
     for finding in error.findings:
@@ -104,7 +104,7 @@ def _filled(
     model: type[BaseModel],
     singular: str,
     name: str,
-    places: dict[DataPath, Location],
+    locations: dict[DataPath, Location],
 ) -> Any:
     plural = _SECTIONS[singular]
     fields = document.data["defaults"][singular]
@@ -114,7 +114,7 @@ def _filled(
         return own
     known = fields_at(model, (plural, name), {plural: {name: {**fields, **own}}})
     fit = {key: value for key, value in fields.items() if key in known}
-    return _merged(own, fit, (plural, name), ("defaults", singular), document, places)
+    return _merged(own, fit, (plural, name), ("defaults", singular), document, locations)
 
 
 def _merged(
@@ -123,7 +123,7 @@ def _merged(
     path: DataPath,
     source: DataPath,
     document: Document,
-    places: dict[DataPath, Location],
+    locations: dict[DataPath, Location],
 ) -> Any:
     if not isinstance(own, dict) or not isinstance(default, dict):
         return own
@@ -131,10 +131,10 @@ def _merged(
     for key, value in default.items():
         below, origin = (*path, key), (*source, key)
         if key in own:
-            result[key] = _merged(own[key], value, below, origin, document, places)
+            result[key] = _merged(own[key], value, below, origin, document, locations)
         else:
             result[key] = value
-            _note(value, below, origin, document, places)
+            _note(value, below, origin, document, locations)
     return result
 
 
@@ -143,10 +143,10 @@ def _note(
     path: DataPath,
     source: DataPath,
     document: Document,
-    places: dict[DataPath, Location],
+    locations: dict[DataPath, Location],
 ) -> None:
     """Remembers where the inherited value, and everything in it, really stands."""
-    places[path] = document.location(source)
+    locations[path] = document.location(source)
     parts = value.items() if isinstance(value, dict) else ()
     for key, item in enumerate(value) if isinstance(value, list) else parts:
-        _note(item, (*path, key), (*source, key), document, places)
+        _note(item, (*path, key), (*source, key), document, locations)

@@ -93,9 +93,9 @@ def _own_keys(environment: Environment, document: Document, home: Path) -> tuple
     except UserError as error:
         if any(finding.location for finding in error.findings):
             raise
-        place, path = document.location(machine, of_key=True), ".".join(machine)
+        location, path = document.location(machine, of_key=True), ".".join(machine)
         raise UserError(
-            replace(finding, path=path, location=place) for finding in error.findings
+            replace(finding, path=path, location=location) for finding in error.findings
         ) from None
 
 
@@ -123,12 +123,12 @@ def _read(entries: Sequence[str], document: Document, where: DataPath) -> tuple[
         try:
             found = read_public_keys(entry, folder=Path(document.file).parent)
         except UserError as error:
-            place = document.location((*where, index))
+            location = document.location((*where, index))
             path = ".".join(map(str, (*where, index)))
             if any(finding.id == "private-key" for finding in error.findings):
-                place = replace(place, column=1, text="(not shown)", length=11)
+                location = replace(location, column=1, text="(not shown)", length=11)
             raise UserError(
-                replace(finding, path=path, location=place) for finding in error.findings
+                replace(finding, path=path, location=location) for finding in error.findings
             ) from None
         keys.update(dict.fromkeys(found))
     return tuple(keys)

@@ -107,5 +107,5 @@ def _named_by_the_project() -> Path | None:
     try:
         return environment_file(choice)
     except UserError as error:
-        place = document.location(("environment",))
-        raise UserError([replace(each, location=place) for each in error.findings]) from None
+        location = document.location(("environment",))
+        raise UserError([replace(each, location=location) for each in error.findings]) from None

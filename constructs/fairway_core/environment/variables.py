@@ -45,8 +45,8 @@ def substitute(
             case str() if _OPENING in value:
                 fault = _fault(value, environ)
                 if fault:
-                    dotted, place = ".".join(map(str, path)), document.location(path)
-                    findings.append(replace(fault, path=dotted, location=place))
+                    dotted, location = ".".join(map(str, path)), document.location(path)
+                    findings.append(replace(fault, path=dotted, location=location))
                     return value
                 text = _REFERENCE.sub(lambda match: _value(match, environ) or "", value)
                 return _as_field(text, annotations_at(model, typed_as(path)))

@@ -144,5 +144,5 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
 def _at_its_line(finding: Finding, loaded: LoadedEnvironment) -> Finding:
     if not finding.path:
         return finding
-    place = loaded.document.location(tuple(finding.path.split(".")), of_key=True)
-    return replace(finding, location=place)
+    location = loaded.document.location(tuple(finding.path.split(".")), of_key=True)
+    return replace(finding, location=location)

@@ -29,8 +29,8 @@ def require_share(job: Job, target: Target, document: Document) -> None:
             message += str(has[name] or "none")
             hint = f"set {name} to at most {has[name]}" if has[name] else "leave it out"
         if message:
-            place = document.location((name,))
-            raise UserError([Finding("no-share", message, hint, name, location=place)])
+            location = document.location((name,))
+            raise UserError([Finding("no-share", message, hint, name, location=location)])
 
 
 def require_gpus(job: Job, target: Target, document: Document) -> None:
@@ -40,9 +40,9 @@ def require_gpus(job: Job, target: Target, document: Document) -> None:
     has = _node_of(target)
     if has is not None and not has["gpus"]:
         message = f"`idle_gpu` watches GPUs, and a node of `{target.name}` has none"
-        place = document.location(("idle_gpu",))
+        location = document.location(("idle_gpu",))
         hint = "leave it out: -s idle_gpu=null"
-        raise UserError([Finding("no-gpus", message, hint, "idle_gpu", location=place)])
+        raise UserError([Finding("no-gpus", message, hint, "idle_gpu", location=location)])
 
 
 def _no_parts(target: Target, has: dict[str, int] | None, name: str) -> tuple[str, str]:

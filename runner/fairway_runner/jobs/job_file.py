@@ -84,9 +84,9 @@ class JobFile:
         try:
             return templates.find_template(job.template, self.folder)
         except FieldError as error:
-            place = self.document.location(("template",))
+            location = self.document.location(("template",))
             finding = Finding(
-                "unknown-template", str(error), error.hint, "template", location=place
+                "unknown-template", str(error), error.hint, "template", location=location
             )
             raise UserError([finding]) from None
 
@@ -125,10 +125,10 @@ class JobFile:
         # The text of a block scalar begins in the line below its `|` or `>`.
         block = start.text[start.column - 1 :].startswith(("|", ">"))
         line = self._line(start, start.line + fault.line - (0 if block else 1))
-        place = templating.expression_of(fault, line)
-        hint = fault.hint or _variable_hint(place)
+        location = templating.expression_of(fault, line)
+        hint = fault.hint or _variable_hint(location)
         return UserError(
-            [Finding("bad-template", str(fault), hint, ".".join(map(str, path)), location=place)]
+            [Finding("bad-template", str(fault), hint, ".".join(map(str, path)), location=location)]
         )
 
     def _line(self, start: Location, line: int) -> Location:
@@ -140,9 +140,9 @@ class JobFile:
         return Location(start.file, line, indent + 1, text, max(1, len(text.strip())))
 
 
-def _variable_hint(place: Location) -> str:
+def _variable_hint(location: Location) -> str:
     """What to write for `${{ inputs.NAME }}`, as other programs' jobs name their inputs."""
-    expression = place.text[place.column - 1 :]
+    expression = location.text[location.column - 1 :]
     named = re.match(r"\{\{-?\s*(input|output)s\.(\w+)", expression)
     if named is None:
         return ""

@@ -126,5 +126,5 @@ def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserEr
     text = lines[fault.line - 1] if 0 < fault.line <= len(lines) else ""
     column = len(text) - len(text.lstrip()) + 1
     line = Location(name, fault.line, column, text, max(1, len(text.strip())))
-    place = templating.expression_of(fault, line)
-    return UserError([Finding("bad-template", str(fault), _SEE, location=place)])
+    location = templating.expression_of(fault, line)
+    return UserError([Finding("bad-template", str(fault), _SEE, location=location)])

@@ -19,8 +19,8 @@ class Refusals:
 
     def __call__(self, path: str, message: str, hint: str = "") -> str:
         """Notes a finding at the job's dotted `path`, or where it would stand; writes nothing."""
-        place = self._document.location(tuple(path.split(".")))
-        self._findings.append(Finding("unfit-job", message, hint, path, location=place))
+        location = self._document.location(tuple(path.split(".")))
+        self._findings.append(Finding("unfit-job", message, hint, path, location=location))
         return ""
 
     def raise_if_any(self) -> None:

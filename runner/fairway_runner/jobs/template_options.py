@@ -110,8 +110,8 @@ def _unknown(
     if not declared:
         hint = f"the template `{template}` has no options: remove it"
     message = f"the template `{template}` has no option `{name}`"
-    place = document.location(("options", name), of_key=True)
-    return Finding("unknown-option", message, hint, f"options.{name}", location=place)
+    location = document.location(("options", name), of_key=True)
+    return Finding("unknown-option", message, hint, f"options.{name}", location=location)
 
 
 def _unfit(name: str, value: Scalar, option: Option, document: Document) -> Finding:
@@ -122,8 +122,8 @@ def _unfit(name: str, value: Scalar, option: Option, document: Document) -> Find
         shown = str(value).lower() if isinstance(value, bool) else value
         hint = f'put it in quotes: "{shown}"'
     message = f"`options.{name}`: expected {option.expected}, found {describe(value)}"
-    place = document.location(("options", name))
-    return Finding("bad-option", message, hint, f"options.{name}", location=place)
+    location = document.location(("options", name))
+    return Finding("bad-option", message, hint, f"options.{name}", location=location)
 
 
 def _missing(name: str, option: Option, template: str, document: Document) -> Finding:

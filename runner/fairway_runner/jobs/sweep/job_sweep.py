@@ -66,9 +66,9 @@ class JobSweep:
         except FieldError as error:
             path = ("sweep", *error.path)
             dotted = ".".join(map(str, path))
-            place = self.document.location(path)
+            location = self.document.location(path)
             message = f"`{dotted}`: {error}"
-            finding = Finding("bad-sweep", message, error.hint, dotted, location=place)
+            finding = Finding("bad-sweep", message, error.hint, dotted, location=location)
             raise UserError([finding]) from None
 
 
