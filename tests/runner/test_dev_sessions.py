@@ -11,7 +11,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.dev.beside import Beside
-from fairway_runner.dev.place import Place, look
+from fairway_runner.dev.session_access import SessionAccess, look
 from fairway_runner.dev.sessions import Wanted, begin, chosen, has_jupyter, is_session, session_job
 from fairway_runner.runs.facts import run_facts
 
@@ -201,7 +201,7 @@ class Says(Beside):
         return self.said
 
 
-def _place(make_run: MakeRun, said: str) -> Place | None:
+def _look(make_run: MakeRun, said: str) -> SessionAccess | None:
     beside = Says(make_run(f"dev-{abs(hash(said)):x}"[:20]), ["fairway"])
     object.__setattr__(beside, "said", said)
     return look(beside)
@@ -211,11 +211,11 @@ def test_where_it_is(make_run: MakeRun) -> None:
     said = (
         "motd\n\nfairway-user=me\n\nfairway-folder=/data/a b\n\nfairway-port=\n\nfairway-token=\n"
     )
-    assert _place(make_run, said) == Place("me", "/data/a b", None)
-    assert _place(make_run, "motd\n\nfairway-begun=no\n") is None
+    assert _look(make_run, said) == SessionAccess("me", "/data/a b", None)
+    assert _look(make_run, "motd\n\nfairway-begun=no\n") is None
     token = "0f" * 24
     with_port = said.replace("port=", "port=10080").replace("token=", f"token={token}")
-    found = _place(make_run, with_port)
+    found = _look(make_run, with_port)
     assert found is not None
     assert (found.port, found.token) == (10080, token)
     assert token not in repr(found)
@@ -239,4 +239,4 @@ def test_where_it_is(make_run: MakeRun) -> None:
 def test_what_it_says_is_not_trusted(make_run: MakeRun, before: str, after: str) -> None:
     said = "fairway-user=me\nfairway-folder=/data\nfairway-port=\nfairway-token=\n"
     with pytest.raises(UserError, match="does not say who and where it is"):
-        _place(make_run, said.replace(before, after))
+        _look(make_run, said.replace(before, after))

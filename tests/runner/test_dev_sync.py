@@ -15,7 +15,7 @@ from fairway_agent import code_changes
 from fairway_core.findings import UserError
 from fairway_runner.dev import ssh
 from fairway_runner.dev.beside import Beside, SessionFailed
-from fairway_runner.dev.place import Place
+from fairway_runner.dev.session_access import SessionAccess
 from fairway_runner.dev.sync import Known, Sync, take_turn
 from fairway_runner.submit import snapshot
 
@@ -294,7 +294,7 @@ class TestHost:
 
     def test_it_is_one_that_ssh_reads(self, make_run: MakeRun, home: Path) -> None:
         run = make_run("dev-a")
-        host = ssh.write_host(run, Place("me", "/data/a b"), ["python", "-m", "it's 50%"])
+        host = ssh.write_host(run, SessionAccess("me", "/data/a b"), ["python", "-m", "it's 50%"])
         assert host.vscode == "vscode://vscode-remote/ssh-remote+dev-a/data/a%20b"
         assert host.code_command == "code --remote ssh-remote+dev-a '/data/a b'"
         assert not host.included
@@ -320,7 +320,7 @@ class TestHost:
         key = home / 'of "me" \\ 5%d' / "key"
         key.parent.mkdir()
         monkeypatch.setattr(ssh, "_key", lambda _: key)
-        ssh.write_host(make_run("dev-a"), Place("me", "/data"), ["fairway"])
+        ssh.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
         file = home / ".ssh" / "fairway.d" / "dev-a.conf"
         words = ["ssh", "-G", "-F", file, "dev-a"]
         said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
@@ -330,11 +330,11 @@ class TestHost:
     def test_it_goes_with_its_run(self, make_run: MakeRun, home: Path) -> None:
         folder = home / ".ssh" / "fairway.d"
         run = make_run("dev-a")
-        ssh.write_host(run, Place("me", "/data"), ["fairway"])
+        ssh.write_host(run, SessionAccess("me", "/data"), ["fairway"])
         (folder / "gone.conf").write_text("# /nowhere/at/all\nHost gone\n")
         (folder / "mine.conf").write_text("Host mine\n")
         (home / ".ssh" / "config").write_text("include ~/.ssh/fairway.d/*.conf\n")
-        assert ssh.write_host(run, Place("me", "/data"), ["fairway"]).included
+        assert ssh.write_host(run, SessionAccess("me", "/data"), ["fairway"]).included
         assert sorted(each.name for each in folder.iterdir()) == ["dev-a.conf", "mine.conf"]
         ssh.remove_host(run)
         ssh.remove_host(run)
@@ -345,7 +345,7 @@ class TestHost:
     ) -> None:
         (home / ".ssh").write_text("a file")
         with pytest.raises(UserError, match=r"fairway\.d cannot be written: Not a directory"):
-            ssh.write_host(make_run("dev-a"), Place("me", "/data"), ["fairway"])
+            ssh.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
         run = make_run("dev-b")
         (run.folder.parents[1] / "ssh" / "key.pub").unlink()
         monkeypatch.setenv("PATH", "/nowhere")

@@ -14,7 +14,7 @@ from fairway_cli.ui.follow import Remarks, Selection, copy_logs
 from fairway_cli.ui.started import print_ended
 from fairway_core.findings import UserError, format_finding
 from fairway_runner.dev.beside import Beside, SessionFailed
-from fairway_runner.dev.place import look
+from fairway_runner.dev.session_access import look
 from fairway_runner.dev.sessions import has_jupyter
 from fairway_runner.dev.ssh import INCLUDE, remove_host, write_host
 from fairway_runner.dev.sync import Known, Sync, take_turn
@@ -26,7 +26,7 @@ from fairway_runner.runs.store import FINAL_STATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_runner.dev.place import Place
+    from fairway_runner.dev.session_access import SessionAccess
     from fairway_runner.runs.store import Run
 
 _DETACHED = 130
@@ -41,9 +41,9 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
     try:
         print(f"{run.id} is a session on {run.record.target}", flush=True)
         absence = Absence(run, run.engine.deadline)
-        if (place := _await_start(beside, absence)) is not None:
-            with _tunnel(beside, place):
-                _print_ways(run, place, program)
+        if (access := _await_start(beside, absence)) is not None:
+            with _tunnel(beside, access):
+                _print_ways(run, access, program)
                 _keep_in_step(run, absence, _sync_of(beside) if sync else None)
     except KeyboardInterrupt:
         target = run.record.target
@@ -57,7 +57,7 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
     return run.exit_code
 
 
-def _await_start(beside: Beside, absence: Absence) -> Place | None:
+def _await_start(beside: Beside, absence: Absence) -> SessionAccess | None:
     """Where it is, once it has started; None where it has ended. UserError where it runs, and does
     not answer until the deadline."""
     run, remarks = beside.run, Remarks(beside.run)
@@ -69,9 +69,9 @@ def _await_start(beside: Beside, absence: Absence) -> Place | None:
             return None
         if run.task_status(0).state == "running":
             try:
-                place = look(beside)
-                if place is not None and (place.port is not None or not has_jupyter(run)):
-                    return place
+                access = look(beside)
+                if access is not None and (access.port is not None or not has_jupyter(run)):
+                    return access
                 silent = None
             except SessionFailed:
                 # What starts it is about to, or it has just ended: the next look says which.
@@ -82,13 +82,13 @@ def _await_start(beside: Beside, absence: Absence) -> Place | None:
         time.sleep(max(_SHORT_PAUSE, run.engine.pause))
 
 
-def _print_ways(run: Run, place: Place, program: Sequence[str]) -> None:
+def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None:
     """How to work in it."""
     print(f"  a shell:   fairway exec {run.id} -- bash")
-    print(f"  its code:  {place.folder}")
+    print(f"  its code:  {access.folder}")
     if capabilities(run.record.engine).shell:
         try:
-            host = write_host(run, place, program)
+            host = write_host(run, access, program)
         except UserError as error:
             _warn(error)
         else:
@@ -152,16 +152,16 @@ def _warn(error: UserError) -> None:
 
 
 @contextmanager
-def _tunnel(beside: Beside, place: Place) -> Iterator[None]:
+def _tunnel(beside: Beside, access: SessionAccess) -> Iterator[None]:
     """Leads to Jupyter for as long as this program stays, and says where."""
     run, process = beside.run, None
-    if not has_jupyter(run) or place.port is None:
+    if not has_jupyter(run) or access.port is None:
         yield
         return
-    here = place.port
+    here = access.port
     if capabilities(run.record.engine).shell:
-        here = _free_port(place.port)
-        words = ["tunnel", run.id, str(place.port), "--local-port", str(here)]
+        here = _free_port(access.port)
+        words = ["tunnel", run.id, str(access.port), "--local-port", str(here)]
         process = subprocess.Popen(
             guarded([*beside.program, *words]),
             env=beside.environment(),
@@ -173,7 +173,7 @@ def _tunnel(beside: Beside, place: Place) -> Iterator[None]:
         print(f"  Jupyter:   http://localhost:{here}/lab")
         # Of a terminal alone: what is kept of this program's output must not hold it.
         if os.isatty(1):
-            print(f"  its token: {place.token}")
+            print(f"  its token: {access.token}")
         else:
             shown = "sh -c 'cat \"$FAIRWAY_SCRATCH_DIR/jupyter-token\"'"
             print(f"  its token: fairway exec {run.id} -- {shown}")

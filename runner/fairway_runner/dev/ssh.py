@@ -24,7 +24,7 @@ from fairway_core.project_folder import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_runner.dev.place import Place
+    from fairway_runner.dev.session_access import SessionAccess
     from fairway_runner.runs.store import Run
 
 FOLDER = "fairway.d"
@@ -118,7 +118,7 @@ def server_command(run: Run) -> list[str]:
     return ["sh", "-c", _SERVER, "sh", _public_key(run)]
 
 
-def write_host(run: Run, place: Place, program: Sequence[str]) -> Host:
+def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
     """Writes the block of a session, by which the program `program` gets to it.
 
     UserError where the file cannot be written, or there is no ssh-keygen.
@@ -129,7 +129,7 @@ def write_host(run: Run, place: Place, program: Sequence[str]) -> Host:
     block = _BLOCK.format(
         folder=run.folder,
         run=run.id,
-        user=place.user,
+        user=access.user,
         command=words.replace("%", "%%"),
         key=re.sub(r'["\\]', r"\\\g<0>", str(_key(run)).replace("%", "%%")),
     )
@@ -145,7 +145,7 @@ def write_host(run: Run, place: Place, program: Sequence[str]) -> Host:
         message = f"{folder} cannot be written: {error.strerror}"
         hint = f"work in the session with: fairway exec {run.id} -- bash"
         raise UserError.of("unwritable-folder", message, hint) from None
-    return Host(run.id, place.folder, _is_included())
+    return Host(run.id, access.folder, _is_included())
 
 
 def remove_host(run: Run) -> None:

@@ -22,7 +22,7 @@ printf "\\nfairway-%s=%s\\n" user "$(id -un)" folder "$FAIRWAY_SESSION" \\
 
 
 @dataclass(frozen=True)
-class Place:
+class SessionAccess:
     """The `user` of a session's programs, the `folder` of its code, and the `port` and `token` of
     Jupyter, if it runs there."""
 
@@ -32,7 +32,7 @@ class Place:
     token: str = field(default="", repr=False)
 
 
-def look(beside: Beside) -> Place | None:
+def look(beside: Beside) -> SessionAccess | None:
     """Asks the session; None where its script has not begun, as while its setup runs. SessionFailed
     where it does not answer, or what it says is not what it should be."""
     said = beside.ask(["sh", "-c", _QUESTION])
@@ -53,4 +53,4 @@ def look(beside: Beside) -> Place | None:
         message = f"{beside.run.id} does not say who and where it is"
         hint = f"look at what it says to: fairway exec {beside.run.id} -- id"
         raise SessionFailed([Finding("session-failed", message, hint)], exit_code=5)
-    return Place(user, folder, int(port) if port and token else None, token)
+    return SessionAccess(user, folder, int(port) if port and token else None, token)
