@@ -160,7 +160,9 @@ def test_what_slurmctld_calls_reaches_azure_by_it(tmp_path: Path) -> None:
     told = tmp_path / "python"
     told.write_text("#!/bin/sh\nenv\n")
     told.chmod(0o755)
-    for name, text in cloud_programs(python=str(told), proxy=True).items():
+    programs = cloud_programs(python=str(told), proxy=True)
+    del programs["mail"]  # it asks nobody
+    for name, text in programs.items():
         script = tmp_path / name
         script.write_text(text.replace("/etc/fairway/proxy", str(tmp_path / "proxy")))
         done = subprocess.run(

@@ -104,7 +104,7 @@ def test_a_node_for_people_boots_with_valid_data(
 
 
 def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], None]) -> None:
-    partitions = {"nd": _spec("Standard_ND96isr_H100_v5")}
+    partitions = {name: _spec("Standard_ND96isr_H100_v5") for name in ("nd", "spot")}
     text = login_cloud_init(
         slurm_cluster("lab", Slurm(), partitions, host="lab-s", address="10.0.0.4"),
         vault="https://v/",
@@ -118,6 +118,8 @@ def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], 
     assert "slurm-client" in packages
     assert "slurmctld" not in packages
     assert "slurmd\n" not in packages
+    assert "SwitchName=spot Nodes=" in text
+    assert "/etc/slurm/slurmdbd.conf" not in text, "it may hold a password"
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,16 @@ class TestConfiguration:
         for rules in (None, Accounting(), Accounting(users=("azureuser",))):
             assert accounting_commands(replace(cluster, accounting=rules)) == []
 
+    def test_scale_sets_are_networks_of_their_own(self) -> None:
+        both = (ND, replace(ND, name="spot", count=1, default=False))
+        files = render(SlurmCluster(name="lab", host="h", partitions=both))
+        lines = [line for line in files["topology.conf"].splitlines() if line[:1] != "#"]
+        assert lines == ["SwitchName=nd Nodes=nd-[0-15]", "SwitchName=spot Nodes=spot-0"]
+        assert "TopologyPlugin=topology/tree" in files["slurm.conf"].splitlines()
+        alone = render(SlurmCluster(name="lab", host="h", partitions=(ND,)))
+        assert "topology.conf" not in alone
+        assert "Topology" not in alone["slurm.conf"]
+
     def test_nodes_reach_the_history_of_jobs_too(self) -> None:
         assert "AccountingStorageHost=10.0.0.4" in _conf(accounting=Accounting())
 

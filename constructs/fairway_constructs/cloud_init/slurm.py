@@ -12,7 +12,8 @@ from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_core.slurm import accounting_commands, cloud_programs, node_scripts, render
 from fairway_core.slurm.cluster import PROGRAMS, SLURMCTLD_PORT
-from fairway_core.slurm.scripts import LIBRARY, SETTINGS
+from fairway_core.slurm.rendering import TOPOLOGY
+from fairway_core.slurm.scripts import LIBRARY, LOG, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,7 +82,7 @@ def scheduler_settings(
         "vault": vault,
         "state": f"{STATE}/nodes",
         "claim_address": "0.0.0.0",  # noqa: S104 - the network lets in the nodes' subnet alone
-        "log": "/var/log/slurm/fairway.log",
+        "log": LOG,
         "hold": idle + _UNTIL_DELETED,
     }
 
@@ -150,7 +151,11 @@ def login_cloud_init(
         more={
             **_programs(settings, archives.LOGIN),
             "scripts": {},
-            "conf": render(cluster)["slurm.conf"],
+            "files": {
+                name: text
+                for name, text in render(cluster).items()
+                if name in ("slurm.conf", TOPOLOGY)
+            },
         },
     )
 

@@ -145,12 +145,14 @@ class Paths:
 
 @dataclass(frozen=True, kw_only=True)
 class Programs:
-    """Prolog, epilog and health check by their paths; an empty one is not run."""
+    """Prolog, epilog, health check and what is called for mail by their paths; an empty one is not
+    run."""
 
     prolog: str = f"{PROGRAMS}/prolog"
     epilog: str = f"{PROGRAMS}/epilog"
     health_check: str = f"{PROGRAMS}/health-check"
     health_check_seconds: int = 300
+    mail: str = f"{PROGRAMS}/mail"
 
 
 @dataclass(frozen=True, kw_only=True)

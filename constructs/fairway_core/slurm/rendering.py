@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from fairway_core.slurm.cluster import Gpus, Partition, SlurmCluster
 
 
+TOPOLOGY = "topology.conf"
+
+
 def render(cluster: SlurmCluster) -> dict[str, str]:
     """The text of each file, by its name in /etc/slurm.
 
-    `slurm.conf`, `cgroup.conf` and `gres.conf` always; `slurmdbd.conf` where there is
-    accounting, which Slurm wants to be of mode 600.
+    `slurm.conf`, `cgroup.conf` and `gres.conf` always; `topology.conf` where there are several
+    partitions; `slurmdbd.conf` where there is accounting, which Slurm wants to be of mode 600.
 
     >>> from fairway_core.slurm import Partition, SlurmCluster
     >>> nodes = Partition(name="n", first=1, count=3, cpus=4, memory_mib=4000)
@@ -29,6 +32,8 @@ def render(cluster: SlurmCluster) -> dict[str, str]:
         "cgroup.conf": template("cgroup.conf.j2", cluster=cluster),
         "gres.conf": template("gres.conf.j2", gres=_gres(cluster)),
     }
+    if _has_topology(cluster):
+        files[TOPOLOGY] = template("topology.conf.j2", partitions=cluster.partitions)
     if cluster.accounting:
         files["slurmdbd.conf"] = template("slurmdbd.conf.j2", cluster=cluster)
     return files
@@ -40,11 +45,17 @@ def _slurm_conf(cluster: SlurmCluster) -> str:
         cluster=cluster,
         auth_info=_auth_info(cluster),
         controller_parameters=_controller_parameters(cluster),
+        has_topology=_has_topology(cluster),
         several_on_one_machine=any(partition.port for partition in cluster.partitions),
         nodes=[_nodes(partition) for partition in cluster.partitions],
         partitions=[_partition(partition) for partition in cluster.partitions],
         kept=[each.numbered(each.first, each.kept) for each in cluster.partitions if each.kept],
     )
+
+
+def _has_topology(cluster: SlurmCluster) -> bool:
+    """Whether there is more than one network of nodes: each scale set has its own."""
+    return len(cluster.partitions) > 1
 
 
 def _auth_info(cluster: SlurmCluster) -> list[str]:

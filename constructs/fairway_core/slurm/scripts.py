@@ -16,6 +16,9 @@ LIBRARY = "/usr/local/lib/fairway"
 SETTINGS = "/etc/fairway/slurm.json"
 """Where the programs of a VM find their settings."""
 
+LOG = "/var/log/slurm/fairway.log"
+"""Where the scheduler's programs say what they did."""
+
 _CALLED = {
     "resume": "ResumeProgram",
     "suspend": "SuspendProgram",
@@ -65,17 +68,18 @@ def cloud_programs(
     library: str = LIBRARY,
     settings: str = SETTINGS,
     python: str = "/usr/bin/python3",
+    log: str = LOG,
     proxy: bool = False,
 ) -> dict[str, str]:
     """What slurmctld calls, by the names that they have below PROGRAMS.
 
-    `library` is the folder that holds the package. With `proxy` they reach Azure by the machine's:
-    slurmctld hands its own variables on to none of them.
+    `library` is the folder that holds the package, `log` where they say what they did. With `proxy`
+    they reach Azure by the machine's: slurmctld hands its own variables on to none of them.
 
     >>> sorted(cloud_programs())
-    ['resume', 'resume-fail', 'suspend']
+    ['mail', 'resume', 'resume-fail', 'suspend']
     """
-    return {
+    called = {
         name: template(
             "program.sh.j2",
             action=name,
@@ -87,6 +91,7 @@ def cloud_programs(
         )
         for name, purpose in _CALLED.items()
     }
+    return {**called, "mail": template("mail.sh.j2", log=log)}
 
 
 def install(
@@ -99,14 +104,15 @@ def install(
 ) -> dict[str, Path]:
     """Writes the programs below a folder of one's own; answers with their paths by name.
 
-    For a cluster on one machine: `resume`, `suspend` and `resume-fail`, and with `facts` also
-    `prolog`, `epilog` and `health-check`, which then take `slurm_conf`.
+    For a cluster on one machine: `resume`, `suspend`, `resume-fail` and `mail`, and with `facts`
+    also `prolog`, `epilog` and `health-check`, which then take `slurm_conf`.
     """
     for path, text in boot_files({*SCHEDULER, *NODE}).items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    scripts = cloud_programs(library=str(folder), settings=settings, python=python)
+    log = str(folder / "programs.log")
+    scripts = cloud_programs(library=str(folder), settings=settings, python=python, log=log)
     if facts:
         scratch = folder / "scratch"
         scratch.mkdir(exist_ok=True)

@@ -58,7 +58,7 @@ def describe(
             temporary=f"{folder}/temporary.%n",
             munge_socket=f"{folder}/munge/s",
         ),
-        programs=slurm.Programs(prolog="", epilog="", health_check=""),
+        programs=slurm.Programs(prolog="", epilog="", health_check="", mail="/bin/true"),
         timing=slurm.Timing(credential=5, slurmd=10, kill_wait=3, min_job_age=300, eager=True),
         containment="none",
         configless=False,

@@ -110,6 +110,7 @@ class Cluster:
                 epilog=str(programs["epilog"]),
                 health_check=str(programs["health-check"]),
                 health_check_seconds=1,
+                mail=str(programs["mail"]),
             ),
             timing=Timing(credential=5, slurmd=10, kill_wait=2, eager=True),
             containment="none",
@@ -175,7 +176,10 @@ class Cluster:
             "#!/bin/sh\n"
             f"name=$(sed -E 's/.*-N ([^ ]+).*/\\1/' {folder}/name)\n"
             f"echo $name >{folder}/is\n"
-            'slurmd -D -b -N "$name" >/dev/null 2>&1 &\n'
+            # A machine of its own, whose name, processes and /dev/shm end with it.
+            "unshare --uts --mount --pid --fork --kill-child --mount-proc sh -c '\n"
+            "hostname $0 && mount -t tmpfs none /dev/shm && exec slurmd -D -b -N $0\n"
+            '\' "$name" >/dev/null 2>&1 &\n'
             f"echo $! >{folder}/pid\n"
         )
         started.chmod(0o755)
@@ -304,7 +308,8 @@ def test_a_node_that_is_taken_away_is_cloud_again_and_its_job_runs_elsewhere(
         *("sbatch", "--parsable", "-p", "nd", "--requeue", "--open-mode=append", "-o", "out"),
         *("--wrap", 'echo ${SLURM_RESTART_COUNT:-0}; [ -n "$SLURM_RESTART_COUNT" ] || sleep 60'),
     )
-    cluster.until(lambda: (cluster.folder / "out").exists())
+    out = cluster.folder / "out"
+    cluster.until(lambda: out.exists() and out.read_text() == "0\n")
     cluster._shut_down("0")
     cluster.azure.evict("0")
     assert cluster.lab.run("reconcile").returncode == 0
@@ -347,6 +352,38 @@ def test_nodes_have_what_they_were_said_to_have(cluster: Cluster) -> None:
     assert refused.returncode != 0, "a job that can never run is refused at once"
 
 
+def test_no_job_spans_scale_sets(cluster: Cluster) -> None:
+    """Also where a partition does that somebody has added."""
+    shown = cluster.ask("scontrol", "show", "topology").splitlines()
+    found = [re.sub(r"Level=0 LinkSpeed=\d+ ", "", line).strip() for line in shown]
+    assert found == ["SwitchName=n Nodes=n-0", "SwitchName=nd Nodes=nd-[0-2]"]
+    cluster.ask("scontrol", "create", "partitionname=all", "nodes=n-0,nd-[0-2]")
+    refused = subprocess.run(
+        ["sbatch", "-p", "all", "-N", "4", "--wrap", "true"],
+        env=cluster.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert "Requested node configuration is not available" in refused.stderr
+    job = cluster.ask("sbatch", "--parsable", "-p", "all", "-N", "3", "-o", "out", "--wrap", "true")
+    cluster.until(lambda: cluster.job(job) == "COMPLETED")
+    assert cluster.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%N") == "nd-[0-2]"
+
+
+def test_mail_that_is_not_sent_is_said(cluster: Cluster) -> None:
+    asked = ("--mail-type=BEGIN", "--mail-user=me@lab.example", "-o", "out", "-J", "train")
+    cluster.ask("sbatch", "-p", "n", *asked, "--wrap", "true")
+    log = cluster.folder / "lib" / "programs.log"
+    cluster.until(log.exists)
+    said = log.read_text()
+    assert "no mail to me@lab.example (" in said
+    assert "Name=train" in said
+    assert "notify: {mail: ...}" in said
+    assert "MailProg" not in (cluster.folder / "slurm-log" / "slurmctld.log").read_text()
+
+
 # What one machine without systemd, a database and Azure needs otherwise than the environment's
 # own configuration has it: folders, ports, one address for all, and shorter times.
 CHANGED = {
@@ -357,6 +394,7 @@ CHANGED = {
     *("AccountingStorageType", "AccountingStorageHost", "AccountingStoragePort"),
     *("AccountingStoreFlags", "AccountingStorageTRES", "PriorityWeightFairshare"),
     *("PriorityWeightQOS", "Prolog", "Epilog", "HealthCheckProgram", "HealthCheckInterval"),
+    "MailProg",
     *("ResumeProgram", "SuspendProgram", "ResumeFailProgram"),
     *("ResumeTimeout", "SuspendTimeout", "SuspendTime", "NodeName"),
 }
