@@ -290,7 +290,27 @@ def test_nobody_but_root_and_services_asks_for_the_machines_identity(machine: Ma
     alone = 'PATH=$1/bin "$BASH" /usr/local/sbin/fairway-people'  # this machine may have iptables
     refused = machine.run(alone, check=False)
     assert refused.returncode == 1
-    assert "iptables is missing: no account is made" in refused.stderr
+    assert "iptables and nft are missing: no account is made" in refused.stderr
+
+
+def test_an_image_without_iptables_has_the_same_rules_by_nft(machine: Machine) -> None:
+    """As AlmaLinux's; what nft was told is in the file `nft`, once each time."""
+    machine.folder.joinpath("bin/iptables").unlink()
+    nft = machine.folder / "bin/nft"
+    nft.write_text(f'#!/bin/sh\necho "nft $*" >>{machine.folder}/told\ncat >{machine.folder}/nft\n')
+    nft.chmod(0o755)
+    machine.set_up(_accounts(ADA, fenced=True))
+    # This machine may have iptables: of its programs only those that are needed up to there.
+    here = 'cp /bin/cat "$1/bin"; PATH=$1/bin'
+    script = "source /usr/local/sbin/fairway-people; FENCE=yes; fence_identity"
+    machine.run(f"{here} \"$BASH\" -euc '{script}'")
+    assert "nft --file -" in machine.told
+    rules = (machine.folder / "nft").read_text()
+    for uids in ("2000-60999", "65536-4294967294"):
+        assert f"ip daddr 169.254.169.254 meta skuid {uids} reject" in rules
+    assert rules.index("delete table ip fairway") < rules.index("chain output"), "not twice"
+    if real := shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"):
+        subprocess.run([real, "--check", "--file", "-"], input=rules, text=True, check=True)
 
 
 def test_where_people_do_not_log_in_only_administrators_get_a_shell(machine: Machine) -> None:

@@ -12,6 +12,18 @@ sudoers=${FAIRWAY_SUDOERS:-/etc/sudoers.d}
 first=20000
 last=59999
 
+# The same as iptables makes below, as a table of its own that is replaced as a whole.
+nft_rules='
+add table ip fairway
+delete table ip fairway
+table ip fairway {
+    chain output {
+        type filter hook output priority filter; policy accept;
+        ip daddr 169.254.169.254 meta skuid 2000-60999 reject
+        ip daddr 169.254.169.254 meta skuid 65536-4294967294 reject
+    }
+}'
+
 say() { printf 'fairway-people: %s\n' "$*" >&2; }
 die() {
     say "$*"
@@ -28,7 +40,12 @@ as() { runuser -u "$1" -- "${@:2}"; }
 fence_identity() {
     local uids rule
     [[ -n $FENCE ]] || return 0
-    command -v iptables >/dev/null || die "iptables is missing: no account is made"
+    # An image has one of the two; with iptables Docker's own rules stand in the same table.
+    if ! command -v iptables >/dev/null; then
+        command -v nft >/dev/null || die "iptables and nft are missing: no account is made"
+        nft --file - <<<"$nft_rules"
+        return 0
+    fi
     for uids in 2000-60999 65536-4294967294; do
         rule=(
             OUTPUT --destination 169.254.169.254/32
