@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.data_virtual_machine_scale_set import (
@@ -92,7 +93,12 @@ class GpuCluster(Component):
         self.scale_set = self._scale_set(
             nodes,
             self._custom_data(watched=repair is not None, slurm=slurm),
-            extension=_extensions(spec, watched=repair is not None, proxy=place.proxy),
+            extension=_extensions(
+                spec,
+                watched=repair is not None,
+                has_accounts=spec.accounts is not None and slurm is None,
+                proxy=place.proxy,
+            ),
             automatic_instance_repair=_repair(repair) if repair else None,
             lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
         )
@@ -106,23 +112,21 @@ class GpuCluster(Component):
 
     def _custom_data(self, *, watched: bool, slurm: SlurmNode | None) -> str:
         hosts = [f"{self._host_prefix}*", *([f"{self._name}-*"] if slurm else [])]
-        text = cloud_init_of(
-            self._name,
-            self._spec,
-            host_patterns=hosts,
-            watched=watched,
-            slurm=slurm,
-            with_accounts=True,
-            proxy=self._place.proxy,
-        )
-        if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
-            people = self._spec.accounts.people if self._spec.accounts else ()
-            raise UserError.of(
-                "long-boot-data",
-                f"cluster `{self._name}`: its nodes boot with {size} bytes, and Azure takes "
-                f"{LONGEST_CUSTOM_DATA}",
-                "name fewer people under `access.users`" if people else "mount fewer file systems",
+
+        def text_for(spec: NodeSpec) -> str:
+            return cloud_init_of(
+                self._name,
+                spec,
+                host_patterns=hosts,
+                watched=watched,
+                slurm=slurm,
+                proxy=self._place.proxy,
             )
+
+        text = text_for(self._spec)
+        if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
+            others = len(text_for(replace(self._spec, accounts=None)).encode())
+            raise _too_long(self._name, size, others, self._spec)
         return custom_data(text)
 
     def _scale_set(
@@ -196,10 +200,25 @@ class GpuCluster(Component):
         return [f'${{try({address}, "")}}' for address in found]
 
 
+def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
+    """The boot data of a node is longer than Azure takes; `others` is its length without people."""
+    message = f"cluster `{name}`: its nodes boot with {size} bytes, and Azure takes "
+    message += f"{LONGEST_CUSTOM_DATA}"
+    if spec.accounts is not None and spec.accounts.people and others <= LONGEST_CUSTOM_DATA:
+        count = len(spec.accounts.people)
+        message += f"; {size - others} of them are the accounts of {count} people"
+        return UserError.of("long-boot-data", message, "name fewer people under `access.users`")
+    return UserError.of("long-boot-data", message, "mount fewer file systems")
+
+
 def _extensions(
-    spec: NodeSpec, *, watched: bool, proxy: MachineProxy | None
+    spec: NodeSpec, *, watched: bool, has_accounts: bool, proxy: MachineProxy | None
 ) -> list[Extension] | None:
     extensions = []
+    if spec.accounts is not None and has_accounts:
+        from fairway_constructs.cloud_init.people import accounts_on_scale_set
+
+        extensions.append(accounts_on_scale_set(spec.accounts))
     if spec.monitored:
         from fairway_constructs.monitoring_agent import agent_on_scale_set
 

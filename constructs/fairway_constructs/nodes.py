@@ -69,14 +69,13 @@ def cloud_init_of(
     host_patterns: Sequence[str],
     watched: bool = False,
     slurm: SlurmNode | None = None,
-    with_accounts: bool = False,
     proxy: MachineProxy | None = None,
 ) -> str:
     """The cloud-config of a node; `watched` is whether it says on its own port how it is.
 
-    With `slurm` it is a node of Slurm's; with `with_accounts` it makes people's accounts.
+    With `slurm` it is a node of Slurm's, and makes people's accounts when it boots.
     """
-    size = spec.size
+    size, accounts = spec.size, spec.accounts
     gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
     adapters = size.infiniband.adapters if size.infiniband and size.rdma else 0
     # Slurm has a health check of its own.
@@ -90,9 +89,11 @@ def cloud_init_of(
         health=NodeHealth(gpus=gpus, adapters=adapters) if has_devices or watched else None,
         watched=watched,
         announced=slurm is None,
+        # A single VM has its queue to itself, and nobody to tell.
+        queue=accounts.queue.folder if accounts and accounts.queue and accounts.queue.mount else "",
         # Where a VM has another identity too, its jobs have to say which one they mean.
         identity=spec.identity_id if spec.signed_in else "",
-        people=spec.accounts.setup_script() if spec.accounts and with_accounts else "",
+        people=accounts.setup_script() if accounts and slurm else "",
         template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
         more=slurm.extension() if slurm else None,
         proxy=proxy,

@@ -100,6 +100,8 @@ class SshAccess(Model):
     `host` is empty while the cluster has no node, for example when Azure lacks capacity.
     `others` are nodes that serve as well where it takes no connection: Azure may have replaced it.
     `machines` is the id of the VM or scale set, where it can be stopped without losing a disk.
+    `queue` is a folder of the machines' own in which the runs of several people queue; one account
+    alone has its queue in `shared`.
     """
 
     host: Word
@@ -107,6 +109,7 @@ class SshAccess(Model):
     shared: Folder
     others: tuple[Word, ...] = ()
     machines: Word = ""
+    queue: Folder | None = None
 
 
 class SlurmAccess(Model):

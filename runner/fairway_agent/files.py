@@ -7,7 +7,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from contextlib import contextmanager
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def alone(lock: Path) -> Iterator[None]:
     """Holds a lock file, which is made where there is none: one holder at a time, whether thread
     or process; the kernel drops it with the process."""
-    descriptor = _open_lock(lock)
+    descriptor = open_lock(lock)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -60,7 +62,7 @@ def alone(lock: Path) -> Iterator[None]:
 
 def try_lock(lock: Path) -> int | None:
     """The descriptor that holds a lock file, until it is closed; None where somebody has it."""
-    descriptor = _open_lock(lock)
+    descriptor = open_lock(lock)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -69,6 +71,43 @@ def try_lock(lock: Path) -> int | None:
     return descriptor
 
 
-def _open_lock(path: Path) -> int:
+def open_lock(path: Path) -> int:
+    """A descriptor of a lock file, which is made where there is none. In a folder that everybody
+    may write to it is everybody's."""
     # For writing too: NFS refuses an exclusive lock on a file that is only read.
-    return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    if not is_everybodys(path.parent):
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    while True:
+        # Not with O_CREAT: there the kernel refuses it for a file of somebody else's. Source:
+        # Linux, Documentation/admin-guide/sysctl/fs (protected_regular).
+        with suppress(FileNotFoundError):
+            return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        _make_everybodys(path)
+
+
+def _make_everybodys(path: Path) -> None:
+    """An empty file, with its rights from the first moment: others may open it at once."""
+    descriptor, draft = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        os.fchmod(descriptor, 0o666)
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        os.close(descriptor)
+        os.unlink(draft)  # noqa: PTH108 - of what has no Path
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder, and those above it; everybody's in one that is."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    with suppress(FileExistsError):
+        path.mkdir()
+        if is_everybodys(path.parent):
+            path.chmod(0o1777)
+
+
+def is_everybodys(folder: Path) -> bool:
+    """Whether everybody may make files there."""
+    return bool(folder.stat().st_mode & stat.S_IWOTH)

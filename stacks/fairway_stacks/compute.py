@@ -19,7 +19,7 @@ from fairway_core.target import (
     StorageAccount,
     Target,
 )
-from fairway_stacks.people import accounts_of, folders_of, signed_in
+from fairway_stacks.people import accounts_of, folders_of, queue_of, signed_in
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class ComputeStack(EnvironmentStack):
                 shared=shared_folder(mounts),
             )
             return {"slurm": access}
-        shared = shared_folder(mounts)
+        shared, queue = shared_folder(mounts), queue_of(self._environment, name)
         return {
             "ssh": SshAccess(
                 host=cluster.main_host,
@@ -180,6 +180,7 @@ class ComputeStack(EnvironmentStack):
                 # Without a folder that they share, what is on the first node is nowhere else.
                 others=tuple(cluster.other_hosts) if shared else (),
                 machines="" if self._has_local_disk(name) else cluster.id,
+                queue=queue.folder if queue else None,
             )
         }
 
@@ -207,7 +208,12 @@ class ComputeStack(EnvironmentStack):
             mounts=mounts,
             monitored=self._data.monitoring is not None,
             signed_in=signed_in(self._environment),
-            accounts=accounts_of(self._environment, spec.mounts, fenced=spec.engine == "slurm"),
+            accounts=accounts_of(
+                self._environment,
+                spec.mounts,
+                fenced=spec.engine == "slurm",
+                queue=queue_of(self._environment, name),
+            ),
         )
         if spec.engine == "slurm":
             assert self._slurm is not None, "an environment with partitions has a scheduler"

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_core.environment.homes import homes
+from fairway_core.environment.homes import homes, shared_queue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_core.environment import Environment
+    from fairway_core.environment.homes import SharedQueue
 
 
 def accounts_of(
-    environment: Environment, mounts: Sequence[str] = (), *, fenced: bool = False
+    environment: Environment,
+    mounts: Sequence[str] = (),
+    *,
+    fenced: bool = False,
+    queue: SharedQueue | None = None,
 ) -> Accounts | None:
     """Those on a machine with these file systems, by name; None where all share one account.
 
-    `fenced` is for machines whose identity may read Slurm's key. An empty list is not None: a
-    machine locks those who are no longer in it.
+    `fenced` is for machines whose identity may read Slurm's key; `queue` is where people's runs
+    wait for it. An empty list is not None: a machine locks those who are no longer in it.
     """
     if "users" not in environment.access.model_fields_set:
         return None
@@ -27,7 +32,16 @@ def accounts_of(
     from fairway_constructs.cloud_init.people import Accounts
 
     place = homes(environment.filesystems, environment.clusters, mounts)
-    return Accounts(people=people, homes=place, fenced=fenced)
+    return Accounts(people=people, homes=place, fenced=fenced, queue=queue)
+
+
+def queue_of(environment: Environment, name: str) -> SharedQueue | None:
+    """Where people's runs queue for a cluster's nodes; None where all share one account, or a
+    scheduler has its own queue."""
+    cluster = environment.clusters[name]
+    if cluster.engine != "ssh" or "users" not in environment.access.model_fields_set:
+        return None
+    return shared_queue(environment.filesystems, name, cluster)
 
 
 def folders_of(environment: Environment, mounts: Sequence[str] | None) -> dict[str, str] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_constructs import gpu_cluster
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 
@@ -169,6 +170,50 @@ def _nodes_identity(team: dict[str, dict[str, Any]]) -> Any:
     return nodes["cluster-nd"]["identity"]["identity_ids"]
 
 
+def test_nodes_without_a_scheduler_share_accounts_homes_and_one_queue(written: Written) -> None:
+    compute = written(_SECTIONS / "duo.yaml")["compute"]
+    ((pair,), (box,)) = (
+        compute["resource"][f"azurerm_linux_virtual_machine{kind}"].values()
+        for kind in ("_scale_set", "")
+    )
+    (extension,) = pair["extension"]
+    assert extension["type"] == "CustomScript"
+    script = base64.b64decode(json.loads(extension["settings"])["script"]).decode()
+    assert re.search(r"^ann \d+ no ssh-ed25519 \S+ ann$", script, re.MULTILINE)
+    assert "HOMES=/data/home\nMOUNT=/data\nFENCE=''\nLOGIN=yes\n" in script
+    assert "QUEUE=/data/fairway-queue\nQUEUE_MOUNT=/data\nCLUSTER=pair\n" in script
+    # Its boot data stay as they are when a person comes; a node announces itself in the queue.
+    assert "ssh-ed25519" not in _boot(pair)
+    assert "QUEUE=/data/fairway-queue\n" in _boot(pair)
+    assert "QUEUE=" not in base64.b64decode(box["custom_data"]).decode()
+    alone = _extensions(compute)["machine-box-people"]
+    assert "QUEUE=/var/lib/fairway-queue\nQUEUE_MOUNT=''\nCLUSTER=box\n" in alone
+    targets = {
+        each["name"]: Target.model_validate(each) for each in compute["output"]["targets"]["value"]
+    }
+    assert targets["pair"].users == {
+        "ann": "/data/home/ann/fairway",
+        "bob": "/data/home/bob/fairway",
+    }
+    mine, own = targets["pair"].as_user("ann").ssh, targets["box"].as_user("bob").ssh
+    assert mine is not None
+    assert own is not None
+    assert (mine.user, mine.shared) == ("ann", "/data/home/ann/fairway")
+    assert (mine.queue, own.queue) == ("/data/fairway-queue", "/var/lib/fairway-queue")
+
+
+def test_a_new_person_changes_the_model_of_nodes_and_not_their_boot_data(written: Written) -> None:
+    text = (_SECTIONS / "duo.yaml").read_text()
+    one, other = (
+        written(each)["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+        for each in (text, text.replace("name: ann", "name: eve"))
+    )
+    changed = {
+        key for key in one["cluster-pair"] if one["cluster-pair"][key] != other["cluster-pair"][key]
+    }
+    assert changed == {"extension"}
+
+
 def test_an_environment_of_one_account_is_as_it_was(written: Written) -> None:
     stacks = written(_SECTIONS / "hub.yaml")
     text = json.dumps(stacks)
@@ -228,12 +273,12 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
             "have the user id 20001",
         ),
         ("users: [{name: ada, keys: [k], uid: 1000}]", _ND, "at least 20000"),
-        (_USERS, _PAIR, "`pair` lends its nodes to one account"),
         (_USERS, _POOL, "nobody logs in to nodes of Batch"),
         (_USERS, f"{_ND}\n  b: {_ND[4:].replace('data', 'home')}", "mounted by all partitions"),
         ("users: [{name: ada, keys: [missing.pub]}]", _ND, "no such public key"),
         ("users: [{name: ada}]", _ND, "either by keys or by Entra ID"),
-        (f"users: [{{name: ada@x.com, entra: {_ID}}}]", _ND, "needs the same on all"),
+        (f"users: [{{name: ada@x.com, entra: {_ID}}}]", _ND, "all nodes of `nd` need the same"),
+        (f"users: [{{name: ada@x.com, entra: {_ID}}}]", _PAIR, "all nodes of `pair` need the same"),
         (f"users: [{{name: ada, entra: {_ID}}}]", _BOX, "for example `ada@contoso.com`"),
         (f"users: [{{name: a@x.com, entra: {_ID}, uid: 20001}}]", _BOX, "given by the machine"),
         (
@@ -257,4 +302,22 @@ def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) ->
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(400))
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))
+    assert re.search(r"; \d+ of them are the accounts of 400 people$", str(told.value))
     assert told.value.findings[0].hint == "name fewer people under `access.users`"
+
+
+def test_what_else_is_too_long_for_boot_data_is_not_laid_to_people(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_cluster, "LONGEST_CUSTOM_DATA", 10_000)
+    with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
+        written(_LAB.format(key=_KEY, access=_USERS, clusters=_ND))
+    assert "people" not in str(told.value)
+    assert told.value.findings[0].hint == "mount fewer file systems"
+
+
+def test_more_people_than_an_extension_takes_are_refused(written: Written) -> None:
+    many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(2_500))
+    with pytest.raises(UserError, match="the accounts of 2500 people take") as told:
+        written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_PAIR))
+    assert told.value.findings[0].id == "too-many-people"

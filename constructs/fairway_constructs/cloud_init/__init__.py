@@ -66,6 +66,7 @@ def node_cloud_init(
     watched: bool = False,
     peers: bool = True,
     announced: bool = True,
+    queue: str = "",
     people: str = "",
     identity: str = "",
     template: str = "node.yaml.j2",
@@ -78,7 +79,8 @@ def node_cloud_init(
     looks whether it still has all of that, for the other nodes where it is announced, and for
     Azure on HEALTH_PORT where it is `watched`. Without `peers` it shares no
     keys. In a folder that all nodes see it tells its address each minute, unless it is not to
-    be `announced`, as where a scheduler knows it. `people` is a script that makes their accounts.
+    be `announced`, as where a scheduler knows it; that folder is `queue` where the runs of several
+    people queue there. `people` is a script that makes their accounts.
     `template` may extend the usual one, and takes `more`.
     It reaches the internet by `proxy`, where there is one.
 
@@ -89,6 +91,7 @@ def node_cloud_init(
     settings = {"ADMIN": ADMIN_USERNAME, "CLUSTER": cluster, "SHARED": shared}
     if shared and announced:
         settings["MOUNT"] = mounts[0].path
+        settings |= {"QUEUE": queue} if queue else {}
     if health:
         settings |= {"GPUS": str(health.gpus), "ADAPTERS": str(health.adapters)}
     return _render(

@@ -19,17 +19,19 @@ trouble() {
 }
 
 main() {
-    local hosts file draft lacks
+    local place hosts file draft lacks
     # shellcheck source=/dev/null
     source "${FAIRWAY_SETTINGS:-/etc/fairway/settings}"
     # Before the file system is there this would fill the folder below it.
     mountpoint -q "$MOUNT"
-    hosts=$SHARED/clusters/$CLUSTER/hosts
+    # Where the runs of several people queue, or else where those of the login user are.
+    place=${QUEUE:-$SHARED}
+    hosts=$place/clusters/$CLUSTER/hosts
     file=$hosts/$(hostname)
     draft=$hosts/.$(hostname).$$
     as_admin mkdir -p "$hosts"
     # Others may make folders there too; jobs are started on the hosts that this one names.
-    [[ $(as_admin stat -c '%u %F' "$SHARED") == "$(as_admin id -u) directory" ]]
+    [[ $(as_admin stat -c '%u %F' "$place") == "$(as_admin id -u) directory" ]]
     lacks=$(trouble)
     printf '%s %s %d%s\n' "$(address)" "$(<"$boot_id")" "$(date +%s)" "${lacks:+ $lacks}" |
         as_admin tee "$draft" >/dev/null

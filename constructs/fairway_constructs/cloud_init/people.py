@@ -1,8 +1,9 @@
 """People's accounts on a machine: the script that makes them, and how a machine gets it.
 
 A VM gets it as an extension, which runs again when the list changes, so that no VM is replaced
-because a person comes or goes. Nodes of a scale set get it with their boot data, and new ones are
-right from the start.
+because a person comes or goes. A scale set has it as a part of its model: new nodes have it from
+the start, and those that are there when they are brought up to that model, which keeps them as they
+are. Slurm's nodes, which come and go, get it with their boot data.
 """
 
 from __future__ import annotations
@@ -13,16 +14,22 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from fairway_constructs.azurerm.linux_virtual_machine_scale_set import Extension
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
 from fairway_constructs.cloud_init import ADMIN_USERNAME, script
 from fairway_core.environment.homes import Homes
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_core.environment import Person
+    from fairway_core.environment.homes import SharedQueue
 
+_NAME = "fairway-people"
+_PUBLISHER, _TYPE, _VERSION = "Microsoft.Azure.Extensions", "CustomScript", "2.1"
+_LONGEST = 256 * 1024  # characters of the script in base64
 _END = "END_OF_FAIRWAY_FILE"
 _UNIT = """\
 [Unit]
@@ -54,6 +61,8 @@ class Accounts:
 
     With `fenced` people's programs get no token of the machine's identity. Without `login` only
     those with sudo get a shell. `shares` are commands by which a scheduler's accounting knows them.
+    Their runs queue in `queue` where no scheduler does that; where that is a file system of several
+    nodes, each person also gets a key by which these let them in.
     """
 
     people: Sequence[Person]
@@ -61,6 +70,7 @@ class Accounts:
     fenced: bool = False
     login: bool = True
     shares: Sequence[str] = ()
+    queue: SharedQueue | None = None
 
     def without_login(self) -> Accounts:
         """The same for a machine to which nobody but administrators is to log in."""
@@ -94,6 +104,9 @@ class Accounts:
             "MOUNT": self.homes.mount,
             "FENCE": "yes" if self.fenced else "",
             "LOGIN": "yes" if self.login else "",
+            "QUEUE": self.queue.folder if self.queue else "",
+            "QUEUE_MOUNT": self.queue.mount if self.queue else "",
+            "CLUSTER": self.queue.cluster if self.queue else "",
         }
         return "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
 
@@ -109,24 +122,50 @@ def accounts_on_machine(
     """The accounts on one VM, without a new VM when they change.
 
     Source: Azure documentation, "Custom Script Extension v2 on Linux VMs": `script` holds base64,
-    up to 256 KB, and runs as root.
+    up to 256 KB, and runs as root. UserError where that is more.
 
     >>> accounts_on_machine(stack, "box", Accounts(people=people),
     ...                     virtual_machine_id=vm.id)  # doctest: +SKIP
     """
-    text = base64.b64encode(accounts.setup_script().encode()).decode()
     return VirtualMachineExtension(
         scope,
         f"{name}-people",
-        name="fairway-people",
+        name=_NAME,
         virtual_machine_id=virtual_machine_id,
-        publisher="Microsoft.Azure.Extensions",
-        type="CustomScript",
-        type_handler_version="2.1",
+        publisher=_PUBLISHER,
+        type=_TYPE,
+        type_handler_version=_VERSION,
         auto_upgrade_minor_version=True,
-        settings=json.dumps({"script": text}, separators=(",", ":")),
+        settings=_settings(accounts),
         tags=tags,
     )
+
+
+def accounts_on_scale_set(accounts: Accounts) -> Extension:
+    """The accounts on all nodes of a scale set, as a part of it.
+
+    >>> accounts_on_scale_set(Accounts(people=())).type
+    'CustomScript'
+    """
+    return Extension(
+        name=_NAME,
+        publisher=_PUBLISHER,
+        type=_TYPE,
+        type_handler_version=_VERSION,
+        auto_upgrade_minor_version=True,
+        settings=_settings(accounts),
+    )
+
+
+def _settings(accounts: Accounts) -> str:
+    text = base64.b64encode(accounts.setup_script().encode()).decode()
+    if len(text) > _LONGEST:
+        count = len(accounts.people)
+        message = (
+            f"the accounts of {count} people take {len(text)} bytes, and Azure takes {_LONGEST}"
+        )
+        raise UserError.of("too-many-people", message, "name fewer people under `access.users`")
+    return json.dumps({"script": text}, separators=(",", ":"))
 
 
 def _one_line(key: str) -> str:

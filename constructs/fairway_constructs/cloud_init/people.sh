@@ -80,6 +80,26 @@ make_place() {
         die "$HOMES belongs to user $owner, who could take every home away"
 }
 
+# Where the runs of all people queue. None of them makes anything beside these folders: jobs start on
+# the hosts that one of them names.
+make_queue() {
+    local place=$QUEUE/clusters/$CLUSTER folder
+    [[ -n $QUEUE ]] || return 0
+    if [[ -z $QUEUE_MOUNT ]]; then
+        install -d -o "$ADMIN" "$QUEUE"
+    else
+        mountpoint -q "$QUEUE_MOUNT" || die "$QUEUE_MOUNT is not mounted"
+    fi
+    for folder in "$QUEUE" "$QUEUE/clusters" "$place"; do
+        as "$ADMIN" mkdir -p "$folder"
+        [[ $(as "$ADMIN" stat -c '%u %F' "$folder") == "$(id -u "$ADMIN") directory" ]] ||
+            die "$folder is not a folder of $ADMIN's: remove it"
+    done
+    as "$ADMIN" mkdir -p -m 1777 "$place/nodes" "$place/queue" "$place/shares"
+    as "$ADMIN" touch "$place/queue.lock"
+    as "$ADMIN" chmod 666 "$place/queue.lock"
+}
+
 make_account() {
     local name=$1 uid=$2 admin=$3 shell=/bin/bash
     [[ -n $LOGIN || $admin == yes ]] || shell=/usr/sbin/nologin
@@ -103,6 +123,18 @@ make_home() {
         die "$home does not belong to $name: move it away"
 }
 
+# By which the nodes let the person in from one another: one for all, in the home that they share,
+# made by the node that comes first.
+make_peer_key() {
+    local key=$HOMES/$1/.ssh/id_fairway
+    [[ -n $QUEUE_MOUNT ]] || return 0
+    as "$1" mkdir -p -m 700 "${key%/*}"
+    # shellcheck disable=SC2016 # $1 is the inner shell's
+    as "$1" flock "$key.lock" bash -c \
+        '[[ -e $1.pub ]] || { rm -f "$1" && ssh-keygen -q -t ed25519 -N "" -C fairway -f "$1"; }' \
+        bash "$key"
+}
+
 # What people add themselves stays; what was taken out of the list goes.
 keep_keys() {
     local name=$1 file=$HOMES/$1/.ssh/authorized_keys old new
@@ -112,6 +144,7 @@ keep_keys() {
         sed '/^# fairway: begin$/,/^# fairway: end$/d' <<<"$old" | sed '/^$/d'
         printf '# fairway: begin\n'
         awk -v name="$name" '$1 == name { $1 = $2 = $3 = ""; sub(/^ +/, ""); print }' "$people"
+        [[ -z $QUEUE_MOUNT ]] || as "$name" cat "${file%/*}/id_fairway.pub"
         printf '# fairway: end\n'
     )
     [[ $old != "$new" ]] || return 0
@@ -129,6 +162,7 @@ fill_home() {
     (
         set -e
         make_home "$@"
+        make_peer_key "$1"
         keep_keys "$1"
     )
     failed=$?
@@ -189,6 +223,7 @@ main() {
     fence_identity
     lock_others
     make_place
+    make_queue
     while read -r name uid admin; do
         make_account "$name" "$uid" "$admin"
         keep_rights "$name" "$admin"

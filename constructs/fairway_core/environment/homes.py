@@ -10,6 +10,7 @@ from fairway_core.documents import FieldError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fairway_core.environment.cluster import Cluster
     from fairway_core.environment.clusters import AnyCluster
     from fairway_core.environment.filesystems import AnyFileSystem
     from fairway_core.environment.people import Person
@@ -48,6 +49,26 @@ def homes(
     return Homes(path if path == "/home" else f"{path}/home", path)
 
 
+@dataclass(frozen=True)
+class SharedQueue:
+    """Where the runs of all people queue for the nodes of a cluster: in a `folder` of the machines'
+    own, on the file system at `mount`; "" is the one machine's own disk."""
+
+    cluster: str
+    folder: str
+    mount: str = ""
+
+
+def shared_queue(
+    filesystems: Mapping[str, AnyFileSystem], name: str, cluster: Cluster
+) -> SharedQueue:
+    """Of a cluster without a scheduler: on the file system that all of its nodes have first."""
+    if cluster.nodes == 1:
+        return SharedQueue(name, "/var/lib/fairway-queue")
+    path = filesystems[cluster.mounts[0]].path
+    return SharedQueue(name, f"{path}/fairway-queue", path)
+
+
 def check_people(
     people: Sequence[Person],
     filesystems: Mapping[str, AnyFileSystem],
@@ -65,13 +86,6 @@ def check_people(
             "let them submit by `access: {researchers: [OBJECT ID]}`",
             place,
         )
-    for name, cluster in clusters.items():
-        if cluster.engine == "ssh" and cluster.node_range.max > 1:
-            raise FieldError(
-                f"`{name}` lends its nodes to one account, as nothing queues the jobs of several",
-                "take `engine: slurm` for it, or leave `users:` out",
-                place,
-            )
     _check_sign_in(people, clusters, gateway=gateway)
     partitions = any(cluster.engine == "slurm" for cluster in clusters.values())
     if partitions and home_filesystem(filesystems, clusters) is None:
@@ -89,10 +103,11 @@ def _check_sign_in(
     for index, person in enumerate(people):
         if person.entra is None:
             continue
-        if any(cluster.engine == "slurm" for cluster in clusters.values()):
+        several = [name for name, cluster in clusters.items() if _needs_one_number(cluster)]
+        if several:
             raise FieldError(
-                f"Entra ID gives `{person.name}` a user id on each machine by itself, and Slurm "
-                "needs the same on all",
+                f"Entra ID gives `{person.name}` a user id on each machine by itself, and all "
+                f"nodes of `{several[0]}` need the same",
                 "name their `keys:`",
                 ("access", "users", index, "entra"),
             )
@@ -102,6 +117,11 @@ def _check_sign_in(
                 "name their `keys:`",
                 ("access", "users", index, "entra"),
             )
+
+
+def _needs_one_number(cluster: AnyCluster) -> bool:
+    """Whether an account has to have the same user id on several machines."""
+    return cluster.engine == "slurm" or (cluster.engine == "ssh" and cluster.nodes > 1)
 
 
 def _best(filesystems: Mapping[str, AnyFileSystem], mounts: Sequence[Sequence[str]]) -> str | None:

@@ -3,7 +3,10 @@
 Each node's timer writes `<shared>/clusters/<cluster>/hosts/<host name>`, whose first word is
 the node's address; what follows its third is what the node lacks. One that lacks something, or has
 been silent for longer than FRESH, is not counted on.
-Where there is no such folder the main host is alone. Standard library only.
+Where there is no such folder the main host is alone.
+
+Where several people have accounts, their runs queue in a folder of the machines' own, in which
+`clusters/<cluster>` lies instead of in each person's. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,14 +14,18 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from fairway_agent.faults import Fault
 
+if TYPE_CHECKING:
     from fairway_agent.share import Share
 
 FRESH = 180.0  # seconds; the timer writes each minute
+
+# Accounts below this number are the machines' own; see azure/imds.py, which takes long to import.
+_PEOPLE_FROM = 2000
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,32 @@ def own_name() -> str:
     return os.uname().nodename
 
 
+def everybodys_queue(folder: str) -> Path:
+    """The folder in which the runs of several people queue; Fault where the machines have not made
+    it: jobs start on the hosts that it names."""
+    path = Path(folder)
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        message = f"the nodes have no folder {folder} yet, in which people's runs queue"
+        hint = (
+            "they were made before `access.users` was there: reimage them, as `fairway plan` says"
+        )
+        raise Fault("no-queue", message, hint) from None
+    if not stat.S_ISDIR(found.st_mode) or os.getuid() != found.st_uid >= _PEOPLE_FROM:
+        message = f"{folder} is not the machines' own"
+        raise Fault("no-queue", message, "remove it, then restart the nodes")
+    return path
+
+
 def known_hosts(shared: Path, cluster: str) -> list[Host]:
     """All nodes that were ever there, this one first and the others by their names."""
     folder = shared / "clusters" / cluster / "hosts"
     if not folder.is_dir():
         return [Host(own_name(), "localhost")]
-    now, owner = _server_time(folder.parent), folder.stat().st_uid
+    now, owner = server_time(folder.parent), folder.stat().st_uid
     found = [host for path in folder.iterdir() if (host := _read(path, now, owner)) is not None]
-    return sorted(found, key=lambda host: (not host.is_own, _natural(host.name)))
+    return sorted(found, key=lambda host: (not host.is_own, by_name(host)))
 
 
 def _read(path: Path, now: float, owner: int) -> Host | None:
@@ -85,20 +110,24 @@ def _read(path: Path, now: float, owner: int) -> Host | None:
     return Host(path.name, words[0], age, " ".join(words[3:])) if words else None
 
 
-def _server_time(folder: Path) -> float:
+def server_time(folder: Path) -> float:
     """The time by the clock of the file system, with which the announcements are dated."""
-    probe = folder / f".now.{own_name()}"
-    try:
-        probe.touch()
-        os.utime(probe)
-        return probe.stat().st_mtime
-    except OSError:
-        import time
+    # Where people's runs queue, the folder itself is not theirs.
+    for place in (folder, folder / "queue"):
+        probe = place / f".now.{own_name()}.{os.getuid()}"
+        try:
+            probe.touch()
+            os.utime(probe)
+            return probe.stat().st_mtime
+        except OSError:
+            continue
+    import time
 
-        return time.time()
+    return time.time()
 
 
-def _natural(name: str) -> tuple[str, int, str]:
+def by_name(host: Host) -> tuple[str, int, str]:
     """An order in which node-10 comes after node-9."""
+    name = host.name
     stem = name.rstrip("0123456789")
     return (stem, int(name[len(stem) :] or 0), name)

@@ -38,7 +38,7 @@ class Ledger:
         require_room(devices, wanted)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with record.alone(self.file.with_name(f"{self.file.name}.lock")):
-            lock = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            lock = record.open_lock(self.file)
             share = None
             try:
                 share = _chosen(lock, devices, wanted)

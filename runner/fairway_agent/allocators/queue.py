@@ -6,12 +6,16 @@ and `queue/<priority>-<time>-<run>`, a ticket that whoever waits holds locked. `
 held for the moment in which somebody looks. All are flock(2), which the kernel drops with the
 process that has them, so that nothing stays taken when a supervisor is killed; over NFS the
 client turns it into a lock on the server (4.1, or 3 with its lock service; on Lustre the mount
-option `flock`), which ends with the client's lease. Standard library only.
+option `flock`), which ends with the client's lease.
+
+Where several people have accounts, `<shared>` is a folder in which each may make files and only
+their owner removes them: what others have written is read with care. Standard library only.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
@@ -20,13 +24,16 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import record
 from fairway_agent.allocators.hosts import Host, known_hosts
-from fairway_agent.record import try_lock
+from fairway_agent.record import is_everybodys, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _MOST_NAMED = 3  # runs that use nodes that another waits for
+_LONGEST = 128  # of a run's name
+_TICKET = re.compile(rf"[0-9]{{4}}-[0-9]{{20}}-([A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}})")
+_SOMEBODY = "another run"
 
 
 @dataclass
@@ -121,7 +128,7 @@ class Queue:
         return host.is_well and announced > self.lost.get(host.name, 0.0) + 0.5
 
     def _lock_node(self, host: Host) -> bool:
-        lock = try_lock(self.folder / "nodes" / host.name)
+        lock = _try(self.folder / "nodes" / host.name)
         if lock is None:
             return False
         self.taken[host.name] = lock
@@ -148,18 +155,7 @@ class Queue:
 
     def _ahead(self) -> list[str]:
         """The runs that are to have nodes before this one, in their order."""
-        own, found = self._ticket_path().name, []
-        for ticket in sorted((self.folder / "queue").iterdir()):
-            if ticket.name >= own:
-                break
-            lock = try_lock(ticket)
-            if lock is None:
-                found.append(ticket.name.split("-", 2)[2])
-                continue
-            # Whoever held it is gone.
-            ticket.unlink(missing_ok=True)
-            os.close(lock)
-        return found
+        return _waiting(self.folder / "queue", until=self._ticket_path().name)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -173,28 +169,75 @@ def users(shared: Path, cluster: str) -> dict[str, str]:
     """The run that uses each node, by the node's name, or all that have a share of it; nodes that
     are free are left out."""
     folder = shared / "clusters" / cluster / "nodes"
-    paths = folder.iterdir() if folder.is_dir() else ()
+    paths = folder.glob("[!.]*") if folder.is_dir() else ()
     return {path.name: run for path in paths if (run := _user_of(path)) is not None}
+
+
+def _waiting(folder: Path, until: str = "~") -> list[str]:
+    """The runs whose tickets come before that name; the caller has the queue's lock."""
+    found = []
+    for ticket in sorted(folder.iterdir()):
+        match = _TICKET.fullmatch(ticket.name)
+        if match is None or ticket.name >= until:
+            continue
+        try:
+            lock = try_lock(ticket)
+        except OSError:
+            continue  # none that can be held: somebody has made it by hand
+        if lock is None:
+            found.append(match[1])
+            continue
+        # Whoever held it is gone; another person's stays until they look themselves.
+        with suppress(FileNotFoundError, PermissionError):
+            ticket.unlink()
+        os.close(lock)
+    return found
 
 
 def _user_of(node: Path) -> str | None:
     """The run that holds the lock of a node, or the runs that do; None where the node is free."""
-    lock = try_lock(node)
+    lock = _try(node)
     if lock is None:
-        own = node.read_text(encoding="utf-8").strip()
-        return ",".join(_sharers(node.parents[1], node.name)) or own
+        return ",".join(_sharers(node.parents[1], node.name)) or _written(node)
     os.close(lock)
     return None
+
+
+def _try(node: Path) -> int | None:
+    """The lock of a node; None where somebody has it, or keeps others from asking."""
+    try:
+        return try_lock(node)
+    except OSError:
+        if not is_everybodys(node.parent):
+            raise
+        return None
+
+
+def _written(node: Path) -> str:
+    """The run that has noted itself as the user of a node."""
+    if not node.is_file():
+        return _SOMEBODY  # a pipe would never be read to its end
+    try:
+        with node.open(encoding="utf-8", errors="replace") as file:
+            return _name(file.read(_LONGEST + 1).strip())
+    except PermissionError:
+        return _SOMEBODY
+
+
+def _name(text: str) -> str:
+    """The name of a run, as others have written it."""
+    is_plain = len(text) <= _LONGEST and re.fullmatch(r"[A-Za-z0-9._-]*", text)
+    return text if is_plain else _SOMEBODY
 
 
 def _sharers(folder: Path, node: str) -> list[str]:
     """The runs that have a share of a node; `folder` is the cluster's."""
     found = []
     place = folder / "shares" / node
-    for path in sorted(place.iterdir()) if place.is_dir() else ():
-        lock = try_lock(path)
+    for path in sorted(place.glob("[!.]*")) if place.is_dir() else ():
+        lock = _try(path)
         if lock is None:
-            found.append(path.name)
+            found.append(_name(path.name))
         else:
             os.close(lock)
     return found
@@ -202,4 +245,7 @@ def _sharers(folder: Path, node: str) -> list[str]:
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:
     """Says which run uses a node that the caller has locked."""
-    (shared / "clusters" / cluster / "nodes" / host.name).write_text(run, encoding="utf-8")
+    # It is there, and may be another person's: opened to be made, the kernel would refuse it.
+    with (shared / "clusters" / cluster / "nodes" / host.name).open("r+", encoding="utf-8") as file:
+        file.truncate()
+        file.write(run)

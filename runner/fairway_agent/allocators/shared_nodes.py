@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle
+from fairway_agent import bundle, record
 from fairway_agent import devices as devices_of
 from fairway_agent.allocators import ledger
 from fairway_agent.allocators.ledger import Ledger
@@ -110,13 +110,13 @@ class SharedNodes:
 
     def _enter(self, name: str) -> _Used | None:
         """Says that this run has shares of the node; None where somebody has the whole of it."""
-        node = os.open(self.queue.folder / "nodes" / name, os.O_RDWR | os.O_CREAT, 0o666)
+        node = record.open_lock(self.queue.folder / "nodes" / name)
         try:
             fcntl.flock(node, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(node)
             return None
-        (self._folder / name).mkdir(parents=True, exist_ok=True)
+        record.make_folder(self._folder / name)
         run = try_lock(self._folder / name / self.queue.run)
         return _Used([node] if run is None else [node, run])
 

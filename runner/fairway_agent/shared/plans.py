@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, run_files
+from fairway_agent.allocators.hosts import everybodys_queue
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +31,13 @@ def read(run: Path, *, retry: bool = False) -> RunPlan:
 def cluster(run: Path) -> str:
     """The cluster's name, as its nodes know it."""
     return str(record.read_json(run / "target.json")["name"])
+
+
+def queue(run: Path) -> Path:
+    """The folder in which the run queues for nodes: that of all people, where there is one."""
+    access = record.read_json(run / "target.json").get("ssh") or {}
+    folder = access.get("queue")
+    return everybodys_queue(str(folder)) if folder else run.parents[1]
 
 
 def priority(run: Path) -> int:

@@ -23,12 +23,14 @@ class StartRequest(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class NodesRequest(JsonRecord):
-    """The nodes of this cluster; with `health` each is connected to."""
+    """The nodes of this cluster; with `health` each is connected to. `queue` is the folder of all
+    people, where there is one."""
 
     CALLED = "the request"
 
     cluster: str
     health: bool = False
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fairway_core import slurm
-    from fairway_simulator.slurm.people import People
+    from fairway_simulator.people import People
 
 _COMMAND_TIMEOUT = 120.0  # seconds: clients hang where slurmctld is down
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from fairway_simulator.slurm.people import People
+    from fairway_simulator.people import People
 
 # Where a person's session has PATH and more from their profile, here they are given.
 _SSHD = """\

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
 
+    from fairway_simulator.people import People
+
 # MPI between hosts that are one machine: loopback is all that they have, and they share cores.
 _MPI = {
     "OMPI_MCA_pml": "ob1",
@@ -57,7 +59,8 @@ class SshCluster:
 
     `path` comes before PATH on the hosts: by default the folder of this Python. With a `private`
     address the one host has a network of its own, in which it is the only one. Hosts that are up
-    announce themselves each minute, but for those that are `silent`.
+    announce themselves each minute, but for those that are `silent`. All know the accounts of
+    `people`, whose runs queue in the folder `queue`.
     """
 
     folder: Path
@@ -66,6 +69,8 @@ class SshCluster:
     private: str = ""
     path: str = str(Path(sys.executable).parent)
     variables: Mapping[str, str] = field(default_factory=dict)
+    people: People | None = None
+    queue: Path | None = None
     hosts: dict[str, Host] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
     _ended: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -78,7 +83,7 @@ class SshCluster:
     @property
     def announcements(self) -> Path:
         """Where the hosts say that they are there."""
-        return self.shared / "clusters" / self.name / "hosts"
+        return (self.queue or self.shared) / "clusters" / self.name / "hosts"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -96,12 +101,14 @@ class SshCluster:
                 "host": self.private or self.names[0],
                 "user": "root",
                 "shared": str(self.shared),
+                **({"queue": str(self.queue)} if self.queue else {}),
             },
             **fields,
         }
 
     def __enter__(self) -> Self:
         """Starts all hosts."""
+        self.shared.mkdir(parents=True)
         self.announcements.mkdir(parents=True)
         # Where sshd leaves its privileges behind; a machine that runs one has it.
         Path("/run/sshd").mkdir(exist_ok=True)
@@ -121,7 +128,14 @@ class SshCluster:
                 **self.variables,
             }
             self.hosts[name] = Host(
-                name, address, port, place, self.folder, variables, private=bool(self.private)
+                name,
+                address,
+                port,
+                place,
+                self.folder,
+                variables,
+                private=bool(self.private),
+                people=self.people,
             )
         try:
             for host in self.hosts.values():
@@ -173,7 +187,7 @@ class SshCluster:
             "    LogLevel ERROR",
             "",
         ]
-        (self.folder / "ssh_config").write_text("\n".join(["Host *", *common]))
+        (self.folder / "ssh_config").write_text("\n".join(["Host *", *self._trust(common)]))
         blocks = [
             line
             for name, address in pairs
@@ -182,6 +196,14 @@ class SshCluster:
         if self.private:  # its address is all that is known, and how one gets there is not
             blocks = ["Host *", *common]
         (self.folder / "client_config").write_text("\n".join(blocks))
+
+    def _trust(self, common: Sequence[str]) -> list[str]:
+        """How accounts get from one host to another: people by the keys that the nodes made."""
+        if self.people is None:
+            return list(common)
+        own = f"    IdentityFile {self.folder / 'key'}"
+        lines = [line for line in common if line and line != own]
+        return [*lines, "    IdentityFile ~/.ssh/id_fairway", "Match localuser root", own, ""]
 
 
 def _free_port(addresses: Sequence[str]) -> int:

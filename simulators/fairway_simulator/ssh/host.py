@@ -22,19 +22,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from fairway_simulator.people import People
+
 _PATIENCE = 120.0  # seconds in which a host starts even on a busy machine
 
 _BOOT = """set -e
 hostname {name}
 mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /mnt
-mkdir /mnt/resource_nvme
-mount --bind {hosts} /etc/hosts
+mkdir -m 1777 /mnt/resource_nvme
+{accounts}mount --bind {hosts} /etc/hosts
 mount --bind {client} /etc/ssh/ssh_config
 {network}exec {sshd} -D -e -f {config}
 """
 
 
+_ACCOUNTS = """mount --bind {etc} /etc
+"""
 _NETWORK = """ip link set lo up
 ip address add {address}/32 dev lo
 """
@@ -55,6 +59,7 @@ class Host:
     common: Path
     environment: Mapping[str, str]
     private: bool = False
+    people: People | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
@@ -62,10 +67,12 @@ class Host:
         self.folder.mkdir(parents=True, exist_ok=True)
         temporary = self.folder / "tmp"
         temporary.mkdir(exist_ok=True)
+        temporary.chmod(0o1777)
         config = self.folder / "sshd_config"
         config.write_text(self._configuration(temporary), encoding="utf-8")
         boot = _BOOT.format(
             name=shlex.quote(self.name),
+            accounts=_ACCOUNTS.format(etc=shlex.quote(str(self.people.etc))) if self.people else "",
             hosts=shlex.quote(str(self.common / "hosts")),
             client=shlex.quote(str(self.common / "ssh_config")),
             sshd=sshd_program(),
@@ -145,7 +152,7 @@ class Host:
                 "MaxStartups 100",
                 "Subsystem sftp internal-sftp",
                 f"SetEnv {variables}",
-                "",
+                self.people.sshd_lines(settings) if self.people else "",
             ]
         )
 

@@ -66,6 +66,15 @@ def test_nodes_keep_what_they_were_made_with(
         assert attribute in found["mixed-nodes"]
 
 
+def test_extensions_alone_come_to_nodes_that_stay_as_they_are() -> None:
+    """Reimaging a node for another person's account would lose its disk for nothing."""
+    before = {"instances": 2, "extension": [{"name": "a"}], "custom_data": "a"}
+    found = _found(SET, before, {**before, "extension": [{"name": "b"}]})["mixed-nodes"]
+    assert "would keep the old extension until each is brought up to date" in found
+    both = {**before, "extension": [{"name": "b"}], "custom_data": "b"}
+    assert "until each is reimaged" in _found(SET, before, both)["mixed-nodes"]
+
+
 def test_a_set_without_nodes_has_none_to_mix() -> None:
     before = {"instances": 0, "custom_data": "a"}
     assert _found(SET, before, {**before, "custom_data": "b"}) == {}

@@ -84,10 +84,14 @@ def mixed_nodes(
         message = f"Azure would reimage {nodes} of `{address}`, as {what} changes"
         yield Fault(f"{message}: what runs on them ends", "apply it when nothing runs on them")
         return
+    if changed == ["extension"]:
+        until, hint = "brought up to date", _how_to_update(before)
+    else:
+        until, hint = "reimaged", _how_to_reimage(address, type, before, partition)
     yield Fault(
-        f"{nodes} of `{address}` would keep the old {what} until each is reimaged: old nodes and "
+        f"{nodes} of `{address}` would keep the old {what} until each is {until}: old nodes and "
         "new ones would be mixed",
-        _how_to_reimage(address, type, before, partition),
+        hint,
     )
 
 
@@ -106,12 +110,23 @@ def _how_to_reimage(
             "on the scheduler, for each node as it becomes idle: "
             f"sudo scontrol update nodename={shlex.quote(partition)}-N state=power_down_asap"
         )
+    which = _all_of(scale_set)
+    return f"when nothing runs on them: az vmss update-instances {which} && az vmss reimage {which}"
+
+
+def _how_to_update(scale_set: Mapping[str, Any]) -> str:
+    """Source: Azure documentation, Virtual Machine Scale Sets, "Upgrade policy modes" (Manual): an
+    instance that is brought up to the model gets its extensions, and its disk stays."""
+    which = _all_of(scale_set)
+    return f"what runs goes on, unless more has changed since: az vmss update-instances {which}"
+
+
+def _all_of(scale_set: Mapping[str, Any]) -> str:
     group, name = (
         shlex.quote(str(scale_set.get(key) or key.upper()))
         for key in ("resource_group_name", "name")
     )
-    which = f"--resource-group {group} --name {name} --instance-ids '*'"
-    return f"when nothing runs on them: az vmss update-instances {which} && az vmss reimage {which}"
+    return f"--resource-group {group} --name {name} --instance-ids '*'"
 
 
 def _changed_nodes(subject: PlanSubject) -> Iterator[Occurrence]:

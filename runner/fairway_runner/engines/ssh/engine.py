@@ -136,7 +136,9 @@ class SshEngine(RemoteEngine):
         return findings_of(found, self.target, began, time.time())
 
     def _look(self, *, health: bool = False) -> NodesReport:
-        return self.ask("nodes", NodesRequest(self.target.name, health), NodesReport)
+        assert self.target.ssh is not None, "a target with this engine has the section"
+        request = NodesRequest(self.target.name, health, self.target.ssh.queue or "")
+        return self.ask("nodes", request, NodesReport)
 
     def _host(self, name: str) -> NodeReport:
         nodes = self._look().nodes

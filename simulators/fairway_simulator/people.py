@@ -1,11 +1,10 @@
-"""People with accounts of their own on the machines of the cluster, and not on this one."""
+"""People with accounts of their own on the machines of a cluster, and not on this one."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from fairway_simulator.slurm.programs import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +28,8 @@ class People:
 
     def inside(self, words: Sequence[str]) -> list[str]:
         """The command, run where these accounts exist."""
-        return [find("unshare"), "--mount", "sh", "-c", _INSIDE, "sh", str(self.etc), *words]
+        unshare = shutil.which("unshare") or "unshare"
+        return [unshare, "--mount", "sh", "-c", _INSIDE, "sh", str(self.etc), *words]
 
     def sshd_lines(self, environment: Mapping[str, str]) -> str:
         """How sshd lets them in: their sessions have a home, and programs that they may run."""

@@ -1,0 +1,181 @@
+"""Two people with accounts of their own on a cluster of two nodes without a scheduler."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.cloud_init.people import Accounts
+from fairway_core.environment import Person
+from fairway_core.environment.homes import Homes, SharedQueue
+from fairway_core.target import Target
+from fairway_simulator.people import People
+from fairway_simulator.ssh.cluster import SshCluster, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Fairway
+
+NAMES = ("ada", "bob")
+_PATIENCE = 300.0  # seconds; only a hang takes so long
+# What the setup script writes outside of /etc goes to a folder of the test's; each node does it.
+_SPACE = """
+mount --bind "$1/etc" /etc
+mount --bind "$1/sbin" /usr/local/sbin
+mount --bind "$1/data" "$1/data"
+export PATH="$1/bin:$PATH"
+useradd --no-create-home azureuser
+bash "$1/setup"
+/usr/local/sbin/fairway-people
+/usr/local/sbin/fairway-people
+"""
+
+
+@dataclass
+class Team:
+    """The cluster, and what each of its people has on a machine of their own."""
+
+    cluster: SshCluster
+    folder: Path
+
+    @property
+    def homes(self) -> Path:
+        """On the file system that both nodes have."""
+        return self.folder / "data" / "home"
+
+    def config(self, name: str) -> Path:
+        """The person's ssh configuration."""
+        file, mine = self.folder / f"{name}.ssh", self.folder / name
+        text = (self.cluster.folder / "client_config").read_text()
+        file.write_text(text.replace(str(self.cluster.folder / "key"), str(mine)))
+        return file
+
+    def ssh(self, name: str, command: str, host: str = "n1") -> subprocess.CompletedProcess[str]:
+        """Runs a command on a node as that person."""
+        words = ["ssh", "-F", str(self.config(name)), f"{name}@{host}", command]
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+
+    def project(self, name: str, folder: Path) -> Path:
+        """A folder from which the person submits, as after `targets sync --user NAME`."""
+        homes = {each: str(self.homes / each / "fairway") for each in NAMES}
+        target = Target.model_validate(self.cluster.target(users=homes)).as_user(name)
+        folder.mkdir()
+        (folder / "fairway.yaml").write_text(json.dumps({"targets": [target.record()]}))
+        return folder
+
+
+@pytest.fixture
+def team() -> Iterator[Team]:
+    """Two nodes with accounts that the environment's own program has made."""
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    with TemporaryDirectory(prefix="fairway-team-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        # A file that goes while it is copied is none that accounts need.
+        with contextlib.suppress(shutil.Error):
+            shutil.copytree("/etc", folder / "etc", symlinks=True)
+        for part in ("sbin", "bin", "data"):
+            (folder / part).mkdir()
+        (folder / "data").chmod(0o1777)
+        (folder / "bin" / "systemctl").symlink_to("/bin/true")
+        (folder / "setup").write_text(_accounts(folder).setup_script())
+        words = ["unshare", "--mount", "bash", "-euc", _SPACE, "bash", str(folder)]
+        made = subprocess.run(words, check=False, capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        people = People(etc=folder / "etc", names=NAMES)
+        queue = folder / "data" / "fairway-queue"
+        with SshCluster(folder / "cluster", ["n1", "n2"], people=people, queue=queue) as cluster:
+            yield Team(cluster, folder)
+
+
+def _accounts(folder: Path) -> Accounts:
+    people, data = [], str(folder / "data")
+    for number, name in enumerate(NAMES):
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", folder / name]
+        subprocess.run(words, check=True)
+        key = (folder / f"{name}.pub").read_text().strip()
+        people.append(Person(name=name, keys=(key,), uid=30001 + number))
+    queue = SharedQueue("pair", f"{data}/fairway-queue", data)
+    return Accounts(people=people, homes=Homes(f"{data}/home", data), queue=queue)
+
+
+def _facts(fairway: Fairway, run: str, **environment: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(fairway("show", run, "--json", **environment).stdout)
+    return found
+
+
+def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
+    team: Team, fairway: Fairway, tmp_path: Path
+) -> None:
+    own = {name: {"FAIRWAY_SSH_CONFIG": str(team.config(name))} for name in NAMES}
+    runs = {}
+    held = 'echo "by $(id -un)"; echo mine >$FAIRWAY_SHARED_DIR/secret; '
+    held += "until [ -e ~/go ]; do sleep 0.1; done"
+    for name, nodes, command in (("ada", 2, held), ("bob", 1, 'echo "by $(id -un)"')):
+        fairway.folder = team.project(name, tmp_path / name)
+        job = fairway.job(command, template="every-node", nodes=nodes)
+        words = ("submit", job, "--target", "pair", "--json")
+        done = fairway(*words, **own[name])
+        assert done.returncode == 0, done.stderr
+        runs[name] = json.loads(done.stdout)["run_id"]
+        if name == "ada":
+            while _facts(fairway, runs[name], **own[name])["state"] == "queued":
+                pass
+    # Hers has both nodes, and his says so.
+    while "uses" not in str(reason := _facts(fairway, runs["bob"], **own["bob"])["reason"]):
+        pass
+    assert reason == f"waits for 1 node: 0 free of 2 that are up; {runs['ada']} uses 2"
+    listed = fairway("nodes", "list", "pair", "--json", **own["bob"])
+    assert [each["run"] for each in json.loads(listed.stdout)] == [runs["ada"]] * 2
+
+    for what in (f"ls {team.homes}/ada", f"cat {team.homes}/ada/fairway/runs/*/shared/secret"):
+        peeked = team.ssh("bob", what)
+        assert "Permission denied" in peeked.stderr
+        assert not peeked.stdout
+    # Nor can he end what is hers, become somebody else, or name hosts for her jobs.
+    assert "not permitted" in team.ssh("bob", "pkill -u ada").stderr
+    assert team.ssh("bob", "id -u").stdout == team.ssh("bob", "id -u", "n2").stdout == "30002\n"
+    evil = f"echo 10.0.0.66 >{team.cluster.announcements}/evil"
+    assert "Permission denied" in team.ssh("bob", evil).stderr
+
+    team.ssh("ada", "touch ~/go")
+    for name, count in (("ada", 2), ("bob", 1)):
+        fairway.folder = tmp_path / name
+        logs = fairway("logs", "--follow", runs[name], **own[name])
+        assert (logs.returncode, logs.stdout) == (0, f"by {name}\n" * count), logs.stderr
+
+
+def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
+    team: Team, fairway: Fairway, tmp_path: Path
+) -> None:
+    """Also what is left of it in the queue."""
+    own = {name: {"FAIRWAY_SSH_CONFIG": str(team.config(name))} for name in NAMES}
+    fairway.folder = team.project("ada", tmp_path / "ada")
+    job = fairway.job("echo up; exec sleep 600", template="plain", nodes=1)
+    done = fairway("submit", job, "--target", "pair", "--json", **own["ada"])
+    run = json.loads(done.stdout)["run_id"]
+    while _facts(fairway, run, **own["ada"])["state"] == "queued":
+        pass
+    team.ssh("ada", "pkill -KILL -f fairway_agent.ssh.supervis[e]")
+    fairway.folder = team.project("bob", tmp_path / "bob")
+    job = fairway.job("id -un", template="every-node", nodes=2)
+    words = ("submit", job, "--target", "pair", "--watch")
+    watched = fairway(*words, **own["bob"])
+    assert watched.returncode == 0, watched.stdout + watched.stderr
+    assert watched.stdout.count("bob\n") == 2
+    fairway.folder = tmp_path / "ada"
+    assert _facts(fairway, run, **own["ada"])["state"] == "lost"
+    team.ssh("ada", "pkill sleep")
