@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fairway_constructs.gateway import Gateway
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.identity import Grant, Identity
+    from fairway_constructs.idle_stop import IdleStop
     from fairway_constructs.lustre import Lustre
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.netapp import NetApp
@@ -68,6 +69,7 @@ __all__ = [
     "GpuCluster",
     "Grant",
     "Identity",
+    "IdleStop",
     "LoginNode",
     "Lustre",
     "Monitoring",
@@ -109,6 +111,7 @@ _NAMES = {
     "existing_storage": "ExistingStorage",
     "gateway": "Gateway",
     "gpu_cluster": "GpuCluster",
+    "idle_stop": "IdleStop",
     "identity": "Grant Identity",
     "lustre": "Lustre",
     "monitoring": "Monitoring",

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.cloud_init import Mount, NodeHealth, node_cloud_init
+from fairway_constructs.cloud_init import (
+    LOCAL_FOLDER,
+    Mount,
+    NodeHealth,
+    node_cloud_init,
+    shared_folder,
+)
 from fairway_core.catalog import default_image
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.findings import UserError
@@ -14,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.cloud_init.idle import IdleSettings
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
@@ -37,6 +44,7 @@ class NodeSpec:
     the Azure Monitor agent, and say how busy their GPUs are. A single VM may be taken from the
     reserved capacity of `capacity_reservation_group_id`. `accounts` are people's own; `signed_in`
     are the object ids of who signs in to a single VM by Entra ID, and whether they may use sudo.
+    Nodes stop themselves that nobody has used for `idle` seconds.
     """
 
     size: VmSize
@@ -55,6 +63,7 @@ class NodeSpec:
     monitored: bool = False
     accounts: Accounts | None = None
     signed_in: Mapping[str, bool] = field(default_factory=dict)
+    idle: float | None = None
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
@@ -69,9 +78,11 @@ def cloud_init_of(
     host_patterns: Sequence[str],
     watched: bool = False,
     slurm: SlurmNode | None = None,
+    single: bool = False,
     proxy: MachineProxy | None = None,
 ) -> str:
-    """The cloud-config of a node; `watched` is whether it says on its own port how it is.
+    """The cloud-config of a node, or of the `single` one; `watched` is whether it says on its own
+    port how it is.
 
     With `slurm` it is a node of Slurm's, and makes people's accounts when it boots.
     """
@@ -94,9 +105,25 @@ def cloud_init_of(
         # Where a VM has another identity too, its jobs have to say which one they mean.
         identity=spec.identity_id if spec.signed_in else "",
         people=accounts.setup_script() if accounts and slurm else "",
+        idle=_idle(cluster, spec, single=single),
         template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
         more=slurm.extension() if slurm else None,
         proxy=proxy,
+    )
+
+
+def _idle(cluster: str, spec: NodeSpec, *, single: bool) -> IdleSettings | None:
+    """How the machine knows that nobody uses it; None where it never stops itself."""
+    if spec.idle is None:
+        return None
+    from fairway_constructs.cloud_init.idle import IdleSettings
+
+    folder = shared_folder(spec.mounts) or LOCAL_FOLDER
+    mount = spec.mounts[0].path if spec.mounts else ""
+    if spec.accounts and (queue := spec.accounts.queue):
+        folder, mount = queue.folder, queue.mount
+    return IdleSettings(
+        after=spec.idle, cluster=cluster, folder=folder, mount=mount, others=not single
     )
 
 

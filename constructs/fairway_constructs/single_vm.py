@@ -124,7 +124,7 @@ class SingleVm(Component):
                 enabled=True, timeout=TERMINATION_NOTICE
             ),
             custom_data=custom_data(
-                cloud_init_of(name, spec, host_patterns=[host_name], proxy=place.proxy)
+                cloud_init_of(name, spec, host_patterns=[host_name], single=True, proxy=place.proxy)
             ),
             **spot_arguments(spec.spot),
             tags=place.tags,

@@ -13,9 +13,9 @@ from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
 )
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
-from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
+from fairway_constructs.own_role import own_role, subscription_of
 from fairway_constructs.unique_name import client_config
 from fairway_core.catalog.timezones import windows_time_zone
 from fairway_core.environment.schedule import minutes
@@ -69,10 +69,9 @@ class WorkingHours(Component):
             tags=place.tags,
         )
         role_id = self._role("schedule", "stop and start nodes", _ACTIONS)
-        subscription = f"/subscriptions/{client_config(self).subscription_id}"
         follows = self._assignment(
             "operations-of-schedules",
-            subscription,
+            subscription_of(self),
             self._role("operations-of-schedules", "read how that ended", (_OPERATIONS,)),
             "Schedules read whether Azure stopped and started nodes",
         )
@@ -125,19 +124,15 @@ class WorkingHours(Component):
         )
 
     def _role(self, name: str, what: str, actions: Sequence[str]) -> str:
-        """The id of a new role, which has to be made for the subscription."""
-        subscription = client_config(self).subscription_id
-        suffix = unique_suffix(subscription, self._place.environment)
-        whole = f"/subscriptions/{subscription}"
-        return RoleDefinition(
+        place = self._place
+        suffix = unique_suffix(client_config(self).subscription_id, place.environment)
+        return own_role(
             self,
             f"{name}-role",
-            name=self._place.name("role_definition", name, suffix=suffix),
-            scope_=whole,
-            description=f"Schedules of {self._place.environment} {what}",
-            permissions=[Permissions(actions=list(actions))],
-            assignable_scopes=[whole],
-        ).role_definition_resource_id
+            name=place.name("role_definition", name, suffix=suffix),
+            description=f"Schedules of {place.environment} {what}",
+            actions=actions,
+        )
 
 
 def _template(what: str, time: str, schedule: Schedule) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Archives that are the same bytes whenever their contents are, and the agent as it travels.
 
 `fairway_agent` is one source of two products. `agent` is all that runs where jobs run: hosts and
-nodes fetch it when a run needs it. `boot` is what a VM of a Slurm cluster boots with, a few modules
-named one by one, because Terraform replaces a scheduler whenever they change.
+nodes fetch it when a run needs it. `boot` is what a VM of a Slurm cluster boots with, or one that
+stops itself: a few modules named one by one, because Terraform replaces a VM whenever they change.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ LOGIN = _COMMON
 
 NODE = (*_COMMON, *(f"{_AUTOSCALE}/{name}" for name in ("eviction", "hardware", "node", "tokens")))
 """The modules that a node boots with."""
+
+IDLE = (
+    *("azure/http", "azure/identity", "azure/imds", "faults", "files", "record"),
+    *("allocators/hosts", "allocators/queue", "figures/gpus", "idle_stop"),
+)
+"""The modules that a machine boots with that stops itself."""
 
 
 def pack(files: Iterable[tuple[str, bytes, bool]]) -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
-from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
+from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
 from fairway_core.catalog import vm_size
@@ -70,6 +70,7 @@ class ComputeStack(EnvironmentStack):
         self._reach = _reach(environment, network)
         self._slurm = self._scheduler(network) if environment.scheduler else None
         self._scheduled: dict[str, tuple[Schedule, str]] = {}
+        self._stops_itself: dict[str, str] = {}
         self._gateway_host = gateway or (self._slurm.hosts[0] if self._slurm else "")
         targets = self._targets(network)
         if self._slurm:
@@ -78,6 +79,12 @@ class ComputeStack(EnvironmentStack):
             from fairway_constructs.working_hours import WorkingHours
 
             WorkingHours(self, place=self.place, clusters=self._scheduled)
+        if self._stops_itself:
+            from fairway_constructs.idle_stop import IdleStop
+
+            assert data.identity is not None, "an environment with such clusters has one"
+            principal_id = data.identity.principal_id
+            IdleStop(self, place=self.place, principal_id=principal_id, clusters=self._stops_itself)
         # A Batch pool's machines are Azure's own: nothing of ours sends from them.
         own = [each for each in environment.clusters.values() if each.engine != "batch"]
         sizes = [vm_size(cluster.size) for cluster in own]
@@ -138,6 +145,8 @@ class ComputeStack(EnvironmentStack):
         cluster = self._nodes(name, spec, network, mounts)
         if spec.engine == "ssh" and spec.schedule:
             self._scheduled[name] = (spec.schedule, cluster.id)
+        if spec.engine == "ssh" and spec.idle:
+            self._stops_itself[name] = cluster.id
         if self._data.monitoring is not None:
             self._data.monitoring.watch(self, name, place=self.place, resource_id=cluster.id)
         return Target(
@@ -176,7 +185,7 @@ class ComputeStack(EnvironmentStack):
             "ssh": SshAccess(
                 host=cluster.main_host,
                 user=ADMIN_USERNAME,
-                shared=shared or f"/home/{ADMIN_USERNAME}/fairway",
+                shared=shared or LOCAL_FOLDER,
                 # Without a folder that they share, what is on the first node is nowhere else.
                 others=tuple(cluster.other_hosts) if shared else (),
                 machines="" if self._has_local_disk(name) else cluster.id,
@@ -208,6 +217,7 @@ class ComputeStack(EnvironmentStack):
             mounts=mounts,
             monitored=self._data.monitoring is not None,
             signed_in=signed_in(self._environment),
+            idle=spec.idle if spec.engine == "ssh" else None,
             accounts=accounts_of(
                 self._environment,
                 spec.mounts,

@@ -47,14 +47,28 @@ def test_the_owner_of_a_proxy_is_told_too() -> None:
     assert {"security.ubuntu.com", "management.azure.com"} <= found
 
 
-@pytest.mark.parametrize("section", ["box", "people", "nat"])
+def test_machines_that_stop_themselves_ask_azure(tmp_path: Path) -> None:
+    text = (
+        SECTIONS / "duo.yaml"
+    ).read_text() + 'network: {proxy: {http: "http://proxy.example.com:3128"}}\n'
+    for each, asks in (
+        (text, True),
+        (text.replace(", idle: 1h", "").replace(", idle: 2h", ""), False),
+    ):
+        (tmp_path / "duo.yaml").write_text(each)
+        names = _names(load_environment(tmp_path / "duo.yaml"))
+        assert ("management.azure.com" in names) is asks
+
+
+@pytest.mark.parametrize("section", ["box", "people", "nat", "duo"])
 def test_a_way_out_of_its_own_needs_nobodys_leave(section: str) -> None:
     assert outbound(load_environment(SECTIONS / f"{section}.yaml")) == []
 
 
 def test_every_row_says_where_it_is_from() -> None:
     rows = table("egress")["egress"]
-    assert {row["for"] for row in rows} == {"ubuntu", "almalinux", "slurm", "monitoring", "entra"}
+    kinds = {"ubuntu", "almalinux", "slurm", "idle", "monitoring", "entra"}
+    assert {row["for"] for row in rows} == kinds
     for row in rows:
         assert row["names"]
         assert row["source"]

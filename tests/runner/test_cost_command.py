@@ -214,3 +214,17 @@ def test_what_a_schedule_saves_is_shown(fairway: Any, tmp_path: Path, asked: lis
         "cluster box runs 60 of 168 hours a week by its schedule, which saves 4,692.86 USD" in out
     )
     assert "cluster hand is stopped by its schedule, and started by hand" in out
+
+
+def test_what_an_idle_hour_saves_is_shown(fairway: Any, tmp_path: Path, asked: list[str]) -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+    (tmp_path / "lab.yaml").write_text(
+        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{key}']}}\nclusters:\n"
+        "  box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1, idle: 2h}\n"
+        "  free: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}\n"
+    )
+    (box,) = _facts(fairway, tmp_path, "lab.yaml")["idle"]
+    assert box == {"resource": "cluster box", "after_seconds": 7200.0, "saved_hourly": 10.0}
+    out = fairway(tmp_path, "cost", "lab.yaml")[1]
+    said = "cluster box stops itself after 2h00m without use; each hour that it is stopped saves "
+    assert f"{said}10.00 USD" in out

@@ -49,7 +49,9 @@ def test_the_documentation_lists_each_role_that_is_assigned_with_its_reason(
             for each in made.get("azurerm_role_assignment", {}).values():
                 reason, role = each["description"], each.get("role_definition_name") or ""
                 reason = re.sub(
-                    r"(container|blobs into) [\w-]+|^\w+(?= is stopped)", _unnamed, reason
+                    r"(container|blobs into) [\w-]+|^\w+(?= is stopped| stops itself)",
+                    _unnamed,
+                    reason,
                 )
                 assert [r for r in rows if r.endswith(f"| {reason} |") and role in r], each
 

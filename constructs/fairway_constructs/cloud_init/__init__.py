@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment as Templates
 
+    from fairway_constructs.cloud_init.idle import IdleSettings
     from fairway_constructs.cloud_init.proxy import MachineProxy
 
 __all__ = [
     "ADMIN_USERNAME",
+    "LOCAL_FOLDER",
     "LONGEST_CUSTOM_DATA",
     "Mount",
     "NodeHealth",
@@ -47,6 +49,9 @@ ADMIN_USERNAME = "azureuser"
 
 # Azure takes no more for the boot data of a VM. Source: Azure documentation, custom data.
 LONGEST_CUSTOM_DATA = 65_535
+
+# Where the login user's runs are on a machine with a disk of its own and no other.
+LOCAL_FOLDER = f"/home/{ADMIN_USERNAME}/fairway"
 
 # The home of the login user where /home is a shared file system.
 _LOCAL_HOME = f"/var/lib/{ADMIN_USERNAME}"
@@ -68,6 +73,7 @@ def node_cloud_init(
     announced: bool = True,
     queue: str = "",
     people: str = "",
+    idle: IdleSettings | None = None,
     identity: str = "",
     template: str = "node.yaml.j2",
     more: Mapping[str, Any] | None = None,
@@ -81,6 +87,7 @@ def node_cloud_init(
     keys. In a folder that all nodes see it tells its address each minute, unless it is not to
     be `announced`, as where a scheduler knows it; that folder is `queue` where the runs of several
     people queue there. `people` is a script that makes their accounts.
+    With `idle` it stops itself when nobody uses it.
     `template` may extend the usual one, and takes `more`.
     It reaches the internet by `proxy`, where there is one.
 
@@ -109,6 +116,7 @@ def node_cloud_init(
         health=script("health.sh") if health else "",
         health_port=HEALTH_PORT if watched else 0,
         people=people,
+        idle=idle,
         identity=identity,
         announce=script("announce.sh") if shared and announced else "",
         proxy=proxy,

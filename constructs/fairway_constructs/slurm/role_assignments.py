@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
-from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
+from fairway_constructs.own_role import own_role, subscription_of
 from fairway_constructs.unique_name import client_config, unique_name
 from fairway_core.naming import unique_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
@@ -53,12 +53,12 @@ def let_scale(
     proximity placement groups are what new instances refer to, by the name of a partition.
     """
     reason = "The Slurm scheduler starts and deletes nodes"
-    scales = _role(
+    scales = own_role(
         scope,
         "slurm-role",
-        unique_name(scope, "role_definition", place),
-        (*_ACTIONS, *([_PLACEMENT] if placements else ())),
-        f"The Slurm scheduler of {place.environment} starts and deletes nodes",
+        name=unique_name(scope, "role_definition", place),
+        description=f"The Slurm scheduler of {place.environment} starts and deletes nodes",
+        actions=(*_ACTIONS, *([_PLACEMENT] if placements else ())),
     )
     grants = {f"scales-{name}": (resource, reason) for name, resource in scale_sets.items()}
     grants["joins-subnet"] = (subnet_id, f"{reason}, which stand in this subnet")
@@ -68,35 +68,18 @@ def let_scale(
     for key, (resource, why) in grants.items():
         _assign(scope, key, resource, principal_id, why, role_id=scales)
     suffix = unique_suffix(client_config(scope).subscription_id, place.environment)
-    told = _role(
+    told = own_role(
         scope,
         "slurm-operations-role",
-        place.name("role_definition", "operations", suffix=suffix),
-        (_OPERATIONS,),
-        f"The Slurm scheduler of {place.environment} reads why Azure made no node",
+        name=place.name("role_definition", "operations", suffix=suffix),
+        description=f"The Slurm scheduler of {place.environment} reads why Azure made no node",
+        actions=(_OPERATIONS,),
     )
     why = "The Slurm scheduler reads why Azure made no node"
-    _assign(scope, "reads-operations", _subscription(scope), principal_id, why, role_id=told)
+    _assign(scope, "reads-operations", subscription_of(scope), principal_id, why, role_id=told)
     for name, resource in images.items():
         why = f"{reason}, which have this image"
         _assign(scope, f"reads-image-{name}", resource, principal_id, why, role_name="Reader")
-
-
-def _subscription(scope: Construct) -> str:
-    return f"/subscriptions/{client_config(scope).subscription_id}"
-
-
-def _role(scope: Construct, key: str, name: str, actions: Sequence[str], description: str) -> str:
-    """The id of a new role of these actions."""
-    return RoleDefinition(
-        scope,
-        key,
-        name=name,
-        scope_=_subscription(scope),
-        description=description,
-        permissions=[Permissions(actions=list(actions))],
-        assignable_scopes=[_subscription(scope)],
-    ).role_definition_resource_id
 
 
 def _assign(

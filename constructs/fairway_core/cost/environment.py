@@ -54,6 +54,15 @@ def scheduled_hours(environment: Environment) -> dict[str, float | None]:
     }
 
 
+def idle_spans(environment: Environment) -> dict[str, float]:
+    """After how many idle seconds each cluster stops itself that does."""
+    return {
+        name: cluster.idle
+        for name, cluster in environment.clusters.items()
+        if isinstance(cluster, Cluster) and cluster.idle
+    }
+
+
 def _clusters(environment: Environment, region: str) -> Iterator[Part]:
     for name, cluster in environment.clusters.items():
         resource, counts = f"cluster {name}", node_counts(cluster)

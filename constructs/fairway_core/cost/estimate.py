@@ -146,6 +146,25 @@ def savings(hours: Mapping[str, float | None], found: Estimate) -> list[Saving]:
     return saved
 
 
+@dataclass(frozen=True)
+class IdleSaving:
+    """What each hour saves in which a cluster is stopped that stops itself after so many idle
+    seconds; None where its price is not known."""
+
+    resource: str
+    after: float
+    hourly: float | None
+
+
+def idle_savings(after: Mapping[str, float], found: Estimate) -> list[IdleSaving]:
+    """Of each cluster that stops itself; how many hours these are, its use decides."""
+    return [
+        IdleSaving(line.part.resource, after[name], line.hourly.maximum)
+        for line in found.lines
+        if line.part.cluster and (name := line.part.resource.removeprefix("cluster ")) in after
+    ]
+
+
 def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
     """The parts with their prices, in their order."""
     lines = (Line(part, _price(part, prices)) for part in parts)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Azure's own ranges, in minutes.
 _RESTORE_MINUTES = (15, 120)
 _GRACE_MINUTES = (10, 90)
+# Sooner, one would hardly have logged in after a start.
+_SHORTEST_IDLE_MINUTES = 10
 _LARGEST_OS_DISK = 4095
 
 
@@ -32,6 +34,15 @@ def _between(least: int, most: int) -> AfterValidator:
         return seconds
 
     return AfterValidator(check)
+
+
+def _long_enough(seconds: float) -> float:
+    if seconds < _SHORTEST_IDLE_MINUTES * 60 or seconds % 60:
+        message = (
+            f"nodes stop after {_SHORTEST_IDLE_MINUTES} idle minutes at the soonest, in whole "
+        )
+        raise FieldError(f"{message}minutes", "for example `idle: 2h`")
+    return seconds
 
 
 def _a_number(value: object) -> object:
@@ -182,6 +193,9 @@ class Cluster(Nodes, defer_build=True):
     """Lets Azure repair nodes whose hardware has failed; not a single VM."""
     schedule: Schedule | None = None
     """When Azure stops the nodes by itself, and starts them again; without it they always run."""
+    idle: Annotated[Span, AfterValidator(_long_enough)] | None = None
+    """After how long without a run, a login and work on the GPUs the nodes stop themselves, for
+    example 2h; `fairway nodes start` starts them again."""
 
     @model_validator(mode="after")
     def _a_single_vm_can_do_it(self) -> Self:
@@ -218,19 +232,32 @@ class Cluster(Nodes, defer_build=True):
 
     @model_validator(mode="after")
     def _stopped_nodes_keep_their_disks(self) -> Self:
-        if self.schedule is None:
-            return self
-        if self.has_local_disk:
+        for field in ("schedule", "idle"):
+            if getattr(self, field) is None:
+                continue
+            if self.has_local_disk:
+                raise FieldError(
+                    "a node that is stopped loses its system disk, which is on the node itself",
+                    "add `os_disk: managed`",
+                    (field,),
+                )
+            if self.repair is not None:
+                raise FieldError(
+                    "Azure would take nodes that are stopped for broken ones, and replace them",
+                    f"leave `repair:` or `{field}:` out",
+                    (field,),
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _the_image_can_watch(self) -> Self:
+        chosen = self.chosen_image
+        if self.idle is not None and chosen.nfs_client_package != "nfs-common":
             raise FieldError(
-                "a node that is stopped loses its system disk, which is on the node itself",
-                "add `os_disk: managed`",
-                ("schedule",),
-            )
-        if self.repair is not None:
-            raise FieldError(
-                "Azure would take nodes that are stopped for broken ones, and replace them",
-                "leave `repair:` or `schedule:` out",
-                ("schedule",),
+                f"what looks whether a node is idle needs Python 3.10, and `{chosen.alias}` has an "
+                "older one",
+                "take an image of Ubuntu, or a `schedule:`",
+                ("idle",),
             )
         return self
 

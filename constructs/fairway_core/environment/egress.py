@@ -59,6 +59,8 @@ def _needs(environment: Environment) -> Iterator[str]:
         yield "ubuntu" if is_ubuntu else "almalinux"
     if environment.scheduler is not None:
         yield "slurm"
+    if any(cluster.engine == "ssh" and cluster.idle for cluster in environment.clusters.values()):
+        yield "idle"
     if environment.monitoring is not None:
         yield "monitoring"
     if any(person.entra for person in environment.access.users):

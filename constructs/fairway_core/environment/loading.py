@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 # Top-level keys that hold nothing but YAML anchors, as in Compose files.
 _ANCHORS = "x-"
+
+# By engine.
+_IN_PLACE_OF_IDLE = {
+    "slurm": "say after how long Slurm deletes idle ones: `slurm: {idle: 10m}`",
+    "batch": "let the pool shrink: `nodes: {min: 0, max: 8}` with `autoscale: pending_tasks`",
+}
 
 
 @dataclass(frozen=True)
@@ -67,13 +74,26 @@ def read_environment(
     try:
         environment = document.validate(Environment)
     except UserError as error:
-        raise once_each(error, document) from None
+        findings = [_said_of_idle(each, document) for each in error.findings]
+        raise once_each(UserError(findings, exit_code=error.exit_code), document) from None
     keys = _keys(environment, document, home or Path.home())
     update: dict[str, object] = {"ssh_keys": keys}
     if "users" in environment.access.model_fields_set:
         update["users"] = _people(environment, document)
     access = environment.access.model_copy(update=update)
     return LoadedEnvironment(environment.model_copy(update={"access": access}), document)
+
+
+def _said_of_idle(finding: Finding, document: Document) -> Finding:
+    """What there is in place of `idle:` where nodes come and go by themselves."""
+    match = re.fullmatch(r"clusters\.([^.]+)\.idle", finding.path)
+    if match is None or finding.id != "unknown-key":
+        return finding
+    instead = _IN_PLACE_OF_IDLE.get(str(document.data["clusters"][match[1]].get("engine")))
+    if instead is None:
+        return finding
+    message = f"`{finding.path}`: nodes of this engine come and go by themselves, and none stops"
+    return replace(finding, message=f"{message} itself", hint=instead)
 
 
 def _without_anchors(document: Document) -> Document:

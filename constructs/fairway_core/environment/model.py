@@ -230,6 +230,9 @@ class Environment(Model):
             nfs_servers=servers,
             monitoring=self.monitoring is not None,
             slurm=self.scheduler is not None,
+            stop_themselves=[
+                name for name, each in self.clusters.items() if getattr(each, "idle", None)
+            ],
             files=any(each.kind == "azure_files" for each in self.filesystems.values()),
             blobs=self.storage.has_endpoint,
             services={

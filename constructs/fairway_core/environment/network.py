@@ -16,7 +16,7 @@ from fairway_core.environment.values import WIDEST_RANGE, Address, Range, named
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from ipaddress import IPv4Address
 
     from fairway_core.environment.access import Access
@@ -246,13 +246,15 @@ def check_network(
     nfs_servers: Mapping[str, object],
     monitoring: bool,
     slurm: bool,
+    stop_themselves: Sequence[str],
     files: bool,
     blobs: bool,
     services: Mapping[str, bool],
 ) -> None:
     """Raises FieldError where the network cannot do what the rest of the environment needs.
 
-    `services` says by name which ones are there, beside the storage account; `files` that there
+    `stop_themselves` are clusters with `idle:`. `services` says by name which ones are there,
+    beside the storage account; `files` that there
     is a share of Azure Files, `blobs` that the storage account has a private endpoint.
     """
     if access.gateway and not network.private_endpoints:
@@ -275,6 +277,12 @@ def check_network(
             "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
             "take another `egress:` or another engine",
             ("network", "egress"),
+        )
+    for name in stop_themselves if network.is_closed else ():
+        raise FieldError(
+            f"`{name}` could not ask Azure to stop it, which `egress: none` closes",
+            "take another `egress:`, or a `schedule:`, which Azure keeps by itself",
+            ("clusters", name, "idle"),
         )
     if network.is_closed and monitoring:
         raise FieldError(

@@ -173,6 +173,15 @@ def users(shared: Path, cluster: str) -> dict[str, str]:
     return {path.name: run for path in paths if (run := _user_of(path)) is not None}
 
 
+def waiting(shared: Path, cluster: str) -> list[str]:
+    """The runs that wait for nodes, in their order."""
+    folder = shared / "clusters" / cluster
+    if not (folder / "queue").is_dir():
+        return []
+    with record.alone(folder / "queue.lock"):
+        return _waiting(folder / "queue")
+
+
 def _waiting(folder: Path, until: str = "~") -> list[str]:
     """The runs whose tickets come before that name; the caller has the queue's lock."""
     found = []

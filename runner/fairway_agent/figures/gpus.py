@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MEBIBYTE = 1 << 20
 _MICROWATTS = 1e6
+_PATIENCE = 30.0  # seconds for a program that says something once
 _LONGEST = 1 << 20  # bytes without a line's end, of a program that is not what it seems
 
 # The fields of `nvidia-smi --help-query-gpu`, with our name of each and its unit.
@@ -64,6 +65,25 @@ def dcgm_line(line: str) -> tuple[int, Gpu] | None:
         with suppress(ValueError):
             found[name] = float(word)
     return int(words[1]), found
+
+
+def use_now(sys: Path = Path("/sys")) -> dict[int, float | None] | None:
+    """How busy each GPU is at this moment, as a share of 1; None of one that does not tell. None
+    instead of all where a program that should tell fails, and nothing where there are none."""
+    if shutil.which("nvidia-smi") is None:
+        return {index: gpu.get("use") for index, gpu in enumerate(_amd(sys))}
+    with suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run(
+            _nvidia_words(), capture_output=True, timeout=_PATIENCE, check=True, text=True
+        )
+        found = filter(None, map(nvidia_line, told.stdout.splitlines()))
+        return {index: gpu.get("use") for index, gpu in found}
+    return None
+
+
+def _nvidia_words() -> list[str]:
+    fields = ",".join(["index", *(name for name, _, _ in _NVIDIA)])
+    return ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
 
 
 @dataclass
@@ -127,11 +147,9 @@ class Gpus:
     def start(self) -> None:
         """Starts what watches them."""
         whole = str(max(1, round(self.seconds)))
-        fields = ",".join(["index", *(name for name, _, _ in _NVIDIA)])
-        nvidia = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
         dcgm = ["dcgmi", "dmon", "-e", ",".join(str(number) for number, _ in _DCGM)]
         self.streams = [
-            Stream([*nvidia, "-l", whole], nvidia_line),
+            Stream([*_nvidia_words(), "-l", whole], nvidia_line),
             Stream([*dcgm, "-d", str(int(whole) * 1000)], dcgm_line),
         ]
         for stream in self.streams:

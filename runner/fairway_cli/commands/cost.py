@@ -80,8 +80,8 @@ def command(
     cached for a week.
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
-    from fairway_core.cost.environment import parts_of, scheduled_hours
-    from fairway_core.cost.estimate import estimate, offers, savings
+    from fairway_core.cost.environment import idle_spans, parts_of, scheduled_hours
+    from fairway_core.cost.estimate import estimate, idle_savings, offers, savings
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
 
@@ -96,7 +96,8 @@ def command(
     chosen = _prices(prices, offline=offline)
     found, spot = estimate(parts, chosen), offers(parts, chosen)
     saved = savings(scheduled_hours(loaded), found)
-    facts = cost_facts(found, spot, saved, name=loaded.name, hours_per_day=hours_per_day)
+    idle = idle_savings(idle_spans(loaded), found)
+    facts = cost_facts(found, spot, saved, idle, name=loaded.name, hours_per_day=hours_per_day)
     if json_:
         print(json.dumps(facts, indent=1))
     else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_runner.quantities import duration
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.cost.estimate import Amounts, Estimate, Line, Offer, Saving
+    from fairway_core.cost.estimate import Amounts, Estimate, IdleSaving, Line, Offer, Saving
 
 _UNKNOWN = "unknown"
 _STATES = ("minimum", "maximum", "rest")
@@ -17,6 +19,7 @@ def cost_facts(
     estimate: Estimate,
     offers: Sequence[Offer],
     savings: Sequence[Saving],
+    idle: Sequence[IdleSaving],
     *,
     name: str,
     hours_per_day: float | None,
@@ -59,6 +62,14 @@ def cost_facts(
             }
             for saving in savings
         ],
+        "idle": [
+            {
+                "resource": saving.resource,
+                "after_seconds": saving.after,
+                "saved_hourly": _rounded(saving.hourly),
+            }
+            for saving in idle
+        ],
     }
 
 
@@ -95,6 +106,7 @@ def print_costs(
         print(f"a month of {facts['hours_per_day']:g} hours a day at maximum: {month} {currency}")
     _print_offers(facts)
     _print_schedules(facts)
+    _print_idle(facts)
     _print_sources(facts)
     if not facts["complete"]:
         _print_unknown(facts, asked=asked, elsewhere=elsewhere)
@@ -126,6 +138,14 @@ def _print_schedules(facts: dict[str, Any]) -> None:
                 f"{schedule['resource']} runs {hours:g} of 168 hours a week by its schedule, "
                 f"which saves {saved} {facts['currency']} a month"
             )
+
+
+def _print_idle(facts: dict[str, Any]) -> None:
+    for idle in facts["idle"]:
+        print(
+            f"{idle['resource']} stops itself after {duration(idle['after_seconds'])} without use; "
+            f"each hour that it is stopped saves {money(idle['saved_hourly'])} {facts['currency']}"
+        )
 
 
 def _print_sources(facts: dict[str, Any]) -> None:

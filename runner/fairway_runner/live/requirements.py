@@ -118,7 +118,8 @@ def actions_of(environment: Environment) -> list[str]:
     types = ["azurerm_role_assignment"]
     if environment.protect:
         types.append("azurerm_management_lock")
-    if environment.scheduler is not None or _has_schedule(environment):
+    stops = _has(environment, "schedule") or _has(environment, "idle")
+    if environment.scheduler is not None or stops:
         types.append("azurerm_role_definition")
     return sorted(filter(None, map(action_that_makes, types)))
 
@@ -143,7 +144,7 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
         yield "Microsoft.KeyVault"
     if environment.registry is not None and not environment.registry.existing:
         yield "Microsoft.ContainerRegistry"
-    if _has_schedule(environment):
+    if _has(environment, "schedule"):
         yield "Microsoft.Logic"
     if environment.monitoring is not None:
         yield from ("Microsoft.AlertsManagement", "Microsoft.Insights")
@@ -159,9 +160,9 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
         yield "Microsoft.RecoveryServices"
 
 
-def _has_schedule(environment: Environment) -> bool:
-    """Whether Azure stops a cluster by itself."""
-    return any(getattr(each, "schedule", None) for each in environment.clusters.values())
+def _has(environment: Environment, field: str) -> bool:
+    """Whether a cluster has that, which those of some engines never have."""
+    return any(getattr(each, field, None) for each in environment.clusters.values())
 
 
 def _path(resource: str) -> str:

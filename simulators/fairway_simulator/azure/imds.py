@@ -1,4 +1,4 @@
-"""The metadata service of one machine: tokens of its identities.
+"""The metadata service of one machine: which it is, and tokens of its identities.
 
 Sources: Azure documentation, "How to use managed identities on an Azure VM to acquire an access
 token" and "Managed identities FAQ" (a machine with several identities must name one).
@@ -36,6 +36,10 @@ class MetadataService(Served):
 
     def answer(self, path: str, query: dict[str, str]) -> tuple[int, Any]:
         """The status and the body for a path below /metadata."""
+        if path == "/metadata/instance/compute":
+            mine = ResourcePath(self._machine)
+            facts = {"name": mine.name, "vmId": id_for(mine.key), "resourceId": self._machine}
+            return 200, facts
         if path != "/metadata/identity/oauth2/token":
             return 404, {"error": "Not found"}
         own = self._identities()

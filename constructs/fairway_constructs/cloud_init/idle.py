@@ -1,0 +1,47 @@
+"""What a machine boots with that stops itself when nobody uses it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from fairway_core import archives
+from fairway_core.slurm.scripts import LIBRARY
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdleSettings:
+    """After how many seconds; in which folder the runs of a cluster queue, and on which mount, ""
+    for the machine's own disk; and whether the cluster may have `others`."""
+
+    after: float
+    cluster: str
+    folder: str
+    mount: str = ""
+    others: bool = False
+
+    @property
+    def text(self) -> str:
+        """The file that `fairway_agent.idle_stop` reads."""
+        return json.dumps(asdict(self))
+
+    @property
+    def library(self) -> str:
+        """The folder of the program's package."""
+        return f"{LIBRARY}-idle"
+
+    @property
+    def package(self) -> str:
+        """The archive that is unpacked there."""
+        return f"{self.library}/fairway_agent.{self._boot[0]}.tar.bz2"
+
+    @property
+    def packed(self) -> str:
+        """That archive, in base64."""
+        return base64.b64encode(self._boot[1]).decode()
+
+    @cached_property
+    def _boot(self) -> tuple[str, bytes]:
+        return archives.boot(archives.IDLE)

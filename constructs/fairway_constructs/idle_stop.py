@@ -1,0 +1,62 @@
+"""Machines that may stop themselves: see `fairway_agent/idle_stop.py` for when they do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.cdk import Component
+from fairway_constructs.own_role import own_role
+from fairway_constructs.unique_name import client_config
+from fairway_core.naming import unique_suffix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+
+# Azure takes the same word for a VM and for all nodes of a scale set.
+_ACTIONS = tuple(
+    f"Microsoft.Compute/{kind}/deallocate/action"
+    for kind in ("virtualMachines", "virtualMachineScaleSets")
+)
+
+
+class IdleStop(Component):
+    """Lets the identity of nodes stop clusters, given by name with the resource id of the VM or
+    scale set, and nothing else there.
+
+    >>> IdleStop(stack, place=place, principal_id=identity.principal_id,
+    ...          clusters={"box": box.id})  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "idle-stop",  # noqa: A002
+        *,
+        place: Placement,
+        principal_id: str,
+        clusters: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, id)
+        suffix = unique_suffix(client_config(self).subscription_id, place.environment)
+        role_id = own_role(
+            self,
+            "idle-role",
+            name=place.name("role_definition", "idle", suffix=suffix),
+            description=f"Machines of {place.environment} stop themselves",
+            actions=_ACTIONS,
+        )
+        for name, machines in clusters.items():
+            RoleAssignment(
+                self,
+                f"idle-{name}",
+                scope_=machines,
+                role_definition_id=role_id,
+                principal_id=principal_id,
+                principal_type="ServicePrincipal",
+                skip_service_principal_aad_check=True,
+                description=f"{name} stops itself when nobody uses it",
+            )
