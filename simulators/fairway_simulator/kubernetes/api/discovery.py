@@ -106,19 +106,9 @@ def _entries(resource: Resource) -> list[dict[str, Any]]:
         "shortNames": list(resource.short),
         "categories": ["all"] if resource.plural in _ALL else [],
     }
-    below = [*resource.subresources, *(["status"] if resource.status else [])]
-    return [
-        own,
-        *(
-            {
-                **own,
-                "name": f"{resource.plural}/{name}",
-                "shortNames": [],
-                "verbs": ["get", "create"],
-            }
-            for name in below
-        ),
-    ]
+    names = [*resource.subresources, *(["status"] if resource.status else [])]
+    below = {**own, "shortNames": [], "categories": [], "verbs": ["get", "create"]}
+    return [own, *({**below, "name": f"{resource.plural}/{name}"} for name in names)]
 
 
 def _folder(resource: Resource) -> str:

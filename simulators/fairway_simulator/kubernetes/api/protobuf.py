@@ -46,6 +46,29 @@ _DELETE: Message = {
     4: ("propagationPolicy", _TEXT),
 }
 _ACCESS: Message = {1: ("resourceAttributes", _ATTRIBUTES), 2: ("nonResourceAttributes", _PATH)}
+_ROLE: Message = {
+    **_NAMED,
+    2: (
+        "rules",
+        [
+            {
+                1: ("verbs", _LIST),
+                2: ("apiGroups", _LIST),
+                3: ("resources", _LIST),
+                4: ("resourceNames", _LIST),
+                5: ("nonResourceURLs", _LIST),
+            }
+        ],
+    ),
+}
+_SUBJECT: Message = {
+    1: ("kind", _TEXT),
+    2: ("apiGroup", _TEXT),
+    3: ("name", _TEXT),
+    4: ("namespace", _TEXT),
+}
+_REFERENCE: Message = {1: ("apiGroup", _TEXT), 2: ("kind", _TEXT), 3: ("name", _TEXT)}
+_BINDING: Message = {**_NAMED, 2: ("subjects", [_SUBJECT]), 3: ("roleRef", _REFERENCE)}
 _KINDS: dict[str, Message] = {
     "SelfSubjectAccessReview": {**_NAMED, 2: ("spec", _ACCESS)},
     "SelfSubjectRulesReview": {**_NAMED, 2: ("spec", {1: ("namespace", _TEXT)})},
@@ -64,6 +87,10 @@ _KINDS: dict[str, Message] = {
         5: ("immutable", _SWITCH),
     },
     "ConfigMap": {**_NAMED, 2: ("data", _TEXTS), 3: ("binaryData", _BINARIES)},
+    "Role": _ROLE,
+    "ClusterRole": _ROLE,
+    "RoleBinding": _BINDING,
+    "ClusterRoleBinding": _BINDING,
     "Namespace": _NAMED,
     "ServiceAccount": _NAMED,
 }
@@ -89,6 +116,8 @@ def _read(data: bytes, message: Message) -> dict[str, Any]:
         name, form = message[number]
         if isinstance(form, dict):
             found[name] = _read(value, form)
+        elif isinstance(form, list):
+            found.setdefault(name, []).append(_read(value, form[0]))
         elif form in (_TEXTS, _BINARIES):
             pair = dict(_fields(value))
             text = _value(pair.get(2, b""), _TEXT if form is _TEXTS else _BYTES)

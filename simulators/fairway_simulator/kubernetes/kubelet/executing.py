@@ -121,8 +121,9 @@ class _Terminal:
 def _pass_on(web: WebSocket, channel: int, stream: IO[bytes]) -> None:
     mark = bytes([channel])
     try:
-        while piece := os.read(stream.fileno(), _PIECE):
-            web.send(mark + piece)
+        with stream:
+            while piece := os.read(stream.fileno(), _PIECE):
+                web.send(mark + piece)
     except OSError:
         return  # a terminal whose last user has gone
 

@@ -1,0 +1,347 @@
+"""The API server's ways: versions, lists in pages, watches, conflicts, roles, faults, scheduling.
+
+kubernetes.io/docs/reference/using-api/api-concepts (lists, watches, bookmarks, conflicts, patches),
+reference/access-authn-authz/rbac, concepts/scheduling-eviction.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_simulator.kubernetes import Fault, KubernetesCluster
+from fairway_simulator.kubernetes.api import patches
+from fairway_simulator.kubernetes.api.resources import PODS
+from fairway_simulator.kubernetes.client import Client, Refused
+from fairway_simulator.kubernetes.controllers.indexes import parsed, spelled
+from fairway_simulator.kubernetes.quantities import parse
+
+if TYPE_CHECKING:
+    from tests.simulator.kubernetes.conftest import Makers, Space
+
+
+def _map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+@pytest.fixture
+def client(space: Space, tmp_path: Any) -> Client:
+    """A client without kubectl, which may do everything."""
+    return Client.of_kubeconfig(space.kubeconfig, tmp_path)
+
+
+@pytest.fixture
+def maps(space: Space) -> str:
+    """The path of the namespace's config maps."""
+    return f"/api/v1/namespaces/{space.name}/configmaps"
+
+
+def test_kubectl_finds_its_way(space: Space) -> None:
+    assert "Server Version: v1." in space.do("version")
+    names = space.do("api-resources", "-o", "name").split()
+    assert {"jobs.batch", "pods", "deployments.apps", "roles.rbac.authorization.k8s.io"} <= {*names}
+    assert len(space.do("get", "nodes").splitlines()) >= 4
+    assert "No resources found" in space.run("get", "all").stderr.decode()
+    message = space.refused("get", "pod", "no")
+    assert 'Error from server (NotFound): pods "no" not found' in message
+
+
+def test_describe_tells_the_events_of_a_pod(space: Space, jobs: Makers) -> None:
+    space.create(jobs.job("a", "exit 0"))
+    space.wait("job/a", "Complete")
+    said = space.do("describe", "job", "a")
+    assert "SuccessfulCreate" in said
+    assert "Completed" in said
+
+
+def test_what_was_changed_in_between_is_a_conflict(space: Space, client: Client, maps: str) -> None:
+    space.create(_map("m", a="1"))
+    old = client.get(f"{maps}/m")
+    client.send("PUT", f"{maps}/m", {**old, "data": {"a": "2"}})
+    with pytest.raises(Refused, match="the object has been modified") as refused:
+        client.send("PUT", f"{maps}/m", {**old, "data": {"a": "3"}})
+    assert refused.value.code == 409
+    with pytest.raises(Refused, match="Precondition failed: UID") as refused:
+        client.send("DELETE", f"{maps}/m", {"preconditions": {"uid": "another"}})
+    assert refused.value.code == 409
+    assert client.get(f"{maps}/m")["data"] == {"a": "2"}
+
+
+def test_lists_come_in_pages(space: Space, client: Client, maps: str) -> None:
+    for number in range(5):
+        space.create(_map(f"m{number}"))
+    names, token = [], ""
+    for _ in range(3):
+        page = client.get(f"{maps}?limit=2&continue={token}")
+        names += [each["metadata"]["name"] for each in page["items"]]
+        token = page["metadata"].get("continue", "")
+    assert token == ""
+    assert names == ["kube-root-ca.crt", "m0", "m1", "m2", "m3", "m4"]
+
+
+def test_a_page_of_long_ago_is_gone(
+    space: Space, client: Client, maps: str, cluster: KubernetesCluster
+) -> None:
+    space.create(_map("m0"))
+    token = client.get(f"{maps}?limit=1")["metadata"]["continue"]
+    space.create(_map("m1"))
+    cluster.api.store.forget()
+    space.create(_map("m2"))
+    with pytest.raises(Refused) as refused:
+        client.get(f"{maps}?limit=1&continue={token}")
+    assert refused.value.code == 410
+
+
+def test_selectors(space: Space) -> None:
+    for name, labels in (("a", {"x": "1"}), ("b", {"x": "2", "y": "1"}), ("c", {})):
+        manifest = _map(name)
+        manifest["metadata"]["labels"] = labels
+        space.create(manifest)
+
+    def found(*words: str) -> list[str]:
+        names = [each["metadata"]["name"] for each in space.items("configmaps", *words)]
+        return [name for name in names if len(name) == 1]
+
+    assert found("-l", "x=1") == ["a"]
+    assert found("-l", "x!=1") == ["b", "c"]
+    assert found("-l", "x in (1,2),!y") == ["a"]
+    assert found("-l", "x notin (1)") == ["b", "c"]
+    assert found("--field-selector", "metadata.name=b") == ["b"]
+    assert found("--field-selector", "metadata.name!=b") == ["a", "c"]
+
+
+def test_a_watch_begins_where_it_says_and_marks_its_beginning(
+    space: Space, client: Client, maps: str
+) -> None:
+    space.create(_map("m", a="1"))
+    start = client.get(maps)["metadata"]["resourceVersion"]
+    space.do("label", "configmap", "m", "l=1")
+    space.do("delete", "configmap", "m")
+    watch = client.watch(f"{maps}?watch=1&resourceVersion={start}")
+    assert [next(watch)[0] for _ in range(2)] == ["MODIFIED", "DELETED"]
+    options = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    watch = client.watch(f"{maps}?{options}&allowWatchBookmarks=true")
+    assert next(watch)[0] == "ADDED"  # kube-root-ca.crt
+    kind, mark = next(watch)
+    assert kind == "BOOKMARK"
+    assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+def test_what_leaves_a_selection_is_deleted_for_its_watch(
+    space: Space, client: Client, maps: str
+) -> None:
+    start = client.get(maps)["metadata"]["resourceVersion"]
+    space.create(_map("m"))
+    space.do("label", "configmap", "m", "l=1")
+    space.do("label", "configmap", "m", "l-")
+    watch = client.watch(f"{maps}?watch=1&resourceVersion={start}&labelSelector=l%3D1")
+    assert [next(watch)[0] for _ in range(2)] == ["ADDED", "DELETED"]
+
+
+def test_a_watch_of_long_ago_is_told_so(
+    space: Space, client: Client, maps: str, cluster: KubernetesCluster
+) -> None:
+    start = client.get(maps)["metadata"]["resourceVersion"]
+    space.create(_map("m"))
+    cluster.api.store.forget()
+    space.create(_map("n"))
+    kind, status = next(client.watch(f"{maps}?watch=1&resourceVersion={start}"))
+    assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
+
+
+def test_unknown_fields_are_warned_of_or_refused(space: Space, client: Client, maps: str) -> None:
+    wrong = {**_map("m"), "date": {"a": "1"}}
+    with pytest.raises(Refused, match='strict decoding error: unknown field "date"') as refused:
+        client.send("POST", f"{maps}?fieldValidation=Strict", wrong)
+    assert refused.value.code == 400
+    assert "date" not in client.send("POST", f"{maps}?fieldValidation=Ignore", wrong)
+
+
+def test_an_account_may_do_what_its_roles_say(space: Space, cluster: KubernetesCluster) -> None:
+    space.do("create", "serviceaccount", "head")
+    own = cluster.kubeconfig_of(f"{space.name}/head")
+    as_head = ("--kubeconfig", str(own))
+    message = space.refused("get", "pods", *as_head)
+    assert message == (
+        f'Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:'
+        f'{space.name}:head" cannot list resource "pods" in API group "" in the namespace '
+        f'"{space.name}"\n'
+    )
+    space.do("create", "role", "r", "--verb=get,list", "--resource=pods,pods/log")
+    account = f"--serviceaccount={space.name}:head"
+    space.do("create", "rolebinding", "b", "--role=r", account)
+    space.do("get", "pods", *as_head)
+    assert space.do("auth", "can-i", "list", "pods", *as_head) == "yes\n"
+    assert space.run("auth", "can-i", "delete", "pods", *as_head).stdout == b"no\n"
+    assert "(Forbidden)" in space.refused("get", "pods", "-n", "default", *as_head)
+    assert "(Forbidden)" in space.refused("get", "nodes", *as_head)
+    space.do("delete", "rolebinding", "b")
+    assert "(Forbidden)" in space.refused("get", "pods", *as_head)
+    space.do("delete", "serviceaccount", "head")
+    assert "Unauthorized" in space.refused("get", "pods", *as_head)
+
+
+def test_a_pod_comes_as_its_account(space: Space) -> None:
+    space.do("create", "role", "r", "--verb=get", "--resource=configmaps")
+    space.do("create", "rolebinding", "b", "--role=r", f"--serviceaccount={space.name}:default")
+    code = (
+        "import os,ssl,urllib.request as u;d='/var/run/secrets/kubernetes.io/serviceaccount/';"
+        "n=open(d+'namespace').read();e=os.environ;"
+        "a='https://%s:%s/api/v1/namespaces/%s/configmaps/kube-root-ca.crt'%("
+        "e['KUBERNETES_SERVICE_HOST'],e['KUBERNETES_SERVICE_PORT'],n);"
+        "h={'Authorization':'Bearer '+open(d+'token').read()};"
+        "c=ssl.create_default_context(cafile=d+'ca.crt');"
+        "print(u.urlopen(u.Request(a,headers=h),context=c).status)"
+    )
+    container = {"name": "task", "image": "sim", "command": ["python3", "-c", code]}
+    about = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    space.create({**about, "spec": {"restartPolicy": "Never", "containers": [container]}})
+    space.wait("pod/p", "jsonpath={.status.phase}=Succeeded")
+    assert space.do("logs", "p") == "200\n"
+
+
+def test_an_account_that_is_not_there(space: Space) -> None:
+    container = {"name": "task", "image": "sim"}
+    about = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    spec = {"serviceAccountName": "no", "containers": [container]}
+    message = space.refused("create", "-f", "-", stdin=json.dumps({**about, "spec": spec}))
+    assert "error looking up service account" in message
+    assert 'serviceaccount "no" not found' in message
+
+
+def test_a_gang_that_does_not_fit_starts_in_part(space: Space, jobs: Makers) -> None:
+    serve = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
+    space.create(jobs.gang("g", serve, count=4))
+    condition = "{.items[*].status.conditions[?(@.reason=='Unschedulable')].message}"
+    waiting = ("pods", "-l", "job-name=g", "--field-selector", "status.phase=Pending")
+    for index in range(4):
+        space.pod_of("g", index)
+    while not (said := space.do("get", *waiting, "-o", f"jsonpath={condition}")):
+        pass
+    assert said.startswith("0/3 nodes are available: ")
+    assert "3 Insufficient nvidia.com/gpu" in said
+    assert "3 Insufficient rdma/ib" in said
+    assert "preemption: 0/3 nodes are available: 3 No preemption victims found" in said
+    pods = space.items("pods")
+    assert sorted(bool(pod["spec"].get("nodeName")) for pod in pods) == [False, True, True, True]
+
+
+def test_selectors_and_taints_choose_the_node(space: Space, cluster: KubernetesCluster) -> None:
+    space.do("taint", "node", "sim-1", "sku=gpu:NoSchedule")
+    try:
+        pod = {"nodeSelector": {"kubernetes.io/hostname": "sim-1"}}
+        about = {"apiVersion": "v1", "kind": "Pod"}
+        container = {"name": "task", "image": "sim", "command": ["true"]}
+        spec = {"containers": [container], "restartPolicy": "Never", **pod}
+        space.create({**about, "metadata": {"name": "no"}, "spec": spec})
+        space.wait("pod/no", "jsonpath={.status.conditions[0].reason}=Unschedulable")
+        said = space.get("pod", "no")["status"]["conditions"][0]["message"]
+        assert "2 node(s) didn't match Pod's node affinity/selector" in said
+        assert "1 node(s) had untolerated taint {sku: gpu}" in said
+        bearing = {**spec, "tolerations": [{"key": "sku", "operator": "Exists"}]}
+        space.create({**about, "metadata": {"name": "yes"}, "spec": bearing})
+        space.wait("pod/yes", "jsonpath={.status.phase}=Succeeded")
+    finally:
+        space.do("taint", "node", "sim-1", "sku-")
+    space.wait("pod/no", "jsonpath={.status.phase}=Succeeded")  # the taint is gone
+
+
+def test_a_cordoned_node_takes_nothing(space: Space, cluster: KubernetesCluster) -> None:
+    space.do("cordon", "sim-2")
+    try:
+        container = {"name": "task", "image": "sim", "command": ["true"]}
+        spec = {"containers": [container], "nodeSelector": {"kubernetes.io/hostname": "sim-2"}}
+        about = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+        space.create({**about, "spec": {**spec, "restartPolicy": "Never"}})
+        space.wait("pod/p", "jsonpath={.status.conditions[0].reason}=Unschedulable")
+        said = space.get("pod", "p")["status"]["conditions"][0]["message"]
+        assert "1 node(s) were unschedulable" in said
+    finally:
+        space.do("uncordon", "sim-2")
+    space.wait("pod/p", "jsonpath={.status.phase}=Succeeded")
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_faults_answer_in_the_servers_words(
+    space: Space, client: Client, maps: str, cluster: KubernetesCluster, status: int
+) -> None:
+    cluster.faults.add(Fault("status", status=status, count=1, path=maps))
+    with pytest.raises(Refused) as refused:
+        client.get(maps)
+    assert refused.value.code == status
+    assert client.get(maps)["items"]
+
+
+def test_a_lost_answer_may_have_taken_effect(
+    space: Space, client: Client, maps: str, cluster: KubernetesCluster
+) -> None:
+    cluster.faults.add(Fault("cut", method="POST", count=1, applied=True))
+    with pytest.raises(Refused) as refused:
+        client.send("POST", maps, _map("m"))
+    assert refused.value.code == 0
+    with pytest.raises(Refused, match="already exists"):
+        client.send("POST", maps, _map("m"))
+
+
+def test_jobs_run_where_a_third_of_all_requests_fails(
+    space: Space, jobs: Makers, cluster: KubernetesCluster
+) -> None:
+    """The cluster's own parts are spared, and what clients send comes through at last."""
+    cluster.faults.add(Fault("status", share=0.3))
+    manifest = json.dumps(jobs.job("a", "exit 0", completions=3))
+    for _ in range(100):
+        done = space.run("create", "-f", "-", stdin=manifest)
+        if done.returncode == 0 or b"AlreadyExists" in done.stderr:
+            break
+    cluster.faults.clear()
+    space.wait("job/a", "Complete")
+    assert cluster.faults.hits["status"] > 0
+
+
+def test_a_foreign_certificate_is_not_taken(space: Space, cluster: KubernetesCluster) -> None:
+    foreign = Client(cluster.url, ssl.create_default_context(), "token")
+    with pytest.raises(Refused, match="CERTIFICATE_VERIFY_FAILED"):
+        foreign.get("/version")
+
+
+def test_strategic_patches_merge_lists_by_their_keys() -> None:
+    pod = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}}
+    patch = {"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c"}]}}
+    found = patches.patched(pod, patch, patches.STRATEGIC, PODS)
+    assert found["spec"]["containers"] == [
+        {"name": "a", "image": "1"},
+        {"name": "b", "image": "2"},
+        {"name": "c"},
+    ]
+    gone = {"spec": {"containers": [{"name": "a", "$patch": "delete"}]}}
+    found = patches.patched(pod, gone, patches.STRATEGIC, PODS)
+    assert [each["name"] for each in found["spec"]["containers"]] == ["b"]
+    assert patches.patched(pod, {"spec": None}, patches.MERGE, PODS) == {}
+    step = {"op": "replace", "path": "/spec/containers/0/image", "value": "3"}
+    found = patches.patched(pod, [step], patches.JSON_PATCH, PODS)
+    assert found["spec"]["containers"][0]["image"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("indexes", "text"),
+    [(set(), ""), ({0}, "0"), ({0, 1}, "0,1"), ({0, 1, 3, 4, 5}, "0,1,3-5"), ({2, 4, 6}, "2,4,6")],
+)
+def test_sets_of_indexes(indexes: set[int], text: str) -> None:
+    assert spelled(indexes) == text
+    assert parsed(text) == indexes
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("1", 1), ("500m", 0.5), ("1Ki", 1024), ("2M", 2_000_000), ("1e3", 1000)]
+)
+def test_quantities(text: str, amount: float) -> None:
+    assert float(parse(text)) == amount
+
+
+@pytest.mark.parametrize("text", ["", "x", "1 G", "1KK", "--1"])
+def test_what_is_no_quantity(text: str) -> None:
+    with pytest.raises(ValueError, match="is no quantity"):
+        parse(text)

@@ -1,0 +1,354 @@
+"""Pods on their nodes: streams, signals, volumes, environment, images.
+
+kubernetes.io/docs: concepts/workloads/pods/pod-lifecycle (phases, termination, restarts),
+concepts/storage/volumes, tasks/inject-data-application; exec's channels:
+k8s.io/apimachinery/pkg/util/remotecommand (v5.channel.k8s.io).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_simulator.kubernetes import Fault, KubernetesCluster, NodeSpec
+from fairway_simulator.kubernetes.cluster import kubectl_program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.simulator.kubernetes.conftest import Space
+
+_SERVES = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
+
+
+def _pod(name: str, command: str, **more: Any) -> dict[str, Any]:
+    container = {"name": "task", "image": "sim", "command": ["bash", "-c", command]}
+    container |= more.pop("container", {})
+    spec = {"restartPolicy": "Never", "containers": [container], **more}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def _ended(space: Space, name: str) -> dict[str, Any]:
+    space.wait(f"pod/{name}", "jsonpath={.status.containerStatuses[0].state.terminated}")
+    state = space.get("pod", name)["status"]["containerStatuses"][0]["state"]["terminated"]
+    return dict(state)
+
+
+@pytest.fixture
+def serving(space: Space) -> str:
+    """The name of a pod that runs until it is ended."""
+    space.create(_pod("serving", _SERVES))
+    space.wait("pod/serving", "Ready")
+    return "serving"
+
+
+def test_exec_keeps_streams_apart_and_says_how_it_ended(space: Space, serving: str) -> None:
+    done = space.run("exec", serving, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert done.returncode == 7
+    assert done.stdout == b"out\n"
+    assert done.stderr.splitlines() == [b"err", b"command terminated with exit code 7"]
+
+
+def test_exec_tells_the_command_the_end_of_its_input(space: Space, serving: str) -> None:
+    data = os.urandom(5_000_000)
+    done = space.run("exec", "-i", serving, "--", "sha256sum", stdin=data)
+    assert done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+    done = space.run("exec", "-i", serving, "--", "cat", stdin=data)
+    assert done.stdout == data
+
+
+def test_exec_gives_a_terminal(space: Space, serving: str) -> None:
+    words = [kubectl_program(), "-n", space.name, "exec", "-it", serving, "--", "tty"]
+    done = subprocess.run(
+        ["script", "-qec", " ".join(words), "/dev/null"],
+        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=100,
+    )
+    assert b"/dev/pts/" in done.stdout
+
+
+def test_exec_into_what_has_ended_is_refused(space: Space) -> None:
+    space.create(_pod("over", "exit 0"))
+    _ended(space, "over")
+    space.wait("pod/over", "jsonpath={.status.phase}=Succeeded")
+    message = space.refused("exec", "over", "--", "true")
+    assert "cannot exec into a container in a completed pod; current phase is Succeeded" in message
+
+
+def test_a_stream_may_stay_open_for_ever(
+    space: Space, serving: str, cluster: KubernetesCluster
+) -> None:
+    """kubectl#1617, skypilot#10033: who waits for the end of such a stream hangs."""
+    cluster.faults.add(Fault("endless"))
+    process = subprocess.Popen(
+        [kubectl_program(), "-n", space.name, "exec", serving, "--", "echo", "mark"],
+        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout
+    with process.stdout:
+        assert process.stdout.readline() == b"mark\n"
+        assert cluster.faults.hits["endless"] >= 1
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.kill()
+        process.wait()
+
+
+def test_logs_follow_a_container_to_its_end(space: Space) -> None:
+    space.create(_pod("says", "echo one; until [ -e /tmp/go ]; do sleep 0.05; done; echo two"))
+    space.wait("pod/says", "Ready")
+    process = subprocess.Popen(
+        [kubectl_program(), "-n", space.name, "logs", "-f", "says"],
+        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout
+    with process.stdout:
+        assert process.stdout.readline() == b"one\n"
+        space.run("exec", "says", "--", "touch", "/tmp/go")
+        assert process.stdout.read() == b"two\n"
+    assert process.wait(100) == 0
+    assert space.do("logs", "says", "--tail=1") == "two\n"
+    assert space.do("logs", "says", "--limit-bytes=3") == "one"
+
+
+def test_a_pod_that_is_deleted_gets_sigterm_and_its_grace(space: Space) -> None:
+    line = "trap 'echo bye > /shared/said; exit 0' TERM; while :; do sleep 0.1; done"
+    _claim(space)
+    space.create(_pod("polite", line, **_shared()))
+    space.wait("pod/polite", "Ready")
+    space.do("delete", "pod", "polite")
+    space.create(_pod("reader", "cat /shared/said", **_shared()))
+    assert _ended(space, "reader")["exitCode"] == 0
+    assert space.do("logs", "reader") == "bye\n"
+
+
+def test_a_pod_that_does_not_listen_is_killed_after_its_grace(space: Space) -> None:
+    line = "trap '' TERM; while :; do sleep 0.1; done"
+    space.create(_pod("deaf", line, terminationGracePeriodSeconds=1))
+    space.wait("pod/deaf", "Ready")
+    space.do("delete", "pod", "deaf")  # kubectl waits until it is gone
+
+
+def test_what_a_pod_learns_of_itself(space: Space) -> None:
+    fields = (
+        "metadata.name",
+        "metadata.uid",
+        "spec.nodeName",
+        "status.podIP",
+        "metadata.namespace",
+    )
+    env = [
+        {"name": path.replace(".", "_"), "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for path in fields
+    ]
+    env += [{"name": "A", "value": "a"}, {"name": "B", "value": "$(A)b$$(A)"}]
+    names = " ".join(f"${each['name']}" for each in env)
+    space.create(_pod("self", f"echo {names}; hostname -I", container={"env": env}))
+    _ended(space, "self")
+    pod = space.get("pod", "self")
+    said, addresses = space.do("logs", "self").splitlines()
+    address = pod["status"]["podIP"]
+    assert said.split() == [
+        "self",
+        pod["metadata"]["uid"],
+        pod["spec"]["nodeName"],
+        address,
+        space.name,
+        "a",
+        "ab$(A)",
+    ]
+    if os.geteuid() == 0:
+        assert addresses.split() == [address]  # and it has no other
+
+
+def test_pods_reach_each_other_by_address(space: Space) -> None:
+    serve = "exec python3 -m http.server 8000 --directory /etc"
+    space.create(_pod("server", serve))
+    space.wait("pod/server", "Ready")
+    address = space.get("pod", "server")["status"]["podIP"]
+    ask = f"until exec 3<>/dev/tcp/{address}/8000; do sleep 0.1; done; echo yes"
+    space.create(_pod("client", ask))
+    assert _ended(space, "client")["exitCode"] == 0
+    assert "yes" in space.do("logs", "client")
+
+
+def test_processes_and_files_of_pods_are_apart(space: Space) -> None:
+    space.create(_pod("one", f"touch /tmp/mine /dev/shm/mine; {_SERVES}"))
+    space.wait("pod/one", "Ready")
+    space.create(_pod("two", "ls /tmp /dev/shm; pgrep -c -f http.server; echo $$"))
+    _ended(space, "two")
+    said = space.do("logs", "two")
+    assert "mine" not in said
+    assert said.split()[-1] == "1"  # it is process 1 of its own
+
+
+def test_volumes(space: Space) -> None:
+    space.do("create", "secret", "generic", "key", "--from-literal=id=s3cret")
+    space.do("create", "configmap", "conf", "--from-literal=conf.ini=x=1")
+    volumes = [
+        {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "scratch", "emptyDir": {}},
+        {"name": "key", "secret": {"secretName": "key", "defaultMode": 0o400}},
+        {"name": "conf", "configMap": {"name": "conf"}},
+    ]
+    places = {"memory": "/dev/shm", "scratch": "/scratch/deep", "key": "/keys", "conf": "/etc/conf"}
+    mounts = [{"name": name, "mountPath": place} for name, place in places.items()]
+    line = (
+        "exec 2>/dev/null; stat -fc %T /dev/shm; echo x > /scratch/deep/x; stat -c %a /keys/id; "
+        "cat /keys/id; echo; cat /etc/conf/conf.ini; echo; "
+        "head -c 2M /dev/zero > /dev/shm/much || echo full"
+    )
+    space.create(_pod("v", line, volumes=volumes, container={"volumeMounts": mounts}))
+    assert _ended(space, "v")["exitCode"] == 0
+    assert space.do("logs", "v").split() == ["tmpfs", "400", "s3cret", "x=1", "full"]
+
+
+def test_a_claim_is_seen_by_all_and_outlives_them(space: Space) -> None:
+    _claim(space)
+    space.wait("pvc/data", "jsonpath={.status.phase}=Bound")
+    space.create(_pod("w", "echo kept > /shared/x", **_shared()))
+    _ended(space, "w")
+    space.do("delete", "pod", "w")
+    space.create(_pod("r", "cat /shared/x; touch /shared/y", **_shared(readOnly=True)))
+    assert _ended(space, "r")["exitCode"] == 1
+    assert space.do("logs", "r").startswith("kept\n")
+
+
+def test_an_image_that_nobody_has(space: Space) -> None:
+    space.create(_pod("p", "true", container={"image": "nowhere.io/nope:1"}))
+    reason = "jsonpath={.status.containerStatuses[0].state.waiting.reason}=ImagePullBackOff"
+    space.wait("pod/p", reason)
+    pod = space.get("pod", "p")
+    waiting = pod["status"]["containerStatuses"][0]["state"]["waiting"]
+    assert waiting["message"].startswith('Back-off pulling image "nowhere.io/nope:1"')
+    assert pod["status"]["phase"] == "Pending"
+    assert "trying and failing to pull image" in space.refused("logs", "p")
+
+
+def test_a_secret_that_is_not_there(space: Space) -> None:
+    reference = {"secretKeyRef": {"name": "no", "key": "id"}}
+    space.create(_pod("p", "echo $K", container={"env": [{"name": "K", "valueFrom": reference}]}))
+    reason = "jsonpath={.status.containerStatuses[0].state.waiting.reason}"
+    space.wait("pod/p", f"{reason}=CreateContainerConfigError")
+    pod = space.get("pod", "p")
+    message = pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
+    assert message == 'secrets "no" not found'
+    space.do("create", "secret", "generic", "no", "--from-literal=id=now")
+    _ended(space, "p")
+    assert space.do("logs", "p") == "now\n"
+
+
+def test_a_program_that_is_not_there(space: Space) -> None:
+    space.create(_pod("p", "", container={"command": ["no-such-program"]}))
+    ended = _ended(space, "p")
+    assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
+    assert "no-such-program" in ended["message"]
+
+
+def test_init_containers_come_first(space: Space) -> None:
+    mount = {"volumeMounts": [{"name": "x", "mountPath": "/x"}]}
+    first = {"name": "first", "image": "sim", "command": ["sh", "-c", "echo 1 > /x/y"], **mount}
+    space.create(
+        _pod(
+            "p",
+            "cat /x/y",
+            initContainers=[first],
+            container=mount,
+            volumes=[{"name": "x", "emptyDir": {}}],
+        )
+    )
+    _ended(space, "p")
+    assert space.do("logs", "p", "-c", "task") == "1\n"
+
+
+def test_what_runs_for_ever_is_started_again(space: Space) -> None:
+    space.create(
+        _pod(
+            "p",
+            f"echo $RANDOM; [ -e /tmp/x ] && {{ {_SERVES}; }}; touch /tmp/x",
+            restartPolicy="Always",
+        )
+    )
+    space.wait("pod/p", "jsonpath={.status.containerStatuses[0].restartCount}")
+    space.wait("pod/p", "Ready")
+    status = space.get("pod", "p")["status"]["containerStatuses"][0]
+    assert status["restartCount"] >= 1
+    assert space.do("logs", "p", "--previous") != ""
+
+
+def test_a_container_that_needs_too_much_memory(
+    space: Space, serving: str, cluster: KubernetesCluster
+) -> None:
+    pod = cluster.kubelet.pod(space.name, serving)
+    assert pod
+    pod.kill("task", "OOMKilled")
+    ended = _ended(space, serving)
+    assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+
+
+def test_a_deployment_keeps_its_pod(space: Space) -> None:
+    template = {"metadata": {"labels": {"app": "head"}}, "spec": _pod("", _SERVES)["spec"]}
+    template["spec"].pop("restartPolicy")
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "head"},
+        "spec": {"selector": {"matchLabels": {"app": "head"}}, "template": template},
+    }
+    space.do("apply", "-f", "-", stdin=json.dumps(manifest))
+    space.do("rollout", "status", "deployment/head", "--timeout=90s")
+    first = space.do("exec", "deploy/head", "--", "hostname").strip()
+    space.do("delete", "pod", first)
+    space.do("rollout", "status", "deployment/head", "--timeout=90s")
+    assert space.do("exec", "deploy/head", "--", "hostname").strip() != first
+    space.do("apply", "-f", "-", stdin=json.dumps(manifest))  # again: nothing changes
+    assert len(space.items("replicasets")) == 1
+    space.do("delete", "deployment", "head")
+
+
+def test_a_node_that_dies_takes_its_pods_along(tmp_path: Path) -> None:
+    with KubernetesCluster(tmp_path / "k", nodes=[NodeSpec("a"), NodeSpec("b")]) as cluster:
+        pod = json.dumps(_pod("p", _SERVES, nodeSelector={"kubernetes.io/hostname": "a"}))
+        cluster.kubectl("create", "-f", "-", stdin=pod)
+        cluster.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=90s")
+        cluster.kubelet.lose("a")
+        cluster.kubectl("wait", "--for=delete", "pod/p", "--timeout=90s")
+        assert cluster.kubectl("get", "nodes", "-o", "name").split() == ["node/b"]
+
+
+def test_nothing_of_a_cluster_is_left(tmp_path: Path) -> None:
+    with KubernetesCluster(tmp_path / "k", nodes=1) as cluster:
+        pod = json.dumps(_pod("p", "exec sleep 98765"))
+        cluster.kubectl("create", "-f", "-", stdin=pod)
+        cluster.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=90s")
+        url = cluster.url
+    found = subprocess.run(["pgrep", "-f", "sleep 98765"], capture_output=True)
+    assert found.returncode == 1, found.stdout
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(url)
+
+
+def _claim(space: Space) -> None:
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    about = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    space.create({**about, "spec": spec})
+
+
+def _shared(**mount: Any) -> dict[str, Any]:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    mounts = [{"name": "data", "mountPath": "/shared", **mount}]
+    return {"volumes": [claim], "container": {"volumeMounts": mounts}}
