@@ -73,6 +73,20 @@ class Document:
         assert mark is not None, "the root of a document always has a mark"
         return self.text.location(mark)
 
+    def part(self, start: Location, text: str) -> Location:
+        """Where a part of the value that begins at `start` stands, as far as it is there to the
+        letter and not made by a template; otherwise where the value begins."""
+        lines = self.text.lines
+        if start.file != self.file or lines[start.line - 1] != start.text:
+            return start  # it is of the command line
+        following = (mark.line for mark in self.text.keys.values() if mark.line > start.line)
+        for line in range(start.line, min(following, default=len(lines) + 1)):
+            written = lines[line - 1]
+            column = written.find(text, start.column - 1 if line == start.line else 0)
+            if column >= 0:
+                return Location(start.file, line, column + 1, written, len(text))
+        return start
+
     @contextmanager
     def locating(self) -> Iterator[None]:
         """What is wrong with a field is shown at its line, where it is written in the document."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
 from fairway_cli.main import app
+from fairway_core.checks import check_job
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
@@ -17,6 +19,10 @@ from fairway_runner.submit.submission import prepare
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from conftest import RunFairway
+
+    from fairway_runner.jobs.job_file import JobFile
 
 SIGNED = "https://lab.blob.core.windows.net/data?sv=2025-05-05&sig=bm90QVJlYWxPbmVBdEFsbA%3D"
 SPOT = {
@@ -117,8 +123,6 @@ def test_a_cuda_that_does_not_know_the_gpus_is_refused(
             "batch": {"endpoint": "https://b.westeurope.batch.azure.com", "pool": "p"},
         }
     )
-    from fairway_core.checks import check_job
-
     job_file = load_job(_write(tmp_path, container={"image": image}))
     found = check_job(
         job_file.resolve(target).model_dump(exclude_unset=True), target, job_file.document
@@ -128,3 +132,97 @@ def test_a_cuda_that_does_not_know_the_gpus_is_refused(
         assert found[0].location is not None
         assert found[0].location.line == 4
         assert "11.8" in found[0].hint
+
+
+IN_AND_OUT = {"inputs": {"words": "data:/words"}, "outputs": {"model": {}}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "hint"),
+    [
+        ({"command": "cp a $FAIRWAY_OUTPUT_MODLE/"}, "OUTPUT_MODLE", "`$FAIRWAY_OUTPUT_MODEL`?"),
+        ({"command": 'cp a "${FAIRWAY_OUTPUT_MODLE%/}"'}, "OUTPUT_MODLE", "_OUTPUT_MODEL`?"),
+        ({"command": "bash -c 'cat $FAIRWAY_INPUT_WORD/*'"}, "INPUT_WORD", "_INPUT_WORDS`?"),
+        # It is an output, not an input; or the word before it is misspelt.
+        ({"command": "ls $FAIRWAY_INPUT_MODEL"}, "INPUT_MODEL", "`$FAIRWAY_OUTPUT_MODEL`?"),
+        ({"command": "ls $FAIRWAY_OUPUT_MODEL"}, "OUPUT_MODEL", "`$FAIRWAY_OUTPUT_MODEL`?"),
+        ({"command": "ls $FAIRWAY_OUTPUT"}, "OUTPUT", "`$FAIRWAY_OUTPUT_MODEL`?"),
+        ({"command": "ls $FAIRWAY_OUTPUT_model"}, "OUTPUT_model", "`$FAIRWAY_OUTPUT_MODEL`?"),
+        ({"command": "ls $FAIRWAY_OUTPUT_LOGS"}, "OUTPUT_LOGS", "add `outputs: {logs: {}}`"),
+        ({"command": "ls $FAIRWAY_INPUT_QXZ"}, "INPUT_QXZ", "add `inputs: {qxz: MOUNT:PATH}`"),
+        ({"command": "cp a $FAIRWAY_SCRATCHDIR/"}, "SCRATCHDIR", "`$FAIRWAY_SCRATCH_DIR`?"),
+        ({"setup": "cp a $FAIRWAY_INPUT_WORTS/"}, "INPUT_WORTS", "`$FAIRWAY_INPUT_WORDS`?"),
+        ({"setup": {"command": "ls $FAIRWAY_OUTPUT_QXZ"}}, "OUTPUT_QXZ", "add `outputs:"),
+        # That of the tasks is not that of the last one, nor the reverse.
+        ({"finally": {"command": "ls $FAIRWAY_OUTPUT_MODEL"}}, "OUTPUT_MODEL", "add `outputs: {mo"),
+        ({"command": "ls $FAIRWAY_TASKS_DIR"}, "TASKS_DIR", "did you mean"),
+    ],
+)
+def test_a_variable_that_the_job_does_not_have_is_refused_at_its_place(
+    tmp_path: Path, fields: dict[str, Any], name: str, hint: str
+) -> None:
+    job_file = load_job(_write(tmp_path, **{**IN_AND_OUT, **fields}))
+    found = check_job(_facts(job_file), Target.local(), job_file.document)
+    assert [each.id for each in found] == ["unknown-variable"]
+    assert f"`$FAIRWAY_{name}`" in found[0].message
+    assert hint in found[0].hint
+    place = found[0].location
+    assert place is not None
+    assert place.text[place.column - 1 :].startswith(("$FAIRWAY_" + name, "${FAIRWAY_" + name))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": "cp $FAIRWAY_INPUT_WORDS/a ${FAIRWAY_OUTPUT_MODEL}/b # not $FAIRWAY_OUTPUT_A"},
+        {"command": 'cp a "${FAIRWAY_OUTPUT_LOGS:-/tmp}/b${FAIRWAY_INPUT_A+x}"'},
+        {"command": "export FAIRWAY_OUTPUT_LOGS=/tmp; ls $FAIRWAY_OUTPUT_LOGS"},
+        {"command": r"echo \$FAIRWAY_OUTPUT_LOGS ${!FAIRWAY_OUTPUT_@} $FAIRWAY_QXZ $FAIRWAYX"},
+        {"command": "echo $FAIRWAY_NODE_RANK $FAIRWAY_MAIN_PORT $FAIRWAY_GPUS"},
+        {"finally": {"command": "ls $FAIRWAY_TASKS_DIR/*/model $FAIRWAY_INPUT_WORDS"}},
+        {"finally": {"command": "ls $FAIRWAY_OUTPUT_ALL", "outputs": {"all": {}}}},
+        {"params": {"which": "words"}, "command": "ls $FAIRWAY_INPUT_{{ params.which | upper }}"},
+    ],
+)
+def test_variables_that_it_has_or_that_may_be_unset_are_fine(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    job_file = load_job(_write(tmp_path, **{**IN_AND_OUT, **fields}))
+    assert check_job(_facts(job_file), Target.local(), job_file.document) == []
+
+
+def test_it_is_shown_at_its_own_line_of_a_long_command(tmp_path: Path, fairway: RunFairway) -> None:
+    (tmp_path / "job.yaml").write_text(
+        "name: a\ntemplate: plain\ncommand: |\n  ./train\n"
+        "  cp best.pt $FAIRWAY_OUTPUT_MODLE/\noutputs: {model: {}}\n"
+    )
+    code, out, errors = fairway(tmp_path, "submit", "job.yaml")
+    assert (code, out) == (2, "")
+    assert errors.splitlines() == [
+        (
+            "job.yaml:5:14: error: the job has no `$FAIRWAY_OUTPUT_MODLE` here: the shell would "
+            "make nothing of it [unknown-variable]"
+        ),
+        "    5 |   cp best.pt $FAIRWAY_OUTPUT_MODLE/",
+        "      |              ^^^^^^^^^^^^^^^^^^^^^",
+        "  did you mean `$FAIRWAY_OUTPUT_MODEL`?",
+    ]
+    # What comes from the command line, or out of a template, is shown where that stands.
+    command = "command=ls $FAIRWAY_OUTPUT_MODLE"
+    errors = fairway(tmp_path, "submit", "job.yaml", "-s", command)[2]
+    assert errors.startswith("command line:1:")
+    assert not (tmp_path / ".fairway").exists()
+
+
+def test_every_variable_of_the_manual_is_known(repository: Path, tmp_path: Path) -> None:
+    table = (repository / "docs/job.md").read_text("utf-8").partition("## Variables")[2]
+    names = set(re.findall(r"`(FAIRWAY_[A-Z_]+)`", table.partition("\n## ")[0]))
+    assert len(names) > 15
+    ordinary = names - {"FAIRWAY_TASKS_DIR", "FAIRWAY_INPUT_TRAIN"}
+    command = " ".join(f"${name}" for name in sorted(ordinary))
+    job_file = load_job(_write(tmp_path, command=f"echo {command}"))
+    assert check_job(_facts(job_file), Target.local(), job_file.document) == []
+
+
+def _facts(job_file: JobFile) -> dict[str, Any]:
+    return job_file.resolve(Target.local()).model_dump(exclude_unset=True, by_alias=True)

@@ -33,11 +33,13 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """What a rule has found: `path` leads from where the rule applies to what is wrong."""
+    """What a rule has found: `path` leads from where the rule applies to what is wrong, and
+    `within` is the part of a text there that is meant."""
 
     message: str
     hint: str
     path: DataPath = ()
+    within: str = ""
 
 
 Rule = TypeVar("Rule", bound=Callable[..., Iterator[Fault]])
@@ -58,13 +60,18 @@ class Check:
         """What it looks at: the first line of the rule's docstring."""
         return (self.rule.__doc__ or "").partition("\n")[0]
 
-    def findings(self, subject: Any) -> Iterator[tuple[DataPath, Finding]]:
-        """What the rule finds wherever it applies, each with its path in the subject."""
+    def findings(self, subject: Any) -> Iterator[tuple[DataPath, str, Finding]]:
+        """What the rule finds wherever it applies, each with its path in the subject and the part
+        of the text there that is meant."""
         for start, arguments in self.occurrences(subject):
             for fault in self.rule(**arguments):
                 path = (*start, *fault.path)
                 dotted = ".".join(str(step) for step in path)
-                yield path, Finding(self.id, fault.message, fault.hint, dotted, self.severity)
+                yield (
+                    path,
+                    fault.within,
+                    Finding(self.id, fault.message, fault.hint, dotted, self.severity),
+                )
 
 
 REGISTERED: dict[str, Check] = {}

@@ -25,7 +25,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
     ),
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
     Subject.PLAN: ("changes", "nodes", "servers", "infiniband", "access", "grants"),
-    Subject.JOB: ("secrets", "nodes", "launcher"),
+    Subject.JOB: ("secrets", "nodes", "launcher", "variables"),
 }
 """The modules that hold the rules, in the folder of their subject."""
 

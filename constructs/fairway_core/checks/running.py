@@ -38,7 +38,7 @@ def check_environment(
         today = datetime.datetime.now(datetime.UTC).date()
     found = []
     subject = EnvironmentSubject(environment, today)
-    for path, finding in _run(Subject.ENVIRONMENT, subject, ignore):
+    for path, _, finding in _run(Subject.ENVIRONMENT, subject, ignore):
         location = _line_of(path, document) if document else None
         found.append(replace(finding, location=location))
     return sorted(found, key=_place_in_file)
@@ -53,7 +53,7 @@ def check_stack(
     """
     from fairway_core.checks.terraform.stack import subject_of
 
-    return [finding for _, finding in _run(Subject.TERRAFORM, subject_of(stack, asked), ignore)]
+    return [finding for _, _, finding in _run(Subject.TERRAFORM, subject_of(stack, asked), ignore)]
 
 
 def check_plan(
@@ -70,7 +70,7 @@ def check_plan(
     """
     changes = plan.get("resource_changes", ())
     subject = PlanSubject(changes, frozenset(allow), others, frozenset(own))
-    return [finding for _, finding in _run(Subject.PLAN, subject, ())]
+    return [finding for _, _, finding in _run(Subject.PLAN, subject, ())]
 
 
 def check_job(
@@ -81,8 +81,10 @@ def check_job(
     A line that may hold a secret is not shown.
     """
     found = []
-    for path, finding in _run(Subject.JOB, JobSubject(job, target), ()):
+    for path, within, finding in _run(Subject.JOB, JobSubject(job, target), ()):
         location = _line_of(path, document) if document else None
+        if location and document and within:
+            location = document.part(location, within)
         if location and finding.id == "secret-in-job":
             location = replace(location, column=1, text="(not shown)", length=11)
         found.append(replace(finding, location=location))
@@ -91,7 +93,7 @@ def check_job(
 
 def _run(
     kind: Subject, subject: Any, ignore: Collection[str]
-) -> Iterator[tuple[DataPath, Finding]]:
+) -> Iterator[tuple[DataPath, str, Finding]]:
     for check in all_checks(kind):
         if check.id not in ignore:
             yield from check.findings(subject)
