@@ -21,6 +21,8 @@ from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+BY_HAND = "by_hand"
+"""In the context of a validation: what is validated is what a person wrote."""
 _LARGEST_FILE = 2**20  # the parser takes some seconds for that
 
 
@@ -52,11 +54,15 @@ class FieldError(ValueError):
 
 @dataclass(frozen=True)
 class Document:
-    """Plain data read from a file, the places it came from, and what was set over it."""
+    """Plain data read from a file, the places it came from, and what was set over it.
+
+    `by_hand` says that a person wrote it: what a model has dumped has spans of time without units.
+    """
 
     text: YamlText
     data: Any
     overrides: dict[DataPath, Location] = field(default_factory=dict)
+    by_hand: bool = True
 
     @property
     def file(self) -> str:
@@ -118,7 +124,8 @@ class Document:
         try:
             # JSON's strict mode is the one that takes a list for a tuple and text for a path,
             # but never "4" for 4.
-            return model.model_validate_json(json.dumps(self.data), strict=True)
+            text, context = json.dumps(self.data), {BY_HAND: self.by_hand}
+            return model.model_validate_json(text, strict=True, context=context)
         except ValidationError as error:
             raise UserError(findings_of(error, self, model)) from None
 

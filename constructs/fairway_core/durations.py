@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
-from fairway_core.documents import FieldError
+from fairway_core.documents import BY_HAND, FieldError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = (
@@ -39,9 +39,14 @@ def seconds_of(value: object) -> float:
     return seconds
 
 
+def _span(value: object, info: ValidationInfo) -> float:
+    _require_unit(value, info, ("s", "m", "h"))
+    return seconds_of(value)
+
+
 Span = Annotated[
     float,
-    BeforeValidator(seconds_of),
+    BeforeValidator(_span),
     WithJsonSchema(_SPAN),
 ]
 """A span in a document, in seconds once it is read."""
@@ -61,12 +66,26 @@ def days_of(value: object) -> int:
     return int(days)
 
 
+def _days(value: object, info: ValidationInfo) -> int:
+    _require_unit(value, info, ("d",))
+    return days_of(value)
+
+
 Days = Annotated[
     int,
-    BeforeValidator(days_of),
+    BeforeValidator(_days),
     WithJsonSchema(_DAYS),
 ]
 """A span in a document of whole days, in days once it is read."""
+
+
+def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> None:
+    """FieldError for a number alone in what a person wrote: a model's own dump has such."""
+    bare = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    if bare and (info.context or {}).get(BY_HAND):
+        *others, last = (f"{value:g}{unit}" for unit in units)
+        hint = f"write {', '.join(others)} or {last}" if others else f"write {last}"
+        raise FieldError(f"`{value}` has no unit", hint)
 
 
 def written(value: Any, schema: Mapping[str, Any]) -> Any:

@@ -59,15 +59,24 @@ class Finding:
 class UserError(Exception):
     """Something that the user can fix; printed as its findings, never as a traceback.
 
+    As text it is what is wrong and, below it, what to do.
+
     >>> raise UserError.of("no-such-file", "job.yaml: no such file", "fairway render JOB")
     Traceback (most recent call last):
     fairway_core.findings.UserError: job.yaml: no such file
+      fairway render JOB
     """
 
     def __init__(self, findings: Iterable[Finding], *, exit_code: int = 2) -> None:
         self.findings = tuple(findings)
         self.exit_code = exit_code
         super().__init__("; ".join(finding.message for finding in self.findings))
+
+    def __str__(self) -> str:
+        lines = []
+        for finding in self.findings:
+            lines += [finding.message, *(f"  {line}" for line in finding.hint.splitlines())]
+        return "\n".join(lines)
 
     @classmethod
     def of(cls, id: str, message: str, hint: str = "", *, exit_code: int = 2) -> UserError:  # noqa: A002

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+from fairway_core.annotations import annotations_at
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -41,6 +43,8 @@ def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[
         return f"write a list, of one value too: `{key}: [{_written(value)}]`"
     if "a mapping" in expected and isinstance(value, list):
         return _of_list(key, value, types)
+    if "a mapping" in expected and not _is_compound(value):
+        return _of_one(key, value, types)
     return ""
 
 
@@ -74,6 +78,22 @@ def _of_list(key: str, value: list[Any], types: Iterable[Any]) -> str:
             first = next(iter(annotation.model_fields), "NAME")
             return f"write its fields without hyphens: `{key}: {{{first}: …}}`"
     return ""
+
+
+def _of_one(key: str, value: Any, types: Iterable[Any]) -> str:
+    """One value where fields are wanted: in those that must be there, or in the first."""
+    for annotation in filter(_is_model, types):
+        fields = {field.alias or name: field for name, field in annotation.model_fields.items()}
+        needed = [name for name, field in fields.items() if field.is_required()]
+        first, *others = needed or list(fields)[:1]
+        fits = any(_takes(each, value) for each in annotations_at(annotation, (first,)))
+        shown = [f"{first}: {_written(value) if fits else '…'}", *(f"{one}: …" for one in others)]
+        return f"write `{key}: {{{', '.join(shown)}}}`"
+    return ""
+
+
+def _takes(annotation: Any, value: Any) -> bool:
+    return annotation is type(value) or (annotation is float and type(value) is int)
 
 
 def _name(value: list[Any]) -> str:

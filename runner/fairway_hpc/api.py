@@ -87,7 +87,7 @@ def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:
     # JSON is YAML: what is wrong with the job is shown at its lines.
     text = json.dumps(job.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=1)
     parsed = parse_yaml(text, f"<{job.name}>")
-    document = Document(parsed, parsed.data).override(overrides, Job)
+    document = Document(parsed, parsed.data, by_hand=False).override(overrides, Job)
     return JobFile(document, folder.resolve(), assignments=tuple(overrides))
 
 

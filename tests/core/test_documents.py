@@ -92,7 +92,7 @@ def test_a_document_becomes_a_model() -> None:
         ("name: 12", "name", "expected text, found the number 12", 'put it in quotes: "12"'),
         ("name: true", "name", "expected text, found `true`", 'put it in quotes: "true"'),
         ("name: ", "name", "expected text, found nothing", "give it a value or remove the key"),
-        ("section: 3", "section", "expected a mapping, found the number 3", ""),
+        ("section: 3", "section", "expected a mapping, found the number 3", "`section: {size: 3}`"),
         ("section: {size: 3}", "section.size", "`section.size`: 3 is odd", "add one"),
         ("section: {size: 2.0}", "section.size", "a whole number, found the number 2.0", ""),
         ("section: {mode: fats}", "section.mode", "one of `fast`, `slow`", "did you mean `fast`?"),

@@ -65,5 +65,6 @@ def test_nothing_can_move_the_terminals_cursor(bad: str) -> None:
 
 def test_an_error_carries_findings_and_a_code() -> None:
     error = UserError([Finding("a", "one"), Finding("b", "two")])
-    assert (str(error), error.exit_code) == ("one; two", 2)
-    assert UserError.of("c", "three", "hint", exit_code=4).exit_code == 4
+    assert (str(error), error.exit_code) == ("one\ntwo", 2)
+    error = UserError.of("c", "three", "do this\nor that", exit_code=4)
+    assert (str(error), error.exit_code) == ("three\n  do this\n  or that", 4)

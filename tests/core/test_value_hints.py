@@ -52,6 +52,21 @@ MISTAKES = [
         "expected a list, found the text `203.0.113.0/24`",
         "write a list, of one value too: `allowed: [203.0.113.0/24]`",
     ),
+    (
+        f"clusters: {{{GPU}}}\naccess: 203.0.113.0/24",
+        "`access`: expected a mapping, found the text `203.0.113.0/24`",
+        "write `access: {ssh_keys: …}`",  # it takes keys, and no range
+    ),
+    (
+        f"clusters: {{{GPU}}}\nbudget: 500",
+        "`budget`: expected a mapping, found the number 500",
+        "write `budget: {monthly: 500}`",
+    ),
+    (
+        f"clusters: {{{GPU}}}\nmonitoring: {{emails: [a@example.com], retention: 30}}",
+        "`monitoring.retention`: `30` has no unit",
+        "write 30d",
+    ),
 ]
 
 

@@ -150,6 +150,9 @@ class TestCommand:
         ("words", "said"),
         [
             (["nowhere"], "there is no target `nowhere`"),
+            (["lsit"], "did you mean `fairway dev list`?"),
+            (["sotp"], "did you mean `fairway dev stop`?"),
+            (["lcal"], "did you mean `local`?"),
             (["local", "--hours", "0"], "--hours: 0 is no time that a session can take"),
             (["local", "--hours", "-1"], "--hours: -1 is no time that a session can take"),
             (["local", "--hours", "nan"], "--hours: nan is no time that a session can take"),
@@ -172,6 +175,17 @@ class TestCommand:
         assert said in errors
         assert "Traceback" not in errors
         assert not (tmp_path / "home").exists()
+
+    def test_a_word_near_to_a_command_and_to_a_target(
+        self, fairway: RunFairway, tmp_path: Path
+    ) -> None:
+        (tmp_path / "fairway.yaml").write_text(
+            "targets: [{name: lust, engine: ssh, nodes: {min: 1, max: 1},"
+            " ssh: {host: h, user: u, shared: /data}}]\n"
+        )
+        code, out, errors = fairway(tmp_path, "dev", "lsit")
+        assert (code, out) == (2, "")
+        assert "did you mean `fairway dev list`, or the target `lust`?" in errors
 
     def test_there_is_a_list_and_a_help(self, fairway: RunFairway, tmp_path: Path) -> None:
         code, out, _ = fairway(tmp_path, "dev", "list")

@@ -155,7 +155,8 @@ class TestChoosing:
         with pytest.raises(UserError) as caught:
             _choose(project, "gpu", "x1", target="nd")
         assert [each.location for each in caught.value.findings] == [None, None]
-        assert str(caught.value) == "there is no target `gpu`; there is no target `x1`"
+        said = [each.message for each in caught.value.findings]
+        assert said == ["there is no target `gpu`", "there is no target `x1`"]
 
     def test_this_machine_is_not_one_of_several(self, project: Path) -> None:
         with pytest.raises(UserError, match="`local` cannot be one of several targets"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
 from fairway_core.catalog.tables import table
+from fairway_core.findings import UserError
 
 
 @cache
@@ -25,3 +27,17 @@ def regions_without_zones() -> frozenset[str]:
     (True, False)
     """
     return frozenset(table("regions")["without_zones"])
+
+
+def require_region(option: str, name: str, if_new: str) -> None:
+    """UserError for a region that the public cloud does not have, as far as is known; `if_new` is
+    what to do about one that it has by now."""
+    from fairway_core.suggestions import nearest
+
+    if name in regions() or os.environ.get("ARM_ENVIRONMENT", "public").lower() != "public":
+        return
+    near = nearest(name, regions())
+    hint = f"az account list-locations --output table\n{if_new}"
+    if near:
+        hint = f"did you mean `{near}`?"
+    raise UserError.of("unknown-region", f"{option}: Azure has no region `{name}`", hint)

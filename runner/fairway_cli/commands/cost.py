@@ -89,10 +89,10 @@ def command(
     if runs or by or since or csv:
         _require_runs(runs=runs, by=by, csv=csv, json_=json_)
         chosen = _prices(prices, offline=offline)
-        _print_runs(environment, by, since, chosen, _region(region), csv=csv, json_=json_)
+        _print_runs(environment, by, since, chosen, _region(region, prices), csv=csv, json_=json_)
         return
     loaded = load_environment(environment_file(environment))
-    parts = parts_of(loaded, region=_region(region))
+    parts = parts_of(loaded, region=_region(region, prices))
     chosen = _prices(prices, offline=offline)
     found, spot = estimate(parts, chosen), offers(parts, chosen)
     saved = savings(scheduled_hours(loaded), found)
@@ -222,9 +222,17 @@ def _check_hours(hours: float | None) -> None:
         raise UserError.of("wrong-hours", message, "take a number from 0 to 24")
 
 
-def _region(name: str | None) -> str | None:
+def _region(name: str | None, prices: Path | None) -> str | None:
+    """The region of `--region`; a file of prices may know others than Azure's."""
     from fairway_core.findings import UserError
 
-    if name is not None and not (name.isascii() and name.isalnum() and name.islower()):
-        raise UserError.of("unknown-region", f"there is no region `{name}`", "for example eastus")
+    if name is None:
+        return None
+    if not (name.isascii() and name.isalnum() and name.islower()):
+        hint = "for example eastus"
+        raise UserError.of("unknown-region", f"--region: Azure has no region `{name}`", hint)
+    if prices is None:
+        from fairway_core.catalog.regions import require_region
+
+        require_region("--region", name, "is it a new one? give its prices: --prices FILE")
     return name

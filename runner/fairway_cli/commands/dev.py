@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,11 +81,10 @@ def start(
     from fairway_cli.ui.started import print_started
     from fairway_core.findings import UserError
     from fairway_runner.runs.store import RunStore
-    from fairway_runner.targets.lookup import find_target
 
     if json_ and not detach:
         raise UserError.of("bad-value", "--json is for --detach", "add --detach")
-    store, found = RunStore.here(), find_target(target)
+    store, found = RunStore.here(), _target(target)
     given = _given(job=job, set_=set_, nodes=nodes, hours=hours, idle=idle, jupyter=jupyter)
     run = _there(store, found, given) or _begin(store, found, given)
     if detach:
@@ -152,6 +152,24 @@ def connect(run: RunArgument, _deadline: DeadlineOption = None) -> None:
 
     session = RunStore.here().find(run)
     raise typer.Exit(enter(session, server_command(session)))
+
+
+def _target(name: str) -> Target:
+    """The target; UserError where there is none, with the command that may have been meant."""
+    from fairway_core.findings import UserError
+    from fairway_core.suggestions import nearest
+    from fairway_runner.targets.lookup import all_targets, find_target
+
+    try:
+        return find_target(name)
+    except UserError as error:
+        command = nearest(name, ("list", "start", "stop"))
+        if command is None or error.findings[0].id != "unknown-target":
+            raise
+        hint = f"did you mean `fairway dev {command}`?"
+        if target := nearest(name, all_targets()):
+            hint = f"did you mean `fairway dev {command}`, or the target `{target}`?"
+        raise UserError([replace(error.findings[0], hint=hint)]) from None
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 _GPUS = "GPUs come with the nodes of the target; `gpus: 1` takes one of a node"
+_RANKS = "nodes come with all their GPUs; a rank on each is `processes_per_node: gpus`"
 _COMMAND = "write what runs as `command: python train.py`"
 _ENV = "write variables as `env: {NAME: VALUE}`"
 _NODES = "write the number of nodes as `nodes: 2`"
@@ -18,6 +19,8 @@ _TARGET = "write `target: NAME`, or `fairway submit JOB --target NAME`"
 FOREIGN_KEYS = MappingProxyType(
     {
         **dict.fromkeys(("resources", "gpu", "accelerators", "num_gpus"), _GPUS),
+        **dict.fromkeys(("gpus_per_node", "gpu_count", "ngpus", "nproc_per_node"), _RANKS),
+        **dict.fromkeys(("ntasks_per_node", "ranks_per_node", "ntasks"), _RANKS),
         **dict.fromkeys(("script", "run", "commands", "cmd", "entrypoint", "args"), _COMMAND),
         **dict.fromkeys(("environment", "environment_variables", "envs", "variables"), _ENV),
         **dict.fromkeys(("num_nodes", "node_count", "instance_count", "instances"), _NODES),
@@ -27,5 +30,17 @@ FOREIGN_KEYS = MappingProxyType(
         **dict.fromkeys(("patience", "in_order"), _ORDER),
         **dict.fromkeys(("mounts", "volumes"), _INPUTS),
         **dict.fromkeys(("compute", "partition", "queue", "pool"), _TARGET),
+    }
+)
+
+_PREEMPTION = "nodes that are taken away with notice are `retry: {preemption: 3}`"
+_NODE = "nodes that are lost are `retry: {node: 3}`"
+_ERROR = "failures of the job's own are `retries: 3`"
+
+FOREIGN_CAUSES = MappingProxyType(
+    {
+        **dict.fromkeys(("spot", "eviction", "evictions", "interruption"), _PREEMPTION),
+        **dict.fromkeys(("node_failure", "lost", "hardware", "no_capacity"), _NODE),
+        **dict.fromkeys(("failure", "failures", "attempts", "count", "max", "limit"), _ERROR),
     }
 )

@@ -12,7 +12,7 @@ from fairway_agent.share import Wanted
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.notifications import Notify
-from fairway_runner.jobs.foreign_keys import FOREIGN_KEYS
+from fairway_runner.jobs.foreign_keys import FOREIGN_CAUSES, FOREIGN_KEYS
 from fairway_runner.jobs.labels import Note, Tags
 from fairway_runner.jobs.params import Identifier, ParamValue, Scalar
 from fairway_runner.jobs.sweep.models import Sweep
@@ -94,6 +94,13 @@ def _ranks(value: Any) -> Any:
     if isinstance(value, str):
         hint = "write a number, or `processes_per_node: gpus` for a rank on each GPU"
         raise FieldError(f"`{value[:60]}` is not a number of ranks", hint)
+    return value
+
+
+def _attempts(value: Any) -> Any:
+    if isinstance(value, dict):
+        message = "this is one number, of failures of the job's own"
+        raise FieldError(message, "write `retries: 3`; by their cause it is `retry: {node: 3}`")
     return value
 
 
@@ -221,6 +228,8 @@ class Container(Model):
 class Retries(Model):
     """For how many ends of its attempts, by their cause, a task begins again."""
 
+    FOREIGN: ClassVar[Mapping[str, str]] = FOREIGN_CAUSES
+
     error: Annotated[int, Field(ge=0, le=100)] | None = None
     """Failures of its own; the same as `retries`."""
     node: Annotated[int, Field(ge=0, le=1000)] | None = None
@@ -326,7 +335,7 @@ class Job(Model):
     """Files that are kept, each directory in FAIRWAY_OUTPUT_<ID>."""
     checkpoint: Checkpoint = Checkpoint()
     """Where a task keeps what it resumes from."""
-    retries: Annotated[int, Field(ge=0, le=100)] = 0
+    retries: Annotated[int, Field(ge=0, le=100), BeforeValidator(_attempts)] = 0
     """Further attempts after a failure; the checkpoint directory stays the same."""
     retry: Retries | None = None
     """The same by the cause for which an attempt ended."""

@@ -112,27 +112,13 @@ def validated(option: str, kind: Any, value: str) -> Any:
 
 
 def _region(text: str) -> str:
+    from fairway_core.catalog.regions import require_region
     from fairway_core.environment.values import Location
 
     location: str = validated("--location", Location, text)
-    _require_region(location)
+    more = "take another here, and change `location:` in the environment file"
+    require_region("--location", location, f"is it a new one? {more}")
     return location
-
-
-def _require_region(name: str) -> None:
-    """UserError for a region that the public cloud does not have, as far as is known."""
-    from fairway_core.catalog.regions import regions
-    from fairway_core.suggestions import nearest
-
-    if name in regions() or os.environ.get("ARM_ENVIRONMENT", "public").lower() != "public":
-        return
-    near = nearest(name, regions())
-    hint = f"did you mean `{near}`?" if near else "az account list-locations --output table"
-    if not near:
-        hint += (
-            "\nis it a new one? take another here, and change `location:` in the environment file"
-        )
-    raise UserError.of("unknown-region", f"--location: Azure has no region `{name}`", hint)
 
 
 def _engine(text: str) -> str:
