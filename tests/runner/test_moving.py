@@ -43,6 +43,7 @@ class World:
     says: dict[str, RunState] = field(default_factory=dict)
     raises: dict[str, Exception] = field(default_factory=dict)
     cancelled: dict[str, str] = field(default_factory=dict)
+    began: dict[str, float] = field(default_factory=dict)
     live: dict[str, bool] = field(default_factory=dict)
     starts: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -102,9 +103,13 @@ class Engine:
 
     def cancel(self, run: RunFolder) -> None:
         self.world.step()
+        if error := self.world.raises.get(f"cancel {self.target.name}"):
+            raise error
         state = self.world.cancelled.get(self.target.name, "cancelled")
         self.world.live[self.target.name] = state == "running"
-        state_files.write(run.folder, RunState(state, ended=self.world.now, tasks={state: 1}))
+        began, tasks = self.world.began.get(self.target.name), {state: 1}
+        known = RunState(state, started=began, ended=self.world.now, tasks=tasks)
+        state_files.write(run.folder, known)
         self.world.step()
 
     def remove(self, run: RunFolder) -> None:
@@ -378,6 +383,104 @@ class TestLeaving:
             moving.shutil.rmtree(run.folder)
         assert steps > 60
 
+    def test_one_that_began_when_it_was_to_leave_is_not_begun_again_elsewhere(
+        self, world: World, make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its target took it between the last look and the cancel: it has done a part there."""
+        killable(world, monkeypatch)
+        for steps in range(200):
+            world.left, world.says, world.began = None, {"nd": NO_NODES}, {"nd": 1001.0}
+            world.starts, world.live = [], {}
+            run = make()
+            world.left = steps
+            was_killed = _killed_at_a_step(run)
+            world.left = None
+            end = settled(run)
+            assert (end.record.target, end.state, world.starts) == ("nd", "cancelled", ["nd"])
+            assert end.status.reason == (
+                "it began on nd when it was about to leave, and was cancelled there; run it there "
+                f"again: fairway retry {run.id}"
+            )
+            assert tried(end) == [("nd", None)]
+            assert not fallback.is_open(run.folder)
+            moving.shutil.rmtree(run.folder)
+            if not was_killed:
+                break
+        assert steps > 20
+
+
+AWAY = UserError.of("no-connection", "nd does not answer", exit_code=5)
+
+
+class TestCancelWhileAway:
+    """A person cancels a run whose target does not answer."""
+
+    @pytest.mark.parametrize("phase", ["starting", "on", "leaving"])
+    def test_it_is_remembered_and_done_by_who_follows(
+        self, world: World, make: Callable[..., Run], phase: str
+    ) -> None:
+        run = make()
+        world.says = {"nd": RunState(reason="waits", tasks={"queued": 1})}
+        if phase == "starting":  # the line broke while it was sent: the target may have it
+            world.raises = {"nd": AWAY}
+            with pytest.raises(UserError, match="does not answer"):
+                run.follow()
+        elif phase == "on":
+            run.follow()
+        else:
+            world.says, world.raises = {"nd": NO_NODES}, {"cancel nd": AWAY}
+            with pytest.raises(UserError, match="does not answer"):
+                run.follow()
+        found = fallback.read(run.folder)
+        assert found is not None
+        assert found.phase == phase
+        world.raises["cancel nd"] = AWAY
+        with pytest.raises(UserError) as caught:
+            Run(run.folder).cancel()
+        assert caught.value.exit_code == 5
+        *_, noted = caught.value.findings
+        assert noted.message == f"{run.id} is to be cancelled on nd, and goes nowhere else"
+        assert noted.hint == f"go on once it answers: fairway cancel {run.id}"
+
+        seen = Run(run.folder)
+        assert seen.state == "queued"
+        assert seen.status.reason == (
+            f"it is to be cancelled on nd; go on with: fairway cancel {run.id}"
+        )
+        # Neither who follows it nor who completes its submission sends it anywhere.
+        world.says, before = {"nd": NO_NODES}, list(world.starts)
+        for command in (lambda: Run(run.folder).follow(), lambda: resume(Run(run.folder))):
+            with pytest.raises(UserError, match="does not answer"):
+                command()
+        world.raises = {}
+        assert settled(run).state == "cancelled"
+        assert world.starts == before
+        assert not any(world.live.values())
+        assert not fallback.is_open(run.folder)
+
+    def test_it_is_done_by_the_next_cancel(self, world: World, make: Callable[..., Run]) -> None:
+        world.says = {"nd": RunState(reason="waits", tasks={"queued": 1})}
+        run = make()
+        run.follow()
+        world.raises = {"cancel nd": AWAY}
+        with pytest.raises(UserError, match="does not answer"):
+            run.cancel()
+        world.raises = {}
+        Run(run.folder).cancel()
+        assert Run(run.folder).state == "cancelled"
+        assert Run(run.folder).status.reason is None
+
+    @pytest.mark.usefixtures("world")
+    def test_a_record_of_the_release_before_says_nothing_of_it(
+        self, make: Callable[..., Run]
+    ) -> None:
+        run = make()
+        path = run.folder / fallback.FILE
+        facts = json.loads(path.read_text())
+        del facts["cancelled"]
+        path.write_text(json.dumps(facts))
+        assert settled(run).state == "succeeded"
+
 
 def killable(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the process be killed before and after each change to a folder too."""
@@ -468,6 +571,7 @@ def test_a_command_that_looked_before_asks_where_it_is_now(
         ({"left": ["../../x"]}, "`left` of the fallback is"),
         ({"left": [], "phase": "left"}, "`left` of the fallback is"),
         ({"patience": "soon"}, "`patience` of the fallback is soon"),
+        ({"cancelled": "yes"}, "`cancelled` of the fallback is yes"),
     ],
 )
 def test_a_damaged_record_is_named(

@@ -43,9 +43,11 @@ where it is, and `fairway show RUN` says which targets are left.
 A run is never on two targets. It is cancelled, and has ended on the one, before anything of it is
 sent to the next, and each step is written down first: where the command is killed, another goes
 on. A target that does not answer while it may have the run is waited for. A run that has begun
-stays; one that begins at the very moment in which it is cancelled gets its signal and its grace as
-by `fairway cancel`, and starts anew on the next target; a receiver of `notify:` may hear that it
-was cancelled. One that is lost meanwhile stays lost, since nobody saw it end. The run keeps its id;
+stays; one that begins at the very moment in which it is to leave gets its signal and its grace as
+by `fairway cancel`, and stays there, cancelled, since the next target would do its beginning twice:
+`fairway retry RUN` runs it again where it is. One that is lost meanwhile stays lost, since nobody
+saw it end. `fairway cancel` of a run whose target does not answer is remembered: the run goes
+nowhere else, and is cancelled by the next command that follows it. The run keeps its id;
 `fairway show` tells on which targets it was tried, when, and why it left them.
 """
 

@@ -51,13 +51,15 @@ class Try:
 @dataclass(frozen=True)
 class Fallback:
     """Where a run is on its way: the tries, of which the last is where it is now; the targets that
-    are `left`; for how many seconds it waits on each. `submitted` tells submissions apart."""
+    are `left`; for how many seconds it waits on each. `submitted` tells submissions apart.
+    `cancelled` says that a person wants it to end: it goes nowhere any more."""
 
     phase: str
     tries: tuple[Try, ...]
     left: tuple[str, ...]
     patience: float | None = None
     submitted: str = ""
+    cancelled: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -114,7 +116,8 @@ def _parsed(facts: object) -> Fallback:
     if not tries:
         raise fields.unfit("tries")
     patience, submitted = fields.span_or_none("patience"), fields.text("submitted")
-    return Fallback(fields.text("phase"), tries, left, patience, submitted)
+    cancelled = fields.flag("cancelled")
+    return Fallback(fields.text("phase"), tries, left, patience, submitted, cancelled)
 
 
 def _try(facts: object) -> Try:
@@ -138,9 +141,18 @@ def is_open(folder: Path) -> bool:
 
 
 def under_way(folder: Path, status: RunState) -> RunState:
-    """Where a run stands that has ended on a target: on its way where it goes to another."""
+    """Where a run stands that goes on, or was cancelled, on a target: on its way where it goes to
+    another, and to be cancelled where a person wants that."""
     found = read(folder)
-    if found is None or not found.is_between:
+    if found is None or not found.is_open:
+        return status
+    if found.cancelled:
+        return (
+            status
+            if status.is_final
+            else replace(status, reason=to_be_cancelled(found, folder.name))
+        )
+    if not found.is_between or status.state != "cancelled":
         return status
     return RunState(reason=on_its_way(found, folder.name), submission=status.submission)
 
@@ -149,6 +161,11 @@ def on_its_way(found: Fallback, run: str) -> str:
     """What is said of a run between two targets, which no command may be taking on."""
     where = f"it goes from {found.tries[-1].target} to {found.left[0]}"
     return f"{where}; go on with: fairway wait {run}"
+
+
+def to_be_cancelled(found: Fallback, run: str) -> str:
+    """What is said of a run that a person wants to end, whose target has not been told."""
+    return f"it is to be cancelled on {found.tries[-1].target}; go on with: fairway cancel {run}"
 
 
 @contextmanager

@@ -85,22 +85,42 @@ def advance(run: RunFolder) -> Fallback:
     while True:
         found = fallback.read(run.folder)
         assert found is not None, "a run with several targets has the file"
-        if found.phase not in steps:
+        if found.phase not in steps and not (found.cancelled and found.is_open):
             return found
+        if found.cancelled:
+            _end(run, found, engine_for(submitted_to(run)))
+            continue
         steps[found.phase](RunFolder(run.folder), found)
 
 
 def cancel(run: RunFolder, engine_now: Callable[[], Engine]) -> None:
-    """Ends a run early that may go to other targets: it goes to none."""
+    """Ends a run early that may go to other targets: it goes to none. Where its target cannot be
+    told, the next command that follows it does so."""
     with fallback.moving(run.folder, wait=True):
         found = fallback.read(run.folder)
-        if found is not None and found.phase == "left":
-            if not (run.folder / "engine.json").exists():
-                _arrive(run, found)  # its files may be those of two targets
-            _write_end(run, "cancelled", None)
-        else:
-            engine_now().cancel(RunFolder(run.folder))
-        settle(run)
+        assert found is not None, "a run with several targets has the file"
+        found = replace(found, cancelled=True)
+        found.write(run.folder)
+        try:
+            _end(run, found, engine_now())
+        except UserError as error:
+            message = (
+                f"{run.id} is to be cancelled on {found.tries[-1].target}, and goes nowhere else"
+            )
+            hint = f"go on once it answers: fairway cancel {run.id}"
+            noted = Finding("cancel-noted", message, hint)
+            raise UserError([*error.findings, noted], exit_code=error.exit_code) from None
+
+
+def _end(run: RunFolder, found: Fallback, engine: Engine) -> None:
+    """Ends a run that a person has cancelled, where it is."""
+    if found.phase == "left":
+        if not (run.folder / "engine.json").exists():
+            _arrive(run, found)  # its files may be those of two targets
+        _write_end(run, "cancelled", None)
+    else:
+        engine.cancel(RunFolder(run.folder))
+    settle(run)
 
 
 def settle(run: RunFolder) -> None:
@@ -194,17 +214,28 @@ def _leave(run: RunFolder, found: Fallback) -> None:
     """Cancels the run where it is, and sees that it has ended there."""
     _say(run, found, found.tries[-1].reason or "")
     engine_for(submitted_to(run)).cancel(run)
-    state = (known_state(run.folder) or RunState()).state
-    if state in ("succeeded", "failed", "lost"):  # it was faster, or nobody saw how it ended
-        stayed = fallback.Try(found.tries[-1].target, found.tries[-1].began)
-        replace(found, tries=(*found.tries[:-1], stayed), phase="on").write(run.folder)
-        settle(run)
-    elif state == "cancelled":
+    target, status = found.tries[-1].target, known_state(run.folder) or RunState()
+    if status.state in ("succeeded", "failed", "lost"):  # it was faster, or nobody saw how it ended
+        _stay(run, found)
+    elif status.state == "cancelled" and status.started is not None:
+        # What it has done there would be done twice.
+        why = f"it began on {target} when it was about to leave, and was cancelled there"
+        again = f"; run it there again: fairway retry {run.id}"
+        state_files.write(run.folder, replace(status, reason=why + again))
+        _stay(run, found)
+    elif status.state == "cancelled":
         replace(found, phase="left").write(run.folder)
     else:
-        message = f"{run.id} was cancelled on {found.tries[-1].target}, and is still {state} there"
+        message = f"{run.id} was cancelled on {target}, and is still {status.state} there"
         hint = f"it goes on once it has ended there: fairway wait {run.id}"
         raise UserError.of("not-cancelled", message, hint, exit_code=5)
+
+
+def _stay(run: RunFolder, found: Fallback) -> None:
+    """It is on the target that it was to leave."""
+    stayed = fallback.Try(found.tries[-1].target, found.tries[-1].began)
+    replace(found, tries=(*found.tries[:-1], stayed), phase="on").write(run.folder)
+    settle(run)
 
 
 def _arrive(run: RunFolder, found: Fallback) -> None:

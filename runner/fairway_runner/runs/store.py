@@ -36,8 +36,8 @@ class Run(RunFolder):
     def _recorded(self) -> RunState:
         """Not that of a target which the run leaves: it goes on."""
         status = super()._recorded()
-        ended_there = status.state == "cancelled"
-        return fallback.under_way(self.folder, status) if ended_there else status
+        has_ended = status.is_final and status.state != "cancelled"
+        return status if has_ended else fallback.under_way(self.folder, status)
 
     @property
     def tasks(self) -> list[TaskResult]:
