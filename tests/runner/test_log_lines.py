@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -203,3 +204,44 @@ def test_all_lines_of_a_single_rank_are_its_own(make_run: MakeRun, fairway: RunF
     assert fairway(base, "logs", "job-a", "--rank", "0", "--node", "0")[:2] == (0, "one\n")
     code, _, err = fairway(base, "logs", "job-a", "--node", "1")
     assert (code, "job-a has no node 1" in err) == (2, True)
+
+
+def _records(folder: Path, fairway: RunFairway, *words: str) -> list[Any]:
+    code, out, err = fairway(folder, "logs", *words, "--json")
+    assert (code, err) == (0, "")
+    assert out.isascii()
+    return [tuple(json.loads(line).values()) for line in out.splitlines()]
+
+
+def test_json_is_an_object_for_each_line(make_run: MakeRun, fairway: RunFairway) -> None:
+    """The same records as `Run.logs` gives, whatever options choose among them."""
+    logs = [{"log": RANKS.replace("\n", "\r\n"), "processes_per_node": 2}]
+    run = make_run("job-a", [*logs, {"log": f"{AGAIN}\xff\x1b[2J\n", "attempt": 1}, {}])
+    base = run.folder.parents[2]
+    every = [(each.task, each.attempt, each.rank, each.text) for each in run.logs()]
+    assert len(every) == 8
+    assert _records(base, fairway, "job-a") == every
+    assert _records(base, fairway, "job-a", "-f") == every
+    assert _records(base, fairway, "job-a", "--tail", "1") == [every[3], every[-1]]
+    assert _records(base, fairway, "job-a", "--attempt", "2") == every[5:]
+    assert _records(base, fairway, "job-a", "--task", "0", "--rank", "1") == every[1:4:2]
+    assert _records(base, fairway, "job-a", "--grep", "^step 2$") == every[2:4]
+    assert _records(base, fairway, "job-a", "--task", "2") == []
+    out = fairway(base, "logs", "job-a", "--json", "--tail", "1", "--task", "0")[1]
+    assert json.loads(out) == {"task": 0, "attempt": 1, "rank": 1, "text": "step 2"}
+    code, out, _ = fairway(base, "logs", "job-a", "--json", "--task", "7")
+    assert (code, out) == (2, "")
+
+
+def test_json_names_the_setup_and_the_last_task(make_run: MakeRun, fairway: RunFairway) -> None:
+    run = make_run("job-a", [{"log": "one\n"}, {}])
+    (run.folder / "finally.jsonl").write_text("{}")
+    run.log(1).parent.mkdir(exist_ok=True)
+    run.log(1).write_text("merged")
+    (run.folder / "setup.jsonl").write_text("{}")
+    (run.folder / "setup").mkdir()
+    (run.folder / "setup/log.txt").write_text("installed\n")
+    base = run.folder.parents[2]
+    named = [("setup", "installed"), (0, "one"), ("finally", "merged")]
+    assert [(each[0], each[3]) for each in _records(base, fairway, "job-a")] == named
+    assert _records(base, fairway, "job-a", "--task", "finally") == [("finally", 1, None, "merged")]

@@ -39,6 +39,9 @@ def command(
             "--grep", metavar="PATTERN", help="Only lines that match this regular expression."
         ),
     ] = None,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print JSON: one object per line of the log.")
+    ] = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Print what a run printed; lines of several tasks begin with the task, as [3].
@@ -46,6 +49,7 @@ def command(
     A log names its ranks where the job sets `options: {label_ranks: true}`: lines begin with the
     rank, or with task and rank, as [3.1], each in a colour of its own on a terminal. --tail takes
     the last lines of what the other options leave.
+    With --json each line is an object with `task`, `attempt`, `rank` and `text`.
     An attempt that is not the first begins with a line that says why there is another.
     Where its target does not answer, what is known here is printed, and the exit code is 5; with
     --follow it is asked again until the deadline.
@@ -69,9 +73,9 @@ def command(
     away = looks and is_away(found, lambda: found.refresh(logs=True))
     named = names_ranks(found)
     several = named or (task is None and found.record.tasks > 1)
-    coloured = several and has_colours()
+    coloured = several and not json_ and has_colours()
     lines = LineFilter(ranks_wanted(found, task, rank, node), expression, coloured, named)
-    selection = Selection.of(found, task, lines, tail, attempt)
+    selection = Selection.of(found, task, lines, tail, attempt, json=json_)
     if attempt is not None and not follow:
         require_attempt(found, selection.tasks, attempt)
     try:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from fairway_cli.commands.arguments import JobArgument, SetOption, TargetsOption, target_names
+import json
+
+from fairway_cli.commands.arguments import (
+    JobArgument,
+    JsonOption,
+    SetOption,
+    TargetsOption,
+    target_names,
+)
 
 
-def command(job: JobArgument, target: TargetsOption = None, set_: SetOption = None) -> None:
+def command(
+    job: JobArgument,
+    target: TargetsOption = None,
+    set_: SetOption = None,
+    json_: JsonOption = False,
+) -> None:
     """Print the script that a job would run; nothing is started."""
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.jobs.rendering import render_launcher
@@ -13,4 +26,10 @@ def command(job: JobArgument, target: TargetsOption = None, set_: SetOption = No
 
     job_file = load_job(job, set_ or ())
     place = choose(job_file, target_names(target)).targets[0]
-    print(render_launcher(job_file, job_file.resolve(place), place), end="")
+    resolved = job_file.resolve(place)
+    script = render_launcher(job_file, resolved, place)
+    if json_:
+        facts = {"target": place.name, "template": resolved.template, "script": script}
+        print(json.dumps({"name": resolved.name, **facts}, indent=1))
+    else:
+        print(script, end="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections import deque
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fairway_agent.attempt_line import begun
 from fairway_agent.task_spec import LAST
-from fairway_cli.ui.log_lines import LineFilter, label, tail_offset
+from fairway_cli.ui.log_lines import Line, LineFilter, label, tail_offset
 from fairway_core.findings import printable
 from fairway_runner.engines.absence import Absence
 from fairway_runner.runs.log_lines import require_labels, task_numbers
@@ -69,24 +70,26 @@ class Log:
             yield self.part
             self.part = b""
 
-    def of_attempt(self, wanted: int | None, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Those of the next lines that are of that attempt, or all."""
+    def of_attempt(self, wanted: int | None, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Those of the next lines that are of that attempt, or all, each with its attempt."""
         for line in lines:
             self.attempt = begun(line) or self.attempt
             if wanted is None or self.attempt == wanted:
-                yield line
+                yield self.attempt, line
 
 
 @dataclass
 class Selection:
     """What is wanted of a run's logs: those of some tasks, some lines or all, those of one attempt,
-    from 1, or of all, and of each log the last `tail` of them, or all."""
+    from 1, or of all, and of each log the last `tail` of them, or all. With `json` each line is a
+    record."""
 
     tasks: Sequence[int] = ()
     lines: LineFilter = field(default_factory=LineFilter)
     tail: int | None = None
     attempt: int | None = None
     logs: list[Log] = field(default_factory=list)
+    json: bool = False
 
     @classmethod
     def of(
@@ -96,23 +99,26 @@ class Selection:
         lines: LineFilter | None = None,
         tail: int | None = None,
         attempt: int | None = None,
+        *,
+        json: bool = False,
     ) -> Selection:
         """UserError where the run has no such task, or its ranks cannot be told apart."""
         indices = task_numbers(run, task)
         logs = [Log(str(index), run.log(index)) for index in indices]
-        if task is None and run.has_last:
+        if run.has_last and indices[-1] == run.record.tasks - 1:
             logs[-1].label = LAST
         if task is None and (run.folder / "setup.jsonl").exists():
             logs.insert(0, Log("setup", run.folder / "setup" / "log.txt"))
         lines = lines or LineFilter()
         if lines.ranks is not None:
             require_labels(run, [log.path for log in logs])
-        return cls(indices, lines, tail, attempt, logs)
+        return cls(indices, lines, tail, attempt, logs, json)
 
     @property
     def is_raw(self) -> bool:
         """Whether there is one log, to be shown as it stands."""
-        return len(self.logs) == 1 and self.lines.is_open and self.attempt is None
+        is_one = len(self.logs) == 1 and not self.json
+        return is_one and self.lines.is_open and self.attempt is None
 
 
 @dataclass
@@ -185,8 +191,23 @@ def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool, tail: i
         return
     lines = log.of_attempt(selection.attempt, log.lines(ended=ended))
     taken = selection.lines.taken(lines)
-    for rank, line in taken if tail is None else deque(taken, tail):
-        out.write(_label(log, rank, selection) + line.removesuffix(b"\r") + b"\n")
+    for line in taken if tail is None else deque(taken, tail):
+        if selection.json:
+            out.write(_record(log, line))
+            continue
+        rank, shown = selection.lines.shown(line)
+        out.write(_label(log, rank, selection) + shown.removesuffix(b"\r") + b"\n")
+
+
+def _record(log: Log, line: Line) -> bytes:
+    """A line as a record of its own: ASCII, which moves no terminal's cursor."""
+    facts = {
+        "task": int(log.label) if log.label.isdecimal() else log.label,
+        "attempt": line.attempt,
+        "rank": line.rank,
+        "text": line.text,
+    }
+    return json.dumps(facts).encode("ascii") + b"\n"
 
 
 def _label(log: Log, rank: int | None, selection: Selection) -> bytes:

@@ -38,20 +38,34 @@ class LineFilter:
         shown_as_they_are = not self.coloured and not self.named
         return self.ranks is None and self.grep is None and shown_as_they_are
 
-    def taken(self, lines: Iterable[bytes]) -> Iterator[tuple[int | None, bytes]]:
-        """Those of the lines that are to be shown, each with the rank that is to be named;
-        UserError where the pattern takes without end."""
-        split = ((line, *split_label(line)) for line in lines)
-        wanted = (each for each in split if self.ranks is None or each[1] in self.ranks)
-        for line, rank, text in matching(wanted, _text, self.grep):
-            if rank is not None and (self.coloured or (self.named and self.ranks is None)):
-                yield rank, text
-            else:
-                yield None, text if self.ranks is not None else line
+    def taken(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Line]:
+        """Those of the lines, each with its attempt, that are to be shown; UserError where the
+        pattern takes without end."""
+        split = (Line(attempt, line, *split_label(line)) for attempt, line in lines)
+        wanted = (each for each in split if self.ranks is None or each.rank in self.ranks)
+        yield from matching(wanted, lambda line: line.text, self.grep)
+
+    def shown(self, line: Line) -> tuple[int | None, bytes]:
+        """The rank that is to be named before a line, and what is shown of it."""
+        if line.rank is not None and (self.coloured or (self.named and self.ranks is None)):
+            return line.rank, line.rest
+        return None, line.rest if self.ranks is not None else line.whole
 
 
-def _text(line: tuple[bytes, int | None, bytes]) -> str:
-    return line[2].decode("utf-8", "replace")
+@dataclass(frozen=True)
+class Line:
+    """A line of a log as it stands: its attempt, from 1; the rank that it is labelled with, and the
+    `rest` without that label."""
+
+    attempt: int
+    whole: bytes
+    rank: int | None
+    rest: bytes
+
+    @property
+    def text(self) -> str:
+        """What was printed."""
+        return self.rest.removesuffix(b"\r").decode("utf-8", "replace")
 
 
 def label(name: str, number: int | None = None) -> bytes:
