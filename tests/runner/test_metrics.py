@@ -6,6 +6,7 @@ import signal
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,10 +15,15 @@ from fairway_core.findings import UserError
 from fairway_runner import cpu_limit
 from fairway_runner.runs import metrics
 from fairway_runner.runs.metrics import MetricLog, compile_patterns, last_values
+from fairway_runner.runs.report import data
+from fairway_runner.runs.report.page import page
 from fairway_runner.runs.series import Series, series
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from conftest import MakeRun
 
 LOSS = compile_patterns({"loss": r"loss[ =]([0-9.]+)"})
 ANY = compile_patterns({"x": r"x=(\S+)"})
@@ -151,6 +157,78 @@ def test_series_of_a_log(log: Path) -> None:
     log.write_text("loss 3\nx=1\nloss 2\n")
     found = series(log, compile_patterns({"loss": "loss ([0-9])", "no": "no (1)"}))
     assert {name: each.drawn() for name, each in found.items()} == {"loss": [(0, 3.0), (1, 2.0)]}
+
+
+class TestHugeLogs:
+    """A report reads so many bytes of a log and no more, however long it is."""
+
+    LINES = 60_000
+
+    @pytest.fixture
+    def read(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """How many bytes were searched, call by call."""
+        found: list[int] = []
+        original = metrics.values_in
+
+        def counting(lines: Sequence[bytes], patterns: metrics.Patterns) -> object:
+            found.append(sum(len(line) + 1 for line in lines))
+            return original(lines, patterns)
+
+        monkeypatch.setattr(metrics, "values_in", counting)
+        monkeypatch.setattr("fairway_runner.runs.series.PIECE", 4096)
+        return found
+
+    def _written(self, log: Path, step: str) -> int:
+        with log.open("w") as file:
+            for number in range(self.LINES):
+                file.write(f"{step} {number} loss {self.LINES - number}.0\n")
+        return log.stat().st_size
+
+    @pytest.mark.parametrize("step", ["step", "at"])
+    def test_its_curve_goes_from_the_first_value_to_the_last(
+        self, log: Path, read: list[int], step: str
+    ) -> None:
+        size, budget = self._written(log, step), 1 << 16
+        patterns = compile_patterns({"loss": "loss ([0-9.]+)"})
+        [one] = series(log, patterns, most=100, budget=budget).values()
+        assert size > 16 * budget
+        assert 0.5 * budget < sum(read) <= budget
+        assert one.is_sampled
+        assert one.last == 1.0
+        points = one.points_over("step" if step == "step" else None)
+        # Without steps it is about known which value it is.
+        slack = 0 if step == "step" else 0.03 * self.LINES
+        assert points == sorted(points)
+        assert all(abs(at - (self.LINES - value)) <= 1 + slack for at, value in points)
+        gaps = [b[0] - a[0] for a, b in pairwise(points)]
+        assert max(gaps) < self.LINES / 10
+
+    def test_one_that_is_no_longer_is_read_as_a_whole(self, log: Path, read: list[int]) -> None:
+        size = self._written(log, "at")
+        patterns = compile_patterns({"loss": "loss ([0-9.]+)"})
+        [one] = series(log, patterns, budget=size).values()
+        assert (one.count, one.end, one.is_sampled) == (self.LINES, self.LINES - 1, False)
+        assert sum(read) >= size
+
+    def test_lines_longer_than_a_piece_are_left_out(self, log: Path, read: list[int]) -> None:
+        log.write_text("loss 3\n" + "x" * 200_000 + "\nloss 2\n" + "y" * 100_000 + "\nloss 1\n")
+        patterns = compile_patterns({"loss": "loss ([0-9.]+)"})
+        [one] = series(log, patterns, budget=1 << 15).values()
+        assert (one.points[0], one.last) == ((0, 3.0), 1.0)
+        assert sum(read) <= 1 << 15
+
+    def test_a_report_says_so(
+        self, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, read: list[int]
+    ) -> None:
+        tasks = [{"log": "".join(f"loss {n}\n" for n in range(9000))}] * 2
+        run = make_run("job-a", tasks, metrics={"loss": "loss ([0-9]+)"})
+        assert "a part was read" not in page(run)
+        monkeypatch.setattr(data, "_BUDGET", 1 << 15)
+        monkeypatch.setattr(data, "_LEAST", 1 << 12)
+        monkeypatch.setattr(metrics, "_TAIL", 1000)  # in which the last values are
+        read.clear()
+        assert "Of the longest logs a part was read." in page(run)
+        assert sum(read) < 1 << 16
 
 
 def test_a_pattern_that_takes_without_end_is_stopped_and_named(

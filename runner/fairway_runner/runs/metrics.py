@@ -39,12 +39,14 @@ def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
 class MetricLog:
     """A task's log, read once from its beginning to its end while it grows.
 
-    `offset` is the byte up to which it was read: the beginning of a line.
+    `offset` is the byte up to which it was read: the beginning of a line. Nothing from the byte
+    `until` on is read, if one is given, and no line that goes beyond it.
     """
 
     path: Path
     patterns: Patterns
     offset: int = 0
+    until: int | None = None
 
     def read(self, *, ended: bool = True) -> Iterator[tuple[str, float]]:
         """The values that were printed since the last call, by the name of their metric.
@@ -59,7 +61,7 @@ class MetricLog:
             return
         with file:
             file.seek(self.offset)
-            while chunk := file.read(_CHUNK):
+            while chunk := file.read(self._room()):
                 whole = _whole_lines(chunk, ended=ended)
                 if not whole:
                     return
@@ -68,6 +70,10 @@ class MetricLog:
                 for first in range(0, len(lines), _BATCH):
                     yield from values_in(lines[first : first + _BATCH], self.patterns)
                 self.offset += whole
+
+    def _room(self) -> int:
+        """How many bytes are read next."""
+        return _CHUNK if self.until is None else max(0, min(_CHUNK, self.until - self.offset))
 
 
 def _whole_lines(chunk: bytes, *, ended: bool) -> int:
@@ -129,13 +135,14 @@ def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
     tail = _TAIL
     while True:
         start = max(0, size - tail)
-        values = dict(MetricLog(path, patterns, _next_line(path, start)).read())
+        values = dict(MetricLog(path, patterns, next_line(path, start)).read())
         if start == 0 or len(values) == len(patterns):
             return {name: values[name] for name in patterns if name in values}
         tail *= 8
 
 
-def _next_line(path: Path, start: int) -> int:
+def next_line(path: Path, start: int) -> int:
+    """Where the first line begins that does so at this byte or behind it."""
     if start == 0:
         return 0
     with path.open("rb") as file:

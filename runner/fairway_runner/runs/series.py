@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from fairway_runner.runs.metrics import MetricLog
+from fairway_runner.runs.metrics import MetricLog, next_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_runner.runs.metrics import Patterns
+
+PIECE = 1 << 18
+"""Bytes of a log that are read together where not all of it is."""
 
 # How programs name their steps, where the job does not say how; what counts most often first.
 # Each begins with letters that a line seldom has, which are looked for ten times as fast.
@@ -36,7 +39,8 @@ class Series:
 
     `points` are (position, value), the position counting every value from 0, and `marks` the
     steps that had been printed by then, by their names. There are never more than `most` of
-    them; the last value is always `last`.
+    them; the last value is always `last`, at the position `end`. Where `is_sampled` a part of the
+    log was read, and positions are about those of the values.
     """
 
     most: int = 1000
@@ -45,12 +49,19 @@ class Series:
     count: int = 0
     last: float = math.nan
     last_marks: Mapping[str, float] = field(default_factory=dict)
+    end: int = -1
+    is_sampled: bool = False
     _step: int = 1
+
+    def go_to(self, position: int) -> None:
+        """The next value is about at that position, which may not be before the last one's."""
+        self.end = max(self.end, position - 1)
 
     def add(self, value: float, marks: Mapping[str, float] | None = None) -> None:
         """Takes the next value."""
+        self.end += 1
         if self.count % self._step == 0:
-            self.points.append((self.count, value))
+            self.points.append((self.end, value))
             self.marks.append(marks or {})
             if len(self.points) > self.most:
                 self.points, self.marks = self.points[::2], self.marks[::2]
@@ -61,8 +72,8 @@ class Series:
     def drawn(self, axis: str | None = None) -> list[tuple[float, float]]:
         """The points over their positions, or the steps of that name, the last among them."""
         points, marks = list(self.points), list(self.marks)
-        if self.count and points[-1][0] != self.count - 1:
-            points.append((self.count - 1, self.last))
+        if self.count and points[-1][0] != self.end:
+            points.append((self.end, self.last))
             marks.append(self.last_marks)
         if axis is None:
             return [(float(at), value) for at, value in points]
@@ -88,10 +99,10 @@ def axis_of(metric: str, found: Sequence[Series]) -> str | None:
     return None
 
 
-def axis_title(metric: str, axis: str | None) -> str:
+def axis_title(metric: str, axis: str | None, *, is_sampled: bool = False) -> str:
     """What is written below the axis."""
     if axis is None:
-        return "value printed"
+        return "value printed, about" if is_sampled else "value printed"
     return "step" if axis == metric else axis
 
 
@@ -100,18 +111,41 @@ def series(
     patterns: Patterns,
     most: int = 1000,
     steps: Mapping[str, re.Pattern[str] | None] | None = None,
+    budget: int | None = None,
 ) -> dict[str, Series]:
     """All that a log says of each metric that it has; `steps` are the patterns of the metrics'
-    own steps, as far as the job gives them."""
+    own steps, as far as the job gives them. Of a log with more bytes than `budget` so many are
+    read, in pieces from its beginning to its end."""
     found = {name: Series(most) for name in patterns}
     own = {name: pattern for name, pattern in (steps or {}).items() if pattern is not None}
     # Steps first, so that a line's own step is known when its value comes.
     usual = {} if own.keys() >= patterns.keys() else _USUAL
     marked = {_MARK + name: pattern for name, pattern in {**usual, **own}.items()}
     seen: dict[str, float] = {}
-    for name, value in MetricLog(path, {**marked, **patterns}).read():
-        if name.startswith(_MARK):
-            seen = {**seen, name.removeprefix(_MARK): value}
-        else:
-            found[name].add(value, seen)
+    read = 0
+    for start, until in _pieces(path, budget):
+        first = next_line(path, start)
+        for each in found.values() if start else ():
+            each.is_sampled = True
+            each.go_to(round(each.count * first / read))
+        log = MetricLog(path, {**marked, **patterns}, first, until)
+        for name, value in log.read(ended=until is None):
+            if name.startswith(_MARK):
+                seen = {**seen, name.removeprefix(_MARK): value}
+            else:
+                found[name].add(value, seen)
+        read += max(1, log.offset - first)
     return {name: each for name, each in found.items() if each.count}
+
+
+def _pieces(path: Path, budget: int | None) -> list[tuple[int, int | None]]:
+    """Where the parts of a log that are read begin and end; None is the end of the log."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        size = 0
+    if budget is None or size <= budget:
+        return [(0, None)]
+    count = max(2, budget // PIECE)
+    starts = [(size - PIECE) * number // (count - 1) for number in range(count)]
+    return [*((start, start + PIECE) for start in starts[:-1]), (starts[-1], None)]

@@ -43,9 +43,15 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
     )
     description = f"{len(having)} tasks, the last values from {lowest} to {highest}."
     if len(having) == 1:
-        description = f"One task, {having[0].series[metric].count} values, the last {lowest}."
+        one = having[0].series[metric]
+        count = f"about {one.end + 1}" if one.is_sampled else str(one.count)
+        description = f"One task, {count} values, the last {lowest}."
+    is_sampled = any(row.series[metric].is_sampled for row in having)
+    if is_sampled:
+        description += " Of the longest logs a part was read."
     ticks = whole_ticks(x) if last > first else [first]
-    parts = [*axes(x, y, axis_title(metric, axis), ticks), group(lines, class_="lines")]
+    title = axis_title(metric, axis, is_sampled=is_sampled)
+    parts = [*axes(x, y, title, ticks), group(lines, class_="lines")]
     return chart(f"curve-{metric}", metric, description, SIZE, parts)
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_CURVES = 100  # tasks whose metrics are drawn
 _POINTS = 300  # of each curve
+# Bytes that are read of all logs for the curves, a few seconds of work; and of each at least.
+_BUDGET, _LEAST = 64 << 20, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,9 @@ def _with_series(
         step = (len(having) - 1) / (MOST_CURVES - 1)
         having = [having[round(number * step)] for number in range(MOST_CURVES)]
     chosen = {row.task.index for row in having}
+    budget = max(_LEAST, _BUDGET // max(1, len(chosen)))
     return [
-        replace(row, series=series(run.log(row.task.index), patterns, _POINTS, steps))
+        replace(row, series=series(run.log(row.task.index), patterns, _POINTS, steps, budget))
         if row.task.index in chosen
         else row
         for row in rows
