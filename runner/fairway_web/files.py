@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,21 @@ from fairway_core.findings import UserError
 from fairway_runner.runs.chosen import chosen_task, task_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fairway_runner.runs.store import Run
 
-MOST = 1000  # files that are listed
+MOST = 1000  # files that are listed at once
 
 
-def outputs(run: Run) -> list[dict[str, Any]]:
-    """The files that tasks have kept, by task and path, with their sizes in bytes; of very many
-    the first."""
-    found: list[dict[str, Any]] = []
+def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
+    """The files that tasks have kept, by task and path, with their sizes in bytes: MOST of them
+    from one on, and whether there are more."""
+    found = list(islice(_files(run), start, start + MOST + 1))
+    return found[:MOST], len(found) > MOST
+
+
+def _files(run: Run) -> Iterator[dict[str, Any]]:
     for index in range(run.record.tasks):
         base, task = run.task_folder(index) / "outputs", task_name(run, index)
         for parent, folders, names in os.walk(base):
@@ -28,10 +35,7 @@ def outputs(run: Run) -> list[dict[str, Any]]:
                 path = Path(parent, name)
                 if path.is_file() and not path.is_symlink():
                     relative = f"{task}/{path.relative_to(base).as_posix()}"
-                    found.append({"path": relative, "size": path.stat().st_size})
-                    if len(found) == MOST:
-                        return found
-    return found
+                    yield {"path": relative, "size": path.stat().st_size}
 
 
 def output(run: Run, path: str) -> Path:

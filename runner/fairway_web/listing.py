@@ -40,7 +40,9 @@ def listed(store: RunStore, query: Mapping[str, str], most: int = MOST) -> Page:
     older = ""
     if len(found.runs) > limit:
         kept = {name: query[name] for name in (*_FILTERS, "limit") if query.get(name)}
-        older = urlencode({**kept, "before": repr(chosen[0][0].record.created)})
+        # Of those that were submitted at one moment some may be on the next page.
+        last = chosen[0][0]
+        older = urlencode({**kept, "before": repr(last.record.created), "behind": last.id})
     return Page([run_facts(*each) for each in reversed(chosen)], older, found.findings)
 
 
@@ -56,6 +58,7 @@ def _wanted(query: Mapping[str, str]) -> Wanted:
         tags=tags,
         text=query.get("text", ""),
         before=_before(query.get("before", "")),
+        behind=query.get("behind") or None,
     )
 
 

@@ -18,6 +18,7 @@ from fairway_runner.runs.report.page import sections
 from fairway_runner.submit.retry import retry
 from fairway_runner.targets.lookup import all_targets
 from fairway_web import files, logs
+from fairway_web.acting import acting
 from fairway_web.listing import STATES, listed
 
 if TYPE_CHECKING:
@@ -111,12 +112,14 @@ class Pages:
 
     async def compare(self, request: Request) -> Response:
         """Runs side by side, by parameters and last metrics."""
-        names = request.query_params.getlist("run")[:_MOST_COMPARED]
-        runs = [self._runs.find(name) for name in names]
+        asked = list(dict.fromkeys(request.query_params.getlist("run")))
+        runs = [self._runs.find(name) for name in asked[:_MOST_COMPARED]]
         records = await to_thread.run_sync(compare, runs)
         return _page(
             "compare.html.j2",
             title="Compare",
+            runs=len(runs),
+            left_out=len(asked) - len(runs),
             records=records,
             names=list(dict.fromkeys(name for each in records for name in each["differs"])),
             metrics=list(dict.fromkeys(name for each in records for name in each["metrics"])),
@@ -150,7 +153,7 @@ class Pages:
             return _page(
                 "confirm.html.j2", title=title, question=question, action=action, runs=names
             )
-        await to_thread.run_sync(_act, action, runs)
+        await acting(_act, action, runs)
         self._refresher.watch()
         return RedirectResponse(f"/runs/{names[0]}" if len(names) == 1 else "/", 303)
 
@@ -178,12 +181,16 @@ def _run_facts(run: Run, task: str) -> dict[str, Any]:
     names = [task_name(run, index) for index in range(min(count, _MOST_LOGS))]
     if (run.folder / "setup.jsonl").exists():
         names.insert(0, "setup")
+    kept, more_kept = files.outputs(run)
     return {
         "is_final": is_final,
         "facts": {"run_id": run.id, "state": run.state},
         "sections": sections(run),
         "log": logs.last_part(logs.log_of(run, task), ended=is_final),
         "logs": names,
+        "listed": min(count, _MOST_LOGS),
         "task": task,
-        "outputs": files.outputs(run),
+        "tasks": count,
+        "outputs": kept,
+        "more_outputs": more_kept,
     }

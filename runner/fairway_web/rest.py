@@ -22,6 +22,7 @@ from fairway_runner.runs.plans import read_specs
 from fairway_runner.runs.records import damaged
 from fairway_runner.submit.retry import retry
 from fairway_web import files, logs
+from fairway_web.acting import acting
 from fairway_web.listing import listed
 
 if TYPE_CHECKING:
@@ -101,8 +102,15 @@ class Rest:
         return PlainTextResponse(await to_thread.run_sync(_script, run, task))
 
     async def outputs(self, request: Request) -> Response:
-        """The files that tasks have kept, with their sizes."""
-        return JSONResponse(await to_thread.run_sync(files.outputs, self._run(request)))
+        """The files that tasks have kept, with their sizes; of very many a part, and the address of
+        the next."""
+        run, start = self._run(request), _count(request, "from", "a number of files")
+        found, more = await to_thread.run_sync(files.outputs, run, start)
+        answer = JSONResponse(found)
+        if more:
+            following = f"/api/v1/runs/{run.id}/outputs?from={start + len(found)}"
+            answer.headers["Link"] = f'<{following}>; rel="next"'
+        return answer
 
     async def output(self, request: Request) -> Response:
         """One of them, never shown inline: a page in it must not run as ours."""
@@ -113,13 +121,13 @@ class Rest:
     async def cancel(self, request: Request) -> Response:
         """Ends a run early; answers when it has ended."""
         run = self._run(request)
-        await to_thread.run_sync(run.cancel)
+        await acting(run.cancel)
         return JSONResponse({"run_id": run.id, "state": run.state})
 
     async def retry(self, request: Request) -> Response:
         """Runs the unsuccessful tasks of an ended run again."""
         run = self._run(request)
-        tasks = await to_thread.run_sync(retry, run)
+        tasks = await acting(retry, run)
         return JSONResponse({"run_id": run.id, "tasks": len(tasks)})
 
 
@@ -136,10 +144,16 @@ def _script(run: Run, task: str) -> str:
 
 
 def _offset(request: Request) -> int:
-    text = request.headers.get("last-event-id") or request.query_params.get("from", "0")
+    last = request.headers.get("last-event-id")
+    return _count(request, "from", "an offset in bytes", last)
+
+
+def _count(request: Request, name: str, what: str, given: str | None = None) -> int:
+    """A number of the address, 0 by default; UserError where it is none."""
+    text = given or request.query_params.get(name, "0")
     if text.isascii() and text.isdecimal() and len(text) < 16:
         return int(text)
-    raise UserError.of("bad-value", "`from` is not an offset in bytes", "0 is the beginning")
+    raise UserError.of("bad-value", f"`{name}` is not {what}", "0 is the beginning")
 
 
 def metrics(runs: Runs) -> str:

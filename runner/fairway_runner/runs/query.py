@@ -22,7 +22,8 @@ class Wanted:
     """What must hold for a run: all that is given here.
 
     `tags` are all to be there, `since` and `before` are in seconds since 1970, `text` is looked
-    for in the run's id, tags, note and job file, in small letters and capitals alike.
+    for in the run's id, tags, note and job file, in small letters and capitals alike. With `behind`
+    those of the very moment `before` are taken too whose ids come after it.
     """
 
     states: Collection[str] = ()
@@ -32,6 +33,7 @@ class Wanted:
     since: float | None = None
     text: str = ""
     before: float | None = None
+    behind: str | None = None
 
     def takes_record(self, record: RunRecord) -> bool:
         """Whether what was submitted fits."""
@@ -39,8 +41,12 @@ class Wanted:
             (self.name is None or record.name == self.name)
             and (self.target is None or record.target == self.target)
             and (self.since is None or record.created >= self.since)
-            and (self.before is None or record.created < self.before)
+            and (self.before is None or self._is_before(record, self.before))
         )
+
+    def _is_before(self, record: RunRecord, moment: float) -> bool:
+        is_behind = self.behind is not None and record.id > self.behind
+        return record.created < moment or (record.created == moment and is_behind)
 
     def takes_words(self, run: Run, labels: Labels) -> bool:
         """Whether its tags, and its words, fit."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_web import files, pages
 
 if TYPE_CHECKING:
     from conftest import MakeRun
@@ -139,3 +140,27 @@ def test_a_button_reaches_all_runs_also_where_one_refuses(
     assert answer.status_code == 502
     assert "its host does not answer" in answer.text
     assert cancelled == ["job-b"]
+
+
+def test_what_is_left_out_is_said(
+    client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run("job-a", [{"log": "x"}] * 4)
+    make_run("job-b")
+    kept = run.task_folder(0) / "outputs"
+    kept.mkdir()
+    for number in range(3):
+        (kept / f"{number}.bin").write_text("x")
+    whole = client.get("/runs/job-a").text
+    both = client.get("/compare?run=job-a&run=job-b&run=job-b").text
+    assert "the first" not in whole + both
+    monkeypatch.setattr(files, "MOST", 2)
+    monkeypatch.setattr(pages, "_MOST_LOGS", 3)
+    monkeypatch.setattr(pages, "_MOST_COMPARED", 1)
+    page = client.get("/runs/job-a?task=3").text
+    assert "These are the first 3 of 4 tasks" in page
+    assert "fairway logs job-a --task N" in page
+    assert "These are the first 2 files; there are more" in page
+    assert "fairway fetch job-a" in page
+    page = client.get("/compare?run=job-a&run=job-b").text
+    assert "These are the first 1 runs; 1 more were selected" in page

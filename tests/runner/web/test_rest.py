@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
+
+from fairway_runner.runs.store import Run
+from fairway_web import acting, files
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
     from starlette.testclient import TestClient
 
     from fairway_runner.runs.store import RunStore
+
+_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 
 def test_runs_are_what_list_prints(
@@ -44,6 +50,97 @@ def test_runs_come_page_by_page(client: TestClient, make_run: MakeRun) -> None:
         seen += [run["run_id"] for run in answer.json()]
         address = answer.links["next"]["url"] if answer.links else ""
     assert seen == [f"job-{number}" for number in (4, 3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_runs_of_one_moment_are_on_one_page_each(
+    client: TestClient, make_run: MakeRun, limit: int
+) -> None:
+    """The edge of a page lies between runs that were submitted at the same time."""
+    for name, created in [("a", 2e9), ("d", 1e9), ("b", 1e9), ("c", 1e9), ("e", 1e8)]:
+        make_run(f"job-{name}", created=created)
+    address, seen = f"/api/v1/runs?limit={limit}", []
+    while address:
+        answer = client.get(address)
+        seen += [run["run_id"] for run in answer.json()]
+        address = answer.links["next"]["url"] if answer.links else ""
+    whole = [run["run_id"] for run in client.get("/api/v1/runs").json()]
+    assert seen == whole
+    assert sorted(seen) == [f"job-{name}" for name in "abcde"]
+    # An address of the release before has the moment alone.
+    older = client.get("/api/v1/runs?before=1000000000.0").json()
+    assert [run["run_id"] for run in older] == ["job-e"]
+
+
+def test_outputs_come_page_by_page(
+    client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST", 3)
+    run = make_run("job-a", [{}, {}])
+    for task, count in ((0, 2), (1, 5)):
+        kept = run.task_folder(task) / "outputs/model"
+        kept.mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            (kept / f"{number}.bin").write_text("x")
+    address, pages = "/api/v1/runs/job-a/outputs", []
+    while address:
+        answer = client.get(address)
+        pages.append([file["path"] for file in answer.json()])
+        address = answer.links["next"]["url"] if answer.links else ""
+    every = [
+        f"{task}/model/{number}.bin" for task, count in ((0, 2), (1, 5)) for number in range(count)
+    ]
+    assert pages == [every[:3], every[3:6], every[6:]]
+    assert client.get("/api/v1/runs/job-a/outputs?from=9").json() == []
+    answer = client.get("/api/v1/runs/job-a/outputs?from=-1")
+    assert answer.status_code == 422
+    assert answer.json()["findings"][0]["message"] == "`from` is not a number of files"
+
+
+def test_runs_are_shown_while_many_are_cancelled(
+    client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancel waits for the run's end: minutes, with a long grace."""
+    entered, ended, counted = threading.Semaphore(0), threading.Event(), threading.Lock()
+    at_once = [0, 0]
+
+    def cancel(_: Run) -> None:
+        with counted:
+            at_once[0] += 1
+            at_once[1] = max(at_once)
+        entered.release()
+        assert ended.wait(_PATIENCE)
+        with counted:
+            at_once[0] -= 1
+
+    monkeypatch.setattr(Run, "cancel", cancel)
+    make_run("job-a")
+    # More than there are threads for all that is asked.
+    answers: list[int] = []
+    callers = [
+        threading.Thread(
+            target=lambda: answers.append(client.post("/api/v1/runs/job-a/cancel").status_code)
+        )
+        for _ in range(50)
+    ]
+    for each in callers:
+        each.start()
+    try:
+        for _ in range(acting.MOST):
+            assert entered.acquire(timeout=_PATIENCE)
+        shown: list[int] = []
+        look = threading.Thread(
+            target=lambda: shown.append(client.get("/api/v1/runs").status_code), daemon=True
+        )
+        look.start()
+        look.join(_PATIENCE)
+        assert shown == [200]
+    finally:
+        ended.set()
+        for each in callers:
+            each.join(_PATIENCE)
+    assert answers == [200] * 50
+    assert at_once == [0, acting.MOST]
 
 
 def test_runs_are_filtered(client: TestClient, make_run: MakeRun) -> None:
