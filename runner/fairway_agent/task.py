@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent import (
     attempt_line,
     container,
+    missing,
     mpi_session,
     outputs,
     processes,
@@ -68,7 +69,7 @@ class Task:
     `session_folder` is where MPI's launchers keep what they know of the last attempt.
     `refusal` is why it never starts, where no node has what it wants.
     `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
-    ended for it.
+    ended for it. `lacks` says that its launcher is not on its nodes.
     """
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
@@ -98,6 +99,7 @@ class Task:
     refusal: str = ""
     idle: IdleWatch | None = None
     limit: str = ""
+    lacks: str = ""
 
     @property
     def name(self) -> str:
@@ -191,7 +193,11 @@ class Task:
 
     def _log(self) -> BinaryIO:
         """Where what it prints is kept."""
-        return (self.folder / "log.txt").open("ab")
+        return self._log_file().open("ab")
+
+    def _log_file(self) -> Path:
+        """The file that it can be read from."""
+        return self.folder / "log.txt"
 
     def _say_again(self, line: str) -> None:
         """Tells the log's reader that another attempt begins."""
@@ -215,7 +221,7 @@ class Task:
 
     def why(self) -> str | None:
         """Why its last attempt ended, where that is known."""
-        return self.limit or None
+        return self.limit or self.lacks or None
 
     def resume_count(self) -> None:
         """Counts on from the attempts of an earlier supervisor."""
@@ -319,8 +325,18 @@ class Task:
             shutil.rmtree(self.session_folder, ignore_errors=True)
         self.held += max(0.0, time.time() - self.started)
         code = TIMED_OUT if self.timed_out else 128 - code if code < 0 else code
+        self._look_for_launcher(code)
         self.before = self.why() or self._ending(code)
         return code
+
+    def _look_for_launcher(self, code: int) -> None:
+        """Says so where it has ended because its launcher's program is not there."""
+        self.lacks = ""
+        if code != missing.NOT_FOUND or not self.plan.needs:
+            return
+        if program := missing.missing_program(self.plan.needs, self._log_file()):
+            self.lacks = missing.on_nodes(program)
+            self._say_again(f"fairway: {self.lacks}")
 
     def _ending(self, code: int) -> str:
         """What an attempt ended with, where nothing more is known."""

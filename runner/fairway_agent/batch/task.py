@@ -209,6 +209,9 @@ class BatchTask(Task):
         """What Batch keeps of this program's own output."""
         return os.fdopen(os.dup(1), "wb")
 
+    def _log_file(self) -> Path:
+        return Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt")
+
     def _inside(self) -> list[str]:
         """Does nothing: this program is in the job's container."""
         return []

