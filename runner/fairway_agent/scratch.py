@@ -55,7 +55,7 @@ def prepare(environment: Mapping[str, str]) -> None:
 
     The caller's run has this node, or its share of it, for itself: whatever else carries a lease
     of the same devices is a leftover of a run whose supervisor was killed. In Slurm's jobs nothing
-    does, and Slurm ends what is left.
+    does: see `slurm.leftovers`.
     """
     if LEASE in environment:
         _end_leftovers(f"{LEASE}={environment[LEASE]}")

@@ -16,7 +16,7 @@ from fairway_agent.fanout import ways
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
-from fairway_agent.slurm import commands, container
+from fairway_agent.slurm import commands, container, leftovers
 from fairway_agent.slurm.others import signal_task
 
 if TYPE_CHECKING:
@@ -54,8 +54,20 @@ class SlurmTask(ClusterTask):
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in (SETUP_FAILED, _BEFORE):
             (self.folder / name).unlink(missing_ok=True)
+        self._end_leftovers()
         super().start()
         self.sampling = Sampling(self.plan.sample_every, self._sampler, self._for_sampler)
+
+    def _end_leftovers(self) -> None:
+        """Ends what jobs that were killed have left on its nodes, where Slurm does not."""
+        if leftovers.are_contained(os.environ):
+            return
+        leftovers.end_leftovers(self.shared, os.environ)
+        if words := self._on_others():
+            step = [*words, *bundle.program(f"{_SLURM}.leftovers"), str(self.shared)]
+            subprocess.call(
+                step, env=_for_step(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
 
     @cached_property
     def entry(self) -> container.Entry | None:

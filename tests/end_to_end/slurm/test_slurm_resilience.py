@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
 import time
 import urllib.request
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from fairway_agent import processes
 
 if TYPE_CHECKING:
     from conftest import Fairway, Gate, Receiver, Signs
@@ -436,3 +440,71 @@ class TestRefusals:
         assert refused.returncode == 2
         assert "no partition `sims`" in refused.stderr
         assert "sim" in refused.stderr
+
+
+class TestLeftovers:
+    """Where Slurm tracks processes by their parents, as here, and not by cgroups."""
+
+    def test_what_a_killed_job_left_is_ended_before_the_next_task(
+        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
+    ) -> None:
+        name = f"left-{uuid.uuid4().hex}"
+        daemon = f"echo begun >>{signs}; exec -a {name} sleep 600"
+        command = f"setsid bash -c '{daemon}' >/dev/null 2>&1 & sleep 600"
+        run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
+        signs.lines(1)
+        while not any(name in _words(pid) for pid in _family(run)):
+            time.sleep(0.05)  # the shell becomes it
+        # Slurm's own step first, then what watches the task: they would end the others.
+        for pid in _family(run):
+            if name not in _words(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        job = job_of(slurm, run)
+        slurm.run("scancel", job)
+        while slurm.run("squeue", "-h", "-o", "%A").strip():
+            time.sleep(0.1)
+        assert any(name in _words(pid) for pid in _family(run)), "Slurm has left it alive"
+        # On every node: one of them has it.
+        looks = (
+            f"grep -qz '[l]{name[1:]}' /proc/[0-9]*/cmdline 2>/dev/null && echo alive || echo gone"
+        )
+        again = fairway.submit(fairway.job(looks, template="every-node", nodes=3), *TARGET)
+        outcome(fairway, again)
+        assert fairway("logs", again).stdout.count("gone\n") == 3
+        assert not any(name in _words(pid) for pid in _family(run))
+
+
+def _words(pid: int) -> list[str]:
+    """The command line of a process; empty where there is none any more."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+def _family(run: str) -> list[int]:
+    """The processes of a run, and before them all that Slurm's own step has started for it."""
+    mine = [pid for pid, variables in processes.environments() if f"FAIRWAY_RUN={run}" in variables]
+    above: list[int] = []
+    for each in mine:
+        found, pid = [], each
+        while (pid := _parent(pid)) not in (0, 1, os.getpid()) and "slurmd" not in _name(pid):
+            found.append(pid)
+        above += [pid for pid in reversed(found) if pid not in above]
+    return [*above, *mine]
+
+
+def _parent(pid: int) -> int:
+    return int(_status(pid).partition("PPid:")[2].split()[0])
+
+
+def _name(pid: int) -> str:
+    return _status(pid).partition("\n")[0]
+
+
+def _status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return "PPid: 0"

@@ -1,0 +1,84 @@
+"""What a job of Slurm's that was killed has left on a node, where Slurm tracks processes by their
+parents: a daemon that has left its session outlives its job, and stays on the GPUs.
+
+Started as `leftovers SHARED` on each node of a task before its script; SHARED is the folder of all
+runs. Slurm ends all of a job itself where a job has a cgroup. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent import processes
+from fairway_agent.faults import Fault
+from fairway_agent.slurm import commands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_GRACE = 5.0  # seconds for what is left to save what it has
+_RUN, _JOB, _TIMES = "FAIRWAY_SHARED_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
+
+
+def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> bool:
+    """Whether Slurm has a cgroup for the job, of which it ends every process."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(f"job_{environment.get(_JOB)}" in line.split("/") for line in lines)
+
+
+def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
+    """Ends what tasks of this user have left here whose job Slurm has no more, or has begun anew;
+    nothing where Slurm cannot be asked."""
+    found = _others(shared, environment)
+    if not found:
+        return
+    going: set[str] = set()
+    own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
+    if any(job != own[0] for job, _ in found.values()):
+        try:
+            listed = commands.run(["squeue", "-h", "-u", str(os.getuid()), "-o", "%A"])
+        except (commands.Refused, Fault):
+            going = {job for job, _ in found.values()} - {own[0]}
+        else:
+            going = set(listed.split())
+    left = {pid for pid, key in found.items() if key[0] == own[0] or key[0] not in going}
+    processes.end(_sessions(left), _GRACE)
+
+
+def _others(shared: Path, environment: Mapping[str, str]) -> dict[int, tuple[str, str]]:
+    """The processes here that tasks of other jobs have started, or of this one before it began
+    anew: each with the job, and how often that had begun anew."""
+    own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
+    found = {}
+    for pid, variables in processes.environments():
+        told = dict(each.partition("=")[::2] for each in variables)
+        # A launcher passes this one on to other nodes too.
+        folder, job = told.get(_RUN, ""), told.get(_JOB, "")
+        key = (job, told.get(_TIMES, "0"))
+        if job and key != own and Path(folder).is_relative_to(shared / "runs"):
+            found[pid] = key
+    return found
+
+
+def _sessions(pids: Iterable[int]) -> set[int]:
+    found = set()
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it ended meanwhile
+            found.add(os.getsid(pid))
+    return found - {os.getsid(0)}
+
+
+def main() -> None:
+    """The program; see the module's docstring for its argument."""
+    end_leftovers(Path(sys.argv[1]), os.environ)
+
+
+if __name__ == "__main__":
+    main()

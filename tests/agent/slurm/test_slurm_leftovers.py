@@ -1,0 +1,132 @@
+"""What a job of Slurm's that was killed has left on a node is ended before the next task there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent.slurm import leftovers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_PATIENCE = 300.0  # seconds; only a hang takes so long
+DAEMON = "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+OWN = {"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "1"}
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """The folder of all runs, which no other test has."""
+    return tmp_path / uuid.uuid4().hex
+
+
+@pytest.fixture
+def daemon(shared: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts what has left its session, with the names of a task and its job."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(job: str | None, folder: str = "runs/a/shared", **more: str) -> subprocess.Popen[str]:
+        names = {"FAIRWAY_SHARED_DIR": str(shared / folder), **more}
+        if job is not None:
+            names["SLURM_JOB_ID"] = job
+        process = subprocess.Popen(
+            ["bash", "-c", DAEMON],
+            env={**os.environ, **names},
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield start
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Sets what squeue does."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+    def does(script: str) -> None:
+        (programs / "squeue").write_text(f"#!/bin/sh\n{script}\n")
+        (programs / "squeue").chmod(0o755)
+
+    return does
+
+
+def _ended(process: subprocess.Popen[str]) -> int | None:
+    """Its exit code, if it was told to end."""
+    deadline = time.monotonic() + _PATIENCE
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return process.returncode
+
+
+def test_what_a_job_that_is_gone_has_left_is_ended(
+    shared: Path,
+    daemon: Callable[..., subprocess.Popen[str]],
+    squeue: Callable[[str], None],
+) -> None:
+    squeue("printf '12\\n13\\n'")
+    left, before = daemon("7"), daemon("12")  # its own job, before it was begun anew
+    going = daemon("13")
+    own = daemon("12", SLURM_RESTART_COUNT="1")
+    others = [daemon("7", "../elsewhere/runs/a/shared"), daemon(None), daemon("7", "notes")]
+    leftovers.end_leftovers(shared, OWN)
+    assert (_ended(left), _ended(before)) == (3, 3)
+    assert [each.poll() for each in (going, own, *others)] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    "script", ["echo Unable to contact slurm controller >&2; exit 1", "echo no >&2; exit 1"]
+)
+def test_where_slurm_cannot_be_asked_only_its_own_job_is_known(
+    shared: Path,
+    daemon: Callable[..., subprocess.Popen[str]],
+    squeue: Callable[[str], None],
+    script: str,
+) -> None:
+    squeue(script)
+    unknown, before = daemon("7"), daemon("12")
+    leftovers.end_leftovers(shared, OWN)
+    assert _ended(before) == 3
+    assert unknown.poll() is None
+
+
+def test_slurm_is_not_asked_where_nothing_is_left(
+    shared: Path, squeue: Callable[[str], None], tmp_path: Path
+) -> None:
+    squeue(f"touch {tmp_path}/asked")
+    leftovers.end_leftovers(shared, OWN)
+    assert not (tmp_path / "asked").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "contained"),
+    [
+        ("0::/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0\n", True),
+        ("5:freezer:/slurm/uid_0/job_12/step_batch\n1:name=systemd:/\n", True),
+        ("0::/system.slice/slurmstepd.scope/job_123/step_batch\n", False),
+        ("0::/user.slice\n", False),
+        (None, False),
+    ],
+)
+def test_a_job_with_a_cgroup_is_known(tmp_path: Path, text: str | None, contained: bool) -> None:
+    if text is not None:
+        (tmp_path / "proc/self").mkdir(parents=True)
+        (tmp_path / "proc/self/cgroup").write_text(text)
+    assert leftovers.are_contained({"SLURM_JOB_ID": "12"}, tmp_path) is contained
