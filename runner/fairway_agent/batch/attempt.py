@@ -22,6 +22,7 @@ from fairway_agent.faults import Fault
 if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec
 
+_NOT_KEPT = 74  # "I/O error" in sysexits.h
 _HELD = 600.0  # seconds for which a node that was given notice is waited to go
 
 
@@ -33,12 +34,12 @@ def run_task() -> int:
     if code:
         return fail(f"the setup failed on this node with exit code {code}", code)
     spec = folders.spec()
-    make_directories(folders, spec)
     first, counted = int(os.environ.get("FAIRWAY_FIRST", "0")), folders.shared / "attempts"
     while True:
-        number = attempts.count(counted, folders.task, first)
-        _bring_earlier_logs(folders, number)
         try:
+            make_directories(folders, spec)
+            number = attempts.count(counted, folders.task, first)
+            _bring_earlier_logs(folders, number)
             task = BatchTask.here(folders, spec, number)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
             return fail(f"the task was not started: {error}", NO_START)
@@ -51,14 +52,23 @@ def run_task() -> int:
         if task.notice and spec.wanted is None:  # others of the node may be saving what they have
             events.approve()
         if not task.notice or code == 0:
-            _finish(task)
-            if "FAIRWAY_SCHEDULE" in os.environ:
-                _keep_scheduled(folders, spec, succeeded=code == 0)
-            return code
+            return _keep(task, spec, code)
         # Ending now would be a failure; a node that is taken away is none, and Batch starts
         # the task elsewhere. Where it is not taken after all, the task goes on here.
         say("the job has ended; this node waits to be taken away")
         time.sleep(_HELD)
+
+
+def _keep(task: BatchTask, spec: TaskSpec, code: int) -> int:
+    """Puts what it has written where Batch takes it from; the exit code then."""
+    try:
+        _finish(task)
+        if "FAIRWAY_SCHEDULE" in os.environ:
+            _keep_scheduled(task.folders, spec, succeeded=code == 0)
+    except OSError as error:  # the disk is full
+        say(f"outputs could not be kept: {error}")
+        return code or _NOT_KEPT
+    return code
 
 
 def _watched(task: BatchTask, events: ScheduledEvents) -> int:
@@ -103,9 +113,12 @@ def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> Non
 def _keep_log(folders: Folders, number: int) -> None:
     """Keeps what this attempt printed for the next, which begins with an empty file."""
     logs = folders.shared / "logs" / folders.task
-    logs.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
-    shutil.copyfile(Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt"), logs / f"{number}.txt")
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt"), logs / f"{number}.txt")
+    except OSError as error:  # the disk is full; what the task has done counts all the same
+        say(f"this attempt's log could not be kept for the next: {error}")
 
 
 def _bring_earlier_logs(folders: Folders, number: int) -> None:

@@ -133,7 +133,10 @@ class BatchTask(Task):
         return True
 
     def _run(self) -> int:
-        self.start()
+        try:
+            self.start()
+        except OSError as error:  # the disk is full
+            return fail(f"the task was not started: {error}", NO_START)
         assert self.process is not None, "it was started"
         assert self.sampling is not None, "it was started with the process"
         while (code := self.ended()) is None:

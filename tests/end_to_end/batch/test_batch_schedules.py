@@ -67,6 +67,22 @@ class TestSchedules:
         assert done.returncode == 2
         assert "has no schedule `weekly`" in done.stderr
 
+    def test_the_id_of_a_run_is_no_name_of_a_schedule(self, batch: Batch) -> None:
+        """Batch has one set of ids for both."""
+        job = batch.fairway.job("true", template="plain")
+        run = batch.submit(job, "--run-id", "weekly")
+        run.wait()
+        words = ("schedule", "create", job, "--every", "6h", "--target", "batch-sim", "--name")
+        done = batch.fairway.within(*words, "weekly")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            "error: the account has a job `weekly` already [taken-run-id]\n"
+            "  choose another with --name\n"
+        )
+        assert "has no schedules" in batch.ok("schedule", "list", "--target", "batch-sim")
+        assert run.state == "succeeded"
+        assert "weekly2 runs on batch-sim" in batch.ok(*words, "weekly2")
+
     def test_what_a_schedule_cannot_do_is_refused(self, batch: Batch) -> None:
         points = [{"repeat": 2}]
         for fields in ({"nodes": 2}, {"sweep": {"points": points}}):

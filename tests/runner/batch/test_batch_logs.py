@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -126,6 +127,33 @@ class TestOnce:
         service.before = lambda _task, _name: None
         look(run, service)
         assert run.log_text(0) == "one\n"
+
+    @pytest.mark.parametrize("room", [0, 3, 6000])
+    def test_of_looks_while_the_disk_here_is_full(
+        self, run: Run, service: Service, room: int
+    ) -> None:
+        """The kernel takes no byte beyond so many of any file, the facts of the copies among them;
+        a write that has room for a part leaves that part."""
+        service.say("0", b"one\n")
+        look(run, service)
+        service.say("0", b"".join(b"line %d\n" % number for number in range(1000)))
+        service.say("1", b"other\n" * 500)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            for _ in range(3):
+                resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+                with pytest.raises(OSError, match="File too large"):
+                    look(run, service)
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+                service.say("0", b"more\n")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        look(run, service)
+        for number in (0, 1):
+            printed = service.files[str(number), "stdout.txt"].decode()
+            assert run.log_text(number) == printed
+        look(run, service)
+        assert run.log_text(0) == service.files["0", "stdout.txt"].decode()
 
     def test_of_a_look_that_was_killed(
         self, run: Run, service: Service, monkeypatch: pytest.MonkeyPatch
