@@ -45,6 +45,22 @@ def test_what_was_approved_is_deployed(quick: StandIn, tmp_path: Path, fairway: 
     assert json.loads(outputs.read_text()) == {stack: {"targets": [stack]} for stack in STACKS}
 
 
+def test_each_plan_is_looked_at_before_it_is_applied(quick: StandIn, fairway: Fairway) -> None:
+    """What cannot succeed, as where a VM is stopped, is not begun."""
+    seen = []
+
+    def before(plan: dict[str, Any]) -> None:
+        seen.append([each["address"] for each in plan["resource_changes"]])
+        if len(seen) == 2:
+            raise UserError.of("stopped-machine", "`box` is stopped")
+
+    person = deploy.Person(lambda _: None, lambda _: True, before)
+    with pytest.raises(UserError, match="`box` is stopped"):
+        deploy.deploy("demo", None, person, allow=[])
+    assert _applied(quick) == ["demo-network"]
+    assert all(seen)
+
+
 def test_what_is_not_as_approved_is_not_deployed(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:

@@ -45,6 +45,18 @@ LIVE: Mapping[str, LiveCheck] = {
         "A storage account or a workspace that is there already, and not in this region.",
         "the same",
     ),
+    "stopped-machine": LiveCheck(
+        Severity.WARNING,
+        "A VM of the environment that is stopped: Azure changes none of its extensions then, by "
+        "which it gets accounts and the monitoring agent.",
+        "`providers/Microsoft.Compute/virtualMachines`, `instanceView`",
+    ),
+    "role-given-already": LiveCheck(
+        Severity.ERROR,
+        "A role that the deployment gives, and that somebody has by hand: Azure gives none twice.",
+        "`providers/Microsoft.Storage/storageAccounts`, `providers/Microsoft.Batch/batchAccounts`, "
+        "`providers/Microsoft.Authorization/roleAssignments` of these",
+    ),
     "size-not-offered": LiveCheck(
         Severity.ERROR,
         "A VM size that the region does not have.",

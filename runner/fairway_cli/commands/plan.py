@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairway_cli.commands.arguments import AllowOption, EnvironmentArgument, JsonOption
 from fairway_cli.reviewing import allowed
+from fairway_core.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_core.findings import Finding
 
 
 def command(
@@ -48,6 +57,7 @@ def command(
     with 4 where Terraform or its provider is missing, and with 5 where Terraform failed.
     """
     from fairway_cli.ui.reviews import form_of, show_review
+    from fairway_core.findings import UserError
     from fairway_stacks.app import usual_outdir
     from fairway_stacks.plan.left import left_behind
     from fairway_stacks.plan.options import files_can_be_written, say, tell
@@ -67,8 +77,20 @@ def command(
         if summary:  # nothing where it is that of a variable which is not set
             add_summary(found, Path(summary))
         show_review(found, form)
+        for finding in [] if offline else _of_stopped_machines([plan.review for plan in plans]):
+            tell(UserError([finding]))
     code = exit_code(found)
     for error in filter(None, (plan.error for plan in plans)):
         code = code or error.exit_code
         tell(error)
     raise typer.Exit(code)
+
+
+def _of_stopped_machines(reviews: Sequence[Path]) -> Iterator[Finding]:
+    """VMs that would have to run, for Azure to change what these plans change of them."""
+    from fairway_runner.live.stopped import stopped_machines
+
+    for file in reviews:
+        with suppress(ValueError):  # the log of a plan that was not made
+            for machine in stopped_machines(json.loads(file.read_text(encoding="utf-8"))):
+                yield replace(machine.finding, severity=Severity.WARNING)

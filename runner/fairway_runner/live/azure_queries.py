@@ -11,14 +11,17 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import rules
 from fairway_runner.live.management import NotAllowed
 from fairway_runner.live.offers import Offer, Subscription
+from fairway_runner.live.promised_roles import promised_roles
 from fairway_runner.live.requirements import (
     actions_of,
     existing_of,
+    extended_machines_of,
     images_of,
     machines_of,
     pool_images_of,
     providers_of,
 )
+from fairway_runner.live.stopped import StoppedMachine, is_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +33,10 @@ _COMPUTE = "2024-07-01"
 _SKUS = "2021-07-01"
 _BATCH = "2024-07-01"
 _PERMISSIONS = "2022-04-01"
+_ASSIGNMENTS = "2022-04-01"
+_STORAGE = "2023-01-01"
+_AUTHORIZATION = "providers/Microsoft.Authorization"
+_ACCOUNTS = "providers/Microsoft.Storage/storageAccounts"
 _RESOURCES = "2021-04-01"
 
 
@@ -42,6 +49,7 @@ class _Asking:
     findings: list[Finding] = field(default_factory=list)
     skus: list[dict[str, Any]] = field(default_factory=list)
     usages: list[dict[str, Any]] = field(default_factory=list)
+    roles_known: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
     def _allowed(self, what: str) -> Iterator[None]:
@@ -69,6 +77,55 @@ class _Asking:
             with self._allowed(f"whether `{each.path}` is there was"):
                 found = self.azure.get(each.id, each.api)
                 self.findings += rules.existing_is_there(each, self.environment.location, found)
+
+    def stopped(self) -> None:
+        names = extended_machines_of(self.environment)
+        if not names:
+            return
+        with self._allowed("whether VMs are stopped was"):
+            mine = self._own("providers/Microsoft.Compute/virtualMachines", _COMPUTE)
+            by_name = {str(each.get("name", "")): str(each.get("id", "")) for each in mine}
+            for target, name in names.items():
+                if name in by_name and is_stopped(self.azure, by_name[name]):
+                    machine = StoppedMachine(by_name[name], target)
+                    self.findings.append(rules.machine_is_stopped(f"clusters.{target}", machine))
+
+    def roles(self) -> None:
+        """Those that are given on what is there already, to whoever submits."""
+        environment = self.environment
+        with self._allowed("which roles people have was"):
+            own = environment.storage.existing
+            accounts = [{"id": own}] if own else self._own(_ACCOUNTS, _STORAGE)
+            batch = self._accounts() if environment.has_pools else []
+            promised = promised_roles(
+                environment,
+                self.azure.own_id,
+                storage=str(accounts[0].get("id", "")) if accounts else "",
+                batch=str(batch[0].get("id", "")) if batch else "",
+            )
+            for each in promised:
+                path = f"{each.scope}/{_AUTHORIZATION}/roleAssignments"
+                given = self.azure.list(path, _ASSIGNMENTS, **{"$filter": "atScope()"})
+                self.findings += rules.role_is_free(each, self._role_id(each.role), given)
+
+    def _role_id(self, role: str) -> str:
+        """The end of the ids that a built-in role has everywhere; "" for one that is not listed."""
+        if role not in self.roles_known:
+            path = f"{_AUTHORIZATION}/roleDefinitions"
+            found = self.azure.list(path, _ASSIGNMENTS, **{"$filter": f"roleName eq '{role}'"})
+            ids = [
+                str(each.get("name", ""))
+                for each in found
+                if (each.get("properties") or {}).get("roleName") == role
+            ]
+            self.roles_known[role] = ids[0] if ids else ""
+        return self.roles_known[role]
+
+    def _own(self, path: str, version: str) -> list[dict[str, Any]]:
+        """What the environment has made of a kind, once it was deployed."""
+        name = self.environment.name
+        found = self.azure.list(path, version)
+        return [each for each in found if (each.get("tags") or {}).get("environment") == name]
 
     def sizes(self) -> None:
         location, zone = self.environment.location, self.environment.zone_number
@@ -99,9 +156,7 @@ class _Asking:
 
     def _accounts(self) -> list[dict[str, Any]]:
         """The Batch accounts of the environment: one, once it was deployed."""
-        found = self.azure.list("providers/Microsoft.Batch/batchAccounts", _BATCH)
-        name = self.environment.name
-        return [each for each in found if (each.get("tags") or {}).get("environment") == name]
+        return self._own("providers/Microsoft.Batch/batchAccounts", _BATCH)
 
     def pool_images(self) -> None:
         """Only an account itself says which images it takes."""
@@ -161,6 +216,8 @@ def ask_azure(environment: Environment, azure: Reader) -> Asked:
     asking.providers()
     asking.rights()
     asking.existing()
+    asking.roles()
+    asking.stopped()
     asking.sizes()
     asking.quotas()
     asking.images()

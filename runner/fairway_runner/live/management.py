@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,9 @@ class Reader(Protocol):
 
     def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
         """All items of a collection, page after page."""
+
+    def own_id(self) -> str:
+        """The object id of who is signed in; "" where the token does not say."""
 
     def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
         """What the Batch account at that address lists as images of pools."""
@@ -148,6 +152,18 @@ class Management:
                 hint = "Azure goes on with it; type the command again to wait for its end"
                 raise UserError.of("service-failed", message, hint, exit_code=_FAILED)
             time.sleep(_PAUSE)
+
+    def own_id(self) -> str:
+        """The object id of who is signed in; "" where the token does not say.
+
+        Source: Microsoft identity platform, access token claims reference (`oid`).
+        """
+        payload = self.credential.get_token(self.cloud.scope).token.split(".")[1:2]
+        try:
+            text = base64.urlsafe_b64decode(f"{payload[0]}{'=' * (-len(payload[0]) % 4)}")
+            return str(json.loads(text).get("oid", ""))
+        except (AttributeError, IndexError, ValueError):
+            return ""
 
     def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
         """The images of pools, from the account itself; see `Reader`."""

@@ -27,12 +27,17 @@ def stop(target: Target, *, force: bool = False) -> None:
     machines = _machines(target)
     if not force:
         _require_idle(target)
-    _ask(target, machines, "deallocate")
+    _ask(target.name, machines, "deallocate")
 
 
 def start(target: Target) -> None:
     """Starts them, and returns when that is done."""
-    _ask(target, _machines(target), "start")
+    start_machine(target.name, _machines(target))
+
+
+def start_machine(name: str, machine: str) -> None:
+    """Starts a VM or a scale set by its id, and returns when that is done."""
+    _ask(name, machine, "start")
 
 
 def _machines(target: Target) -> str:
@@ -66,26 +71,26 @@ def _require_idle(target: Target) -> None:
         raise UserError.of("runs-there", message, hint, exit_code=_LOST)
 
 
-def _ask(target: Target, machines: str, action: str) -> None:
+def _ask(name: str, machines: str, action: str) -> None:
     match = _ID.fullmatch(machines)
     if match is None:
-        message = f"`machines` of `{target.name}` is not the id of a VM or a scale set: {machines}"
+        message = f"`machines` of `{name}` is not the id of a VM or a scale set: {machines}"
         raise UserError.of("bad-target", message, "read it again with: fairway targets sync")
     cloud = chosen_cloud()
     azure = Management(cloud, credential_for(cloud), match[1])
     try:
         found = azure.do(f"{match[2]}/{action}", _COMPUTE)
     except NotAllowed as error:
-        message = f"you may not {action} `{target.name}`: Azure refuses {error.action}"
+        message = f"you may not {action} `{name}`: Azure refuses {error.action}"
         hint = "you need the role Virtual Machine Contributor on it"
         raise UserError.of("not-allowed", message, hint) from None
     except Refused as error:
-        message = f"Azure does not {action} `{target.name}`: {error}"
-        hint = f"look at its machines: fairway nodes list {target.name}"
+        message = f"Azure does not {action} `{name}`: {error}"
+        hint = f"look at its machines: fairway nodes list {name}"
         raise UserError.of("service-failed", message, hint, exit_code=5) from None
     finally:
         azure.close()
     if not found:
-        message = f"the machines of `{target.name}` do not exist any more"
+        message = f"the machines of `{name}` do not exist any more"
         hint = "read the targets again: fairway targets sync"
         raise UserError.of("no-machines", message, hint)

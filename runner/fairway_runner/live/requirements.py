@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from fairway_core.catalog import image, vm_size
 from fairway_core.catalog.roles import action_that_makes
 from fairway_core.cost.environment import parts_of
+from fairway_core.environment.cluster import Cluster
+from fairway_core.naming import resource_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,6 +124,16 @@ def actions_of(environment: Environment) -> list[str]:
     if environment.scheduler is not None or stops:
         types.append("azurerm_role_definition")
     return sorted(filter(None, map(action_that_makes, types)))
+
+
+def extended_machines_of(environment: Environment) -> dict[str, str]:
+    """The names of VMs that log in people or send their logs by extensions, by their clusters."""
+    has_extensions = environment.monitoring is not None or bool(environment.access.users)
+    return {
+        name: resource_name("linux_virtual_machine", environment.name, name)
+        for name, cluster in environment.clusters.items()
+        if has_extensions and isinstance(cluster, Cluster) and cluster.nodes == 1
+    }
 
 
 def existing_of(environment: Environment) -> list[Existing]:

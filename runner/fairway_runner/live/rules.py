@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_core.catalog import Image
+    from fairway_runner.live.promised_roles import PromisedRole
     from fairway_runner.live.requirements import Existing, Machines
+    from fairway_runner.live.stopped import StoppedMachine
 
 
 def size_offered(
@@ -178,6 +180,43 @@ def existing_is_there(
     if existing.same_region and region and region != location:
         message = f"`{name}` is in {region}, and the environment in {location}"
         yield Finding("in-another-region", message, "name one that is there too", existing.path)
+
+
+def machine_is_stopped(path: str, machine: StoppedMachine) -> Finding:
+    """A VM that does not run, of which Azure would change no extension."""
+    found = machine.finding
+    return Finding("stopped-machine", found.message, found.hint, path, Severity.WARNING)
+
+
+def role_is_free(
+    promised: PromisedRole, role_id: str, given: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """A role that would be given, and that somebody has given by hand at the same place: Azure
+    refuses a second one (RoleAssignmentExists).
+
+    What Terraform has given is known by its reason, also to another who deployed first.
+    """
+    at_scope = [
+        (str(each.get("id", "")), properties)
+        for each in given
+        if (properties := each.get("properties") or {})
+        and str(properties.get("scope", "")).lower() == promised.scope.lower()
+        and str(properties.get("roleDefinitionId", "")).lower().endswith(f"/{role_id}".lower())
+    ]
+    if any(str(each.get("description") or "") == promised.reason for _, each in at_scope):
+        return
+    for id_, properties in at_scope:
+        if str(properties.get("principalId", "")).lower() == promised.principal.lower():
+            name = promised.scope.rpartition("/")[2]
+            message = (
+                f"{promised.who} has the role {promised.role} on `{name}` already, given by hand"
+            )
+            hint = (
+                "Azure gives no role twice. Remove that one: az role assignment delete --ids "
+                f"{id_}\nor have Terraform take it over: terraform -chdir={promised.folder} import "
+                f"'{promised.address}' {id_}"
+            )
+            yield Finding("role-given-already", message, hint, promised.path)
 
 
 def may_deploy(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairway_core.findings import UserError
 from fairway_core.review.facts import review_facts
@@ -53,11 +53,13 @@ _MOST_NAMES = 5
 class Person:
     """Who is at the terminal: `show` prints a review, `ask` answers whether to do something.
 
-    Without `ask` nobody is there to be asked.
+    Without `ask` nobody is there to be asked. `before` sees each plan, as `terraform show -json`
+    prints it, before it is applied, and raises UserError where that cannot succeed.
     """
 
     show: Callable[[Review], None]
     ask: Callable[[str], bool] | None = None
+    before: Callable[[Mapping[str, Any]], None] | None = None
 
 
 def deploy(
@@ -226,6 +228,8 @@ class _Deployment:
         if _is_done(found.stacks[0]) and not found.stacks[0].drift:
             say(f"{stack.name}: as it should be")
             return
+        if self.person.before is not None:
+            self.person.before(json.loads(plan.review.read_text(encoding="utf-8")))
         say(f"{stack.name}: apply")
         live_terraform(stack).apply(plan.file)
 

@@ -1,0 +1,297 @@
+"""What stands in the way of a deployment that changes an environment: machines that are stopped,
+and roles that somebody has given by hand."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_cli.commands import deploy as deploy_command
+from fairway_cli.commands import plan as plan_command
+from fairway_core.environment import load_environment
+from fairway_core.findings import Severity, UserError
+from fairway_runner.live import power, stopped
+from fairway_runner.live.azure_queries import check_live
+from fairway_runner.live.management import Management, NotAllowed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from fairway_core.environment import Environment
+    from fairway_core.findings import Finding
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+ME, OTHER = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
+ROOT = "/subscriptions/11111111-2222-3333-4444-555555555555"
+VMS = f"{ROOT}/resourceGroups/lab-rg-compute/providers/Microsoft.Compute/virtualMachines"
+BOX = f"{VMS}/lab-vm-box"
+STORAGE = f"{ROOT}/resourceGroups/lab-rg-data/providers/Microsoft.Storage/storageAccounts/labst"
+BATCH = f"{ROOT}/resourceGroups/lab-rg-data/providers/Microsoft.Batch/batchAccounts/labba"
+BLOBS, JOBS = "Storage Blob Data Contributor", "Azure Batch Data Contributor"
+GUIDS = {BLOBS: "ba92f5b4-0000", JOBS: "6aaa78f1-0000"}
+LAB = f"""\
+name: lab
+location: westeurope
+access: {{ssh_keys: ["{KEY}"], users: [{{name: ada, keys: ["{KEY}"]}}]}}
+storage: {{containers: {{outputs: {{}}}}}}
+clusters:
+  box: {{engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}}
+  pool: {{engine: batch, size: Standard_ND96asr_v4, nodes: 4}}
+"""
+
+
+@dataclass
+class Azure:
+    """A subscription that has been deployed to: what is at each path, and what may not be seen."""
+
+    found: dict[str, Any] = field(default_factory=dict)
+    hidden: Sequence[str] = ()
+
+    def get(self, path: str, _version: str, **_query: str) -> Any:
+        if any(each in path for each in self.hidden):
+            raise NotAllowed(path)
+        return self.found.get(path)
+
+    def list(self, path: str, version: str, **_query: str) -> list[dict[str, Any]]:
+        return (self.get(path, version) or {}).get("value", [])  # type: ignore[no-any-return]
+
+    def own_id(self) -> str:
+        return ME
+
+    def pool_images(self, _endpoint: str) -> list[Any]:
+        return []
+
+    def power(self, *states: str) -> None:
+        codes = [{"code": f"PowerState/{state}"} for state in states]
+        view = {"statuses": [{"code": "ProvisioningState/succeeded"}, *codes]}
+        self.found[f"{BOX}/instanceView"] = view
+
+    def give(self, scope: str, role: str, principal: str, reason: str = "") -> str:
+        path = f"{scope}/providers/Microsoft.Authorization/roleAssignments"
+        mine = {"scope": scope, "principalId": principal.upper(), "description": reason}
+        mine["roleDefinitionId"] = f"{ROOT}/providers/Microsoft.Authorization/roles/{GUIDS[role]}"
+        entry = {"id": f"{path}/{len(self.found)}", "properties": mine}
+        self.found.setdefault(path, {"value": []})["value"].append(entry)
+        return str(entry["id"])
+
+
+@pytest.fixture
+def azure() -> Azure:
+    """One in which the environment was deployed, and all of it runs."""
+    mine = {"tags": {"environment": "lab"}}
+    others = {"tags": {"environment": "other"}}
+    roles = [{"name": id_, "properties": {"roleName": name}} for name, id_ in GUIDS.items()]
+    found = Azure(
+        {
+            "providers/Microsoft.Compute/virtualMachines": {
+                "value": [
+                    {"id": f"{VMS}/x", "name": "lab-vm-box", **others},
+                    {"id": BOX, "name": "lab-vm-box", **mine},
+                ]
+            },
+            "providers/Microsoft.Storage/storageAccounts": {
+                "value": [{"id": f"{STORAGE}2", **others}, {"id": STORAGE, **mine}]
+            },
+            "providers/Microsoft.Batch/batchAccounts": {"value": [{"id": BATCH, **mine}]},
+            "providers/Microsoft.Authorization/roleDefinitions": {"value": roles},
+        }
+    )
+    found.power("running")
+    return found
+
+
+def _lab(folder: Path, text: str = LAB) -> Environment:
+    (folder / "lab.yaml").write_text(text)
+    return load_environment(folder / "lab.yaml")
+
+
+def _found(environment: Environment, azure: Azure, id_: str) -> list[Finding]:
+    return [each for each in check_live(environment, azure) if each.id == id_]
+
+
+def test_a_vm_that_is_stopped_is_told_with_what_starts_it(tmp_path: Path, azure: Azure) -> None:
+    lab = _lab(tmp_path)
+    for states in (["running"], ["starting"], []):
+        azure.power(*states)
+        assert _found(lab, azure, "stopped-machine") == [], states
+    for state in ("deallocated", "deallocating", "stopped"):
+        azure.power(state)
+        (finding,) = _found(lab, azure, "stopped-machine")
+        assert finding.message.startswith("`box` is stopped, and Azure changes no extension")
+        assert (finding.hint, finding.path) == ("fairway nodes start box", "clusters.box")
+        assert finding.severity is Severity.WARNING
+    alone = _lab(tmp_path, LAB.replace(f', users: [{{name: ada, keys: ["{KEY}"]}}]', ""))
+    assert _found(alone, azure, "stopped-machine") == [], "it has no extension"
+    azure.hidden = ["virtualMachines"]
+    (hidden,) = [each for each in _found(lab, azure, "not-allowed") if "stopped" in each.message]
+    assert "whether VMs are stopped was not looked at" in hidden.message
+
+
+class TestRoles:
+    CONTAINER = f"{STORAGE}/blobServices/default/containers/outputs"
+
+    def test_one_that_was_given_by_hand_is_told_with_both_ways_out(
+        self, tmp_path: Path, azure: Azure
+    ) -> None:
+        lab = _lab(tmp_path)
+        assert _found(lab, azure, "role-given-already") == []
+        first = azure.give(self.CONTAINER, BLOBS, ME)
+        second = azure.give(BATCH, JOBS, ME, "somebody asked for it")
+        blobs, jobs = _found(lab, azure, "role-given-already")
+        message = (
+            f"the account that deploys has the role {BLOBS} on `outputs` already, given by hand"
+        )
+        assert blobs.message == message
+        assert f"az role assignment delete --ids {first}\n" in blobs.hint
+        address = "azurerm_role_assignment.container-outputs-used-by-deployer"
+        said = f"terraform -chdir=cdktf.out/stacks/lab-data import '{address}' {first}"
+        assert said in blobs.hint
+        assert f"'azurerm_role_assignment.batch-used-by-deployer' {second}" in jobs.hint
+        assert blobs.severity is Severity.ERROR
+
+    def test_those_that_terraform_has_given_are_its_own(self, tmp_path: Path, azure: Azure) -> None:
+        reason = "Reads and writes the container outputs; deployed this first"
+        azure.give(self.CONTAINER, BLOBS, OTHER, reason)
+        azure.give(self.CONTAINER, BLOBS, ME)  # by hand, and Terraform gives none of its own now
+        azure.give(BATCH, JOBS, ME, "Submits jobs; deployed this first")
+        assert _found(_lab(tmp_path), azure, "role-given-already") == []
+
+    def test_other_roles_people_and_places_do_not_count(self, tmp_path: Path, azure: Azure) -> None:
+        azure.give(self.CONTAINER, BLOBS, OTHER)
+        azure.give(self.CONTAINER, JOBS, ME)
+        path = f"{self.CONTAINER}/providers/Microsoft.Authorization/roleAssignments"
+        inherited = azure.found[path]["value"][0]["properties"]
+        inherited |= {"principalId": ME, "scope": STORAGE}  # what is above is listed too
+        assert _found(_lab(tmp_path), azure, "role-given-already") == []
+
+    def test_researchers_are_looked_for_by_their_ids(self, tmp_path: Path, azure: Azure) -> None:
+        azure.give(self.CONTAINER, BLOBS, ME)
+        azure.give(self.CONTAINER, BLOBS, OTHER)
+        text = LAB.replace("access: {", f"access: {{researchers: [{OTHER}], ")
+        (found,) = _found(_lab(tmp_path, text), azure, "role-given-already")
+        assert found.message.startswith(f"`{OTHER}` has the role")
+        assert f"container-outputs-used-by-{OTHER}'" in found.hint
+        nobody = _lab(tmp_path, LAB.replace("access: {", "access: {researchers: [], "))
+        assert _found(nobody, azure, "role-given-already") == []
+
+    def test_nothing_is_asked_before_the_first_deployment(
+        self, tmp_path: Path, azure: Azure
+    ) -> None:
+        for kind in ("Storage/storageAccounts", "Batch/batchAccounts"):
+            azure.found[f"providers/Microsoft.{kind}"] = {"value": []}
+        azure.give(self.CONTAINER, BLOBS, ME)
+        azure.hidden = ["roleAssignments"]
+        lab = _lab(tmp_path)
+        assert _found(lab, azure, "role-given-already") == []
+        assert not [e for e in _found(lab, azure, "not-allowed") if "roles" in e.message]
+
+    @pytest.mark.parametrize(
+        ("token", "found"),
+        [
+            (f"e30.{base64.urlsafe_b64encode(json.dumps({'oid': ME}).encode()).decode()}.s", ME),
+            ("e30.e30.s", ""),
+            ("opaque", ""),
+            ("a.!!.b", ""),
+            ("a.W10.b", ""),
+        ],
+    )
+    def test_who_is_signed_in_is_told_by_the_token(self, token: str, found: str) -> None:
+        credential = SimpleNamespace(get_token=lambda _: SimpleNamespace(token=token))
+        azure = Management(SimpleNamespace(scope="s"), credential, "s")  # type: ignore[arg-type]
+        assert azure.own_id() == found
+
+
+def _change(type_: str, address: str, actions: list[str], **values: Any) -> dict[str, Any]:
+    before = None if actions == ["create"] else values
+    after = None if actions == ["delete"] else values
+    change = {"actions": actions, "before": before, "after": after}
+    return {"type": type_, "address": address, "change": change}
+
+
+_VM, _EXTENSION = "azurerm_linux_virtual_machine", "azurerm_virtual_machine_extension"
+
+
+def _plan(vm: list[str], extension: list[str], address: str = "cluster-box") -> dict[str, Any]:
+    changes = [
+        _change(_VM, f"{_VM}.{address}", vm, id=BOX),
+        _change(_EXTENSION, f"{_EXTENSION}.people", extension, virtual_machine_id=BOX),
+    ]
+    return {"resource_changes": changes}
+
+
+class TestPlan:
+    @pytest.fixture(autouse=True)
+    def _subscription(self, azure: Azure, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(stopped, "chosen_cloud", lambda: None)
+        monkeypatch.setattr(stopped, "credential_for", lambda _: None)
+        asked = SimpleNamespace(get=azure.get, close=lambda: None)
+        monkeypatch.setattr(stopped, "Management", lambda *_: asked)
+        azure.power("deallocated")
+
+    @pytest.mark.parametrize(
+        ("vm", "extension", "refused"),
+        [
+            (["no-op"], ["update"], True),
+            (["no-op"], ["create"], True),
+            (["update"], ["delete"], True),
+            (["no-op"], ["delete", "create"], True),
+            (["no-op"], ["no-op"], False),
+            (["delete", "create"], ["delete", "create"], False),  # the new one runs
+            (["delete"], ["delete"], False),
+            (["create"], ["create"], False),
+        ],
+    )
+    def test_what_azure_would_refuse_is_found(
+        self, vm: list[str], extension: list[str], refused: bool
+    ) -> None:
+        found = stopped.stopped_machines(_plan(vm, extension))
+        assert [each.name for each in found] == ["box"] * refused
+
+    def test_one_that_runs_or_may_not_be_seen_is_not(self, azure: Azure) -> None:
+        azure.hidden = ["instanceView"]
+        assert stopped.stopped_machines(_plan(["no-op"], ["update"])) == []
+        azure.hidden = []
+        azure.power("running")
+        assert stopped.stopped_machines(_plan(["no-op"], ["update"])) == []
+        assert stopped.stopped_machines({}) == []
+
+    def test_any_other_machine_is_started_by_az(self) -> None:
+        (found,) = stopped.stopped_machines(_plan(["no-op"], ["update"], "slurm-scheduler"))
+        assert found.finding.message.startswith("`lab-vm-box` is stopped")
+        assert found.finding.hint == f"az vm start --ids {BOX}"
+
+    def test_deploying_stops_before_it_where_nobody_is_there_or_agrees(self) -> None:
+        for ask in (None, lambda _: False):
+            with pytest.raises(UserError, match="`box` is stopped") as refused:
+                deploy_command._have_machines_run(_plan(["no-op"], ["update"]), ask)
+            assert refused.value.findings[0].hint == "fairway nodes start box"
+            assert refused.value.exit_code == 2
+
+    def test_deploying_starts_it_where_somebody_agrees(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        started, questions = [], []
+        monkeypatch.setattr(power, "_ask", lambda *words: started.append(words))
+
+        def ask(question: str) -> bool:
+            questions.append(question)
+            return True
+
+        deploy_command._have_machines_run(_plan(["no-op"], ["update"]), ask)
+        assert started == [("box", BOX, "start")]
+        assert questions[0].endswith("Start it now?")
+        deploy_command._have_machines_run(_plan(["no-op"], ["no-op"]), ask)
+        assert len(questions) == 1
+
+    def test_planning_warns_of_it(self, tmp_path: Path) -> None:
+        (tmp_path / "plan.json").write_text(json.dumps(_plan(["no-op"], ["update"])))
+        (tmp_path / "log.json").write_text("Error: no inputs")
+        files = [tmp_path / "log.json", tmp_path / "plan.json"]
+        (found,) = plan_command._of_stopped_machines(files)
+        assert (found.id, found.severity) == ("stopped-machine", Severity.WARNING)
