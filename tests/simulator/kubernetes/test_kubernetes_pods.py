@@ -182,6 +182,48 @@ def test_pods_reach_each_other_by_address(space: Space) -> None:
     assert "yes" in space.do("logs", "client")
 
 
+def test_a_port_is_forwarded_to_the_pods_own_loopback(space: Space) -> None:
+    """tools/portforward/tunneling_dialer.go: SPDY in a WebSocket."""
+    data = "head -c 3000000 /dev/zero > /tmp/zeros; cd /tmp"
+    serve = "exec python3 -m http.server 8000 --bind 127.0.0.1"
+    until = "until exec 3<>/dev/tcp/127.0.0.1/8000; do sleep 0.05; done 2>/dev/null"
+    space.create(_pod("server", f"{data}; {serve}"))
+    space.wait("pod/server", "Ready")
+    space.do("exec", "server", "--", "bash", "-c", until)
+    process = subprocess.Popen(
+        [kubectl_program(), "-n", space.name, "port-forward", "pod/server", ":8000"],
+        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout
+    with process.stdout:
+        port = process.stdout.readline().split(b":")[1].split()[0].decode()
+        for _ in range(3):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/zeros") as answer:
+                assert answer.read() == bytes(3_000_000)
+        process.kill()
+        process.wait()
+
+
+def test_a_port_at_which_nobody_listens(space: Space, serving: str) -> None:
+    process = subprocess.Popen(
+        [kubectl_program(), "-n", space.name, "port-forward", serving, ":9"],
+        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    assert process.stderr
+    with process.stdout, process.stderr:
+        port = process.stdout.readline().split(b":")[1].split()[0].decode()
+        with pytest.raises(OSError):  # noqa: PT011 - how it ends is the kernel's matter
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/")
+        said = process.stderr.readline()
+        assert b"failed to connect to localhost:9 inside namespace" in said
+        process.kill()
+        process.wait()
+
+
 def test_processes_and_files_of_pods_are_apart(space: Space) -> None:
     space.create(_pod("one", f"touch /tmp/mine /dev/shm/mine; {_SERVES}"))
     space.wait("pod/one", "Ready")

@@ -58,7 +58,7 @@ class Kubelet:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._pods: dict[str, PodRunner] = {}
-        self._server = NodeServer(self.pod, token, self._stopped)
+        self._server = NodeServer(self.pod, token, self._stopped, private=network.private)
         self._host = Host(
             client,
             folder,

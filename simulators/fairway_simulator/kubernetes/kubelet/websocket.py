@@ -40,17 +40,18 @@ class WebSocket:
     def messages(self) -> Iterator[bytes]:
         """What the client sends, until it closes or is gone."""
         parts: list[bytes] = []
-        while (frame := self._frame()) is not None:
-            final, code, data = frame
-            if code == _CLOSE:
-                return
-            if code == _PING:
-                self._send(_PONG, data)
-            elif code != _PONG:
-                parts.append(data)
-                if final:
-                    yield b"".join(parts)
-                    parts = []
+        with self._reader:
+            while (frame := self._frame()) is not None:
+                final, code, data = frame
+                if code == _CLOSE:
+                    return
+                if code == _PING:
+                    self._send(_PONG, data)
+                elif code != _PONG:
+                    parts.append(data)
+                    if final:
+                        yield b"".join(parts)
+                        parts = []
 
     def send(self, data: bytes) -> bool:
         """Sends a message; False where the client is gone."""
