@@ -30,9 +30,9 @@ def coordinate() -> int:
     facts = {"environment": dict(os.environ), "code": str(folders.code), "base": str(folders.base)}
     context.write_text(json.dumps(facts), encoding="utf-8")
     try:
-        server.install_keys(folders)
+        server.install_keys(folders.meeting)
         address = batch.own_address(batch.given())
-        server.start_server(folders, address, context)
+        server.start_server(folders.meeting, address, context)
     except (OSError, subprocess.CalledProcessError) as error:
         return fail(f"this node cannot be reached by the others: {error}", _UNREACHABLE)
     if os.environ.get("AZ_BATCH_IS_CURRENT_NODE_MASTER") != "true":

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import job_secrets, run_files
 from fairway_agent.azure.imds import Metadata
+from fairway_agent.fanout.sshd.meeting import Meeting
 from fairway_agent.outputs import BROUGHT
+from fairway_agent.saying import say as say
 
 if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
     from fairway_agent.task_spec import TaskSpec
-
-
-def say(text: str) -> None:
-    """A line of Fairway's own in the task's log."""
-    print(f"fairway: {text}", flush=True)  # noqa: T201
 
 
 class Folders:
@@ -85,6 +82,17 @@ class Folders:
     def task(self) -> str:
         """The task's name."""
         return os.environ.get("FAIRWAY_TASK", "setup")
+
+    @property
+    def meeting(self) -> Meeting:
+        """How the task's nodes reach each other."""
+        shared = os.environ.get("AZ_BATCH_TASK_SHARED_DIR", "")
+        return Meeting(
+            name=f"{self.run}/{self.task}",
+            folder=self.base / "ssh",
+            key=Path(shared, "fairway_key"),
+            serve=f"{self.programs}/fairway-node serve",
+        )
 
     @property
     def kept(self) -> Path:

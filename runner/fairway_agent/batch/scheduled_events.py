@@ -72,7 +72,7 @@ def watch_for_main() -> int:
     told = threading.Event()
 
     def pass_on(kind: str) -> None:
-        config = server.connect(folders, [main])
+        config = server.connect(folders.meeting, [main])
         server.order(config, [main], f"fairway-event {kind}")
         told.set()
 

@@ -79,7 +79,7 @@ class BatchTask(Task):
         task = cls(plan, spec, folders.shared, folders.base, number - 1, nodes=batch.given())
         task.folders = folders
         if len(task.nodes) > 1:
-            task.config = server.connect(folders, [host.address for host in task.nodes])
+            task.config = server.connect(folders.meeting, [host.address for host in task.nodes])
         return task
 
     @property

@@ -1,6 +1,6 @@
 """How the nodes of one task reach each other: an sshd of the task's own on each of them.
 
-It needs no privilege and no open port outside the pool's subnet, and lives as long as the
+It needs no privilege and no open port outside the nodes' subnet, and lives as long as the
 task. All nodes have the run's key pair, which is the servers' host key too, so that both
 sides know each other without asking.
 """
@@ -12,20 +12,17 @@ import pwd
 import shutil
 import subprocess
 import time
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.batch.folders import say
+from fairway_agent.saying import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_agent.batch.folders import Folders
+    from fairway_agent.fanout.sshd.meeting import Meeting
 
-# Below what Linux takes for outgoing connections, and without Batch's own port.
-_FIRST_PORT, _PORTS, _STEP, _CANDIDATES = 20_000, 10_000, 97, 16
 _PATIENCE = 60.0  # seconds until a node of the task must be reachable
 _ALIAS = "fairway"  # what every host is called in known_hosts
 
@@ -67,26 +64,14 @@ Host *
 """
 
 
-def ports(folders: Folders) -> list[int]:
-    """Where the task's servers listen: each on the first of these that is free."""
-    start = zlib.crc32(f"{folders.run}/{folders.task}".encode())
-    return [_FIRST_PORT + (start + i * _STEP) % _PORTS for i in range(_CANDIDATES)]
-
-
-def folder_of(folders: Folders) -> Path:
-    """Where the keys and configurations lie on a node."""
-    return folders.base / "ssh"
-
-
-def install_keys(folders: Folders) -> None:
+def install_keys(meeting: Meeting) -> None:
     """Puts the run's keys where server and client look for them, readable to this user only."""
-    folder = folder_of(folders)
+    folder = meeting.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    source = Path(os.environ["AZ_BATCH_TASK_SHARED_DIR"], "fairway_key")
     key = folder / "key"
     key.unlink(missing_ok=True)
     key.touch(mode=0o600)
-    key.write_bytes(source.read_bytes())
+    key.write_bytes(meeting.key.read_bytes())
     words = ["ssh-keygen", "-y", "-f", str(key)]
     public = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
     (folder / "authorized_keys").write_text(f"{public}\n", encoding="ascii")
@@ -100,16 +85,16 @@ def install_keys(folders: Folders) -> None:
     (folder / "config").write_text(text, encoding="utf-8")
 
 
-def start_server(folders: Folders, address: str, context: Path) -> int:
+def start_server(meeting: Meeting, address: str, context: Path) -> int:
     """Starts this node's server in the background; returns its port. OSError where it fails."""
     program = shutil.which("sshd", path=f"/usr/sbin:{os.environ.get('PATH', '')}")
     if program is None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # root's sshd wants it
-    folder, errors = folder_of(folders), ""
-    serve = f"{folders.programs}/fairway-node serve {context}"
-    for port in ports(folders):
+    folder, errors = meeting.folder, ""
+    serve = f"{meeting.serve} {context}"
+    for port in meeting.ports:
         file = folder / "sshd_config"
         text = _SERVER.format(port=port, address=address, folder=folder, serve=serve)
         file.write_text(text, encoding="utf-8")
@@ -122,14 +107,14 @@ def start_server(folders: Folders, address: str, context: Path) -> int:
     raise OSError(f"sshd does not start: {errors.strip()[-500:]}")
 
 
-def connect(folders: Folders, hosts: Sequence[str]) -> Path:
+def connect(meeting: Meeting, hosts: Sequence[str]) -> Path:
     """Finds the port of each host's server; returns the configuration for ssh that has them.
 
     OSError where one cannot be reached.
     """
-    folder = folder_of(folders)
+    folder = meeting.folder
     with ThreadPoolExecutor(min(32, len(hosts))) as pool:
-        found = list(pool.map(lambda host: _port_of(folders, host), hosts))
+        found = list(pool.map(lambda host: _port_of(meeting, host), hosts))
     text = "".join(
         f"Host {host}\n    Port {port}\n" for host, port in zip(hosts, found, strict=True)
     )
@@ -138,12 +123,12 @@ def connect(folders: Folders, hosts: Sequence[str]) -> Path:
     return config
 
 
-def _port_of(folders: Folders, host: str) -> int:
+def _port_of(meeting: Meeting, host: str) -> int:
     end = time.monotonic() + _PATIENCE
     errors = ""
     while True:
-        for port in ports(folders):
-            words = ["ssh", "-F", str(folder_of(folders) / "config"), "-p", str(port), host, "true"]
+        for port in meeting.ports:
+            words = ["ssh", "-F", str(meeting.folder / "config"), "-p", str(port), host, "true"]
             done = subprocess.run(
                 words, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
             )
