@@ -81,6 +81,26 @@ class ReceiveReport(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class SubmitReport(JsonRecord):
+    """The ids of the submission's jobs."""
+
+    CALLED = "the answer to a submission"
+
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest(JsonRecord):
+    """The submission of a run that is to end; with `kill` at once."""
+
+    CALLED = "the request"
+
+    run: str
+    submission: int
+    kill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RunsRequest(JsonRecord):
     """The runs of `target` that are not among the `known`; or the run to `remove`."""
 

@@ -28,26 +28,6 @@ class SubmitRequest(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitReport(JsonRecord):
-    """The ids of the submission's jobs."""
-
-    CALLED = "the answer to a submission"
-
-    jobs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequest(JsonRecord):
-    """The submission of a run that is to end; with `kill` at once."""
-
-    CALLED = "the request"
-
-    run: str
-    submission: int
-    kill: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class NodesRequest(JsonRecord):
     """The nodes of this partition, once the `action` is done to the `node`; with `health` also what
     the shared folder and Slurm are like."""

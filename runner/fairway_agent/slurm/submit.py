@@ -19,10 +19,11 @@ from fairway_agent.run_state import RunState
 from fairway_agent.setup import has_failed, has_setup
 from fairway_agent.shared import plans
 from fairway_agent.shared.receive import copy_code
+from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm import commands, partition, predecessors, sbatch, submissions
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.reconcile import settle_all
-from fairway_agent.slurm.reports import SubmitReport, SubmitRequest
+from fairway_agent.slurm.reports import SubmitRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection

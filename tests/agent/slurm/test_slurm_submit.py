@@ -11,8 +11,9 @@ import pytest
 
 from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan
+from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm import commands, jobs, submit
-from fairway_agent.slurm.reports import SubmitReport, SubmitRequest
+from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:

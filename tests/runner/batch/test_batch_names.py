@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairway_runner.engines.batch import keys, names
+from fairway_runner.engines import keys
+from fairway_runner.engines.batch import names
 
 
 def test_each_run_has_a_key_of_its_own() -> None:

@@ -19,9 +19,10 @@ from fairway_agent.json_record import JsonRecord
 from fairway_agent.record import write_json
 from fairway_core import archives
 from fairway_core.findings import Finding, UserError
+from fairway_runner.engines import keys
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
-from fairway_runner.engines.batch import keys, names
+from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.refusals import Unavailable
 from fairway_runner.jobs.job import Job

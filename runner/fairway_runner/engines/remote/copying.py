@@ -28,6 +28,16 @@ _NOT_FOUND = 127  # there is no rsync on the host
 _TIMEOUT = 86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
 
 
+UNPACK = 'mkdir -p "$1" && exec tar -xzf - -C "$1"'
+"""Bash for a host: writes the files that come as a tar file into the folder `$1`."""
+
+PACK = (
+    'cd "$1" && while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
+    " | tar -cz --null -T -"
+)
+"""Bash for a host: a tar file of those of the named files that there are in the folder `$1`."""
+
+
 class Remote(Protocol):
     """What is needed of a connection."""
 
@@ -57,8 +67,7 @@ def upload(remote: Remote, folder: Path, to: str, *, deadline: float) -> None:
     program = lambda: [*_rsync_line(remote), "--", f"{folder}/", f"{remote.name}:{to}/"]  # noqa: E731
     if _finish_rsync(remote, program, b"", deadline):
         return
-    script = 'mkdir -p "$1" && exec tar -xzf - -C "$1"'
-    _finish(remote, _sh(remote, script, to), _packed(folder), deadline)
+    _finish(remote, _sh(remote, UNPACK, to), packed(folder), deadline)
 
 
 def download(
@@ -71,14 +80,13 @@ def download(
     program = lambda: [*_rsync_line(remote), *options, "--", f"{remote.name}:{folder}/", f"{to}/"]  # noqa: E731
     if _finish_rsync(remote, program, listed, deadline):
         return
-    script = 'cd "$1" && while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
-    script = f"{script} | tar -cz --null -T -"
-    ended = _finish(remote, _sh(remote, script, folder), listed, deadline)
-    _unpack(remote, ended.out, names, to)
+    ended = _finish(remote, _sh(remote, PACK, folder), listed, deadline)
+    unpack(remote.name, ended.out, names, to)
 
 
-def _unpack(remote: Remote, packed: bytes, names: Sequence[str], to: Path) -> None:
-    """Writes what was asked for, and nothing that would lie elsewhere."""
+def unpack(host: str, packed: bytes, names: Sequence[str], to: Path) -> None:
+    """Writes what was asked for of a tar file that a host sent, and nothing that would lie
+    elsewhere."""
     # Python's own guard too, where it has it: since 3.11.4.
     guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     try:
@@ -88,7 +96,7 @@ def _unpack(remote: Remote, packed: bytes, names: Sequence[str], to: Path) -> No
                 _make_room(to / posixpath.normpath(each.name), to)
             files.extractall(to, wanted, **guard)  # noqa: S202 - each was looked at
     except (tarfile.TarError, EOFError, zlib.error) as error:
-        message = f"{remote.name} sent files that cannot be unpacked: {error}"
+        message = f"{host} sent files that cannot be unpacked: {error}"
         raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
 
 
@@ -122,7 +130,7 @@ def _finish_rsync(remote: Remote, program: Program, data: bytes, deadline: float
     )
     remote.has_rsync = ended.code != _NOT_FOUND
     if remote.has_rsync:
-        _require_success(remote, ended)
+        require_success(remote.name, ended)
     return remote.has_rsync
 
 
@@ -136,7 +144,8 @@ def _sh(remote: Remote, script: str, *arguments: str) -> Program:
     return lambda: [*remote.command("-T"), "--", remote.name, line]
 
 
-def _packed(folder: Path) -> bytes:
+def packed(folder: Path) -> bytes:
+    """What is in a folder, as a compressed tar file."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
         files.add(folder, arcname=".")
@@ -147,14 +156,15 @@ def _finish(remote: Remote, program: Program, data: bytes, deadline: float) -> E
     ended = remote.run_with_retry(
         program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN
     )
-    _require_success(remote, ended)
+    require_success(remote.name, ended)
     return ended
 
 
-def _require_success(remote: Remote, ended: Ended) -> None:
+def require_success(host: str, ended: Ended) -> None:
+    """UserError where files could not be copied."""
     if ended.code:
         last = ended.err.strip().splitlines()[-1:] or [f"exit code {ended.code}"]
-        message = f"files could not be copied between here and {remote.name}: {last[0]}"
+        message = f"files could not be copied between here and {host}: {last[0]}"
         raise UserError.of(
             "host-failed", message, "is a disk full? look here and there: df -h", exit_code=5
         )

@@ -1,4 +1,4 @@
-"""What the engines share whose runs lie in a folder that is reached by ssh."""
+"""What the engines share whose runs lie in a folder on a host that is reached."""
 
 from __future__ import annotations
 
@@ -87,6 +87,12 @@ class RemoteEngine:
             hint = f"take one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
             raise UserError.of("no-containers", message, hint)
 
+    def place_of(self, target: Target) -> tuple[str, ...]:
+        """What two targets have in common whose runs lie in the same shared folder."""
+        access = _access(target)
+        # Environments have the same addresses and folders: they alone do not tell clusters apart.
+        return access.host, access.shared, target.environment
+
     def environment(self) -> dict[str, str]:
         """Does nothing: the node side knows what its launchers need."""
         return {}
@@ -103,13 +109,9 @@ class RemoteEngine:
 
     def predecessor(self, run: RunFolder) -> str:
         """Its id; UserError where it does not run in the same shared folder."""
-        if run.record.engine == self.target.engine:
-            # Environments have the same addresses and folders: they alone do not tell clusters
-            # apart.
-            other, mine = submitted_to(run), self.target
-            same = (_access(other).host, _access(other).shared, other.environment)
-            if same == (_access(mine).host, _access(mine).shared, mine.environment):
-                return run.id
+        is_mine = run.record.engine == self.target.engine
+        if is_mine and self.place_of(submitted_to(run)) == self.place_of(self.target):
+            return run.id
         message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this cluster"
         hint = f"wait for it first: fairway wait {run.id}"
         raise UserError.of("foreign-run", message, hint)

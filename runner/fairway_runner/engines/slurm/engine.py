@@ -2,61 +2,45 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import secrets as random
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.shared.reports import Done
 from fairway_agent.slurm.commands import DOWN, NO_ANSWER
-from fairway_agent.slurm.reports import (
-    CancelRequest,
-    NodesReport,
-    NodesRequest,
-    SubmitReport,
-    SubmitRequest,
-)
+from fairway_agent.slurm.reports import NodesReport, NodesRequest, SubmitRequest
 from fairway_core import archives
 from fairway_core.findings import UserError
-from fairway_runner.engines.absence import Absence, clock
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
-from fairway_runner.engines.refusals import Refused
-from fairway_runner.engines.remote import submissions
-from fairway_runner.engines.remote.engine import RemoteEngine
+from fairway_runner.engines.remote.scheduled import ScheduledEngine
 from fairway_runner.engines.slurm.health import findings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from fairway_core.findings import Finding
     from fairway_core.machine import Machine
     from fairway_core.target import SlurmAccess
+    from fairway_runner.engines.remote.submissions import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
 
-_LOG = logging.getLogger("fairway")
-
 _NODE = "fairway_agent.slurm"
 _MOST_PRIORITY = 1000
-# Seconds beyond a job's grace after which a cancelled one is ended by Slurm.
-_CANCEL_SLACK = 20.0
 
 
 @dataclass
-class SlurmEngine(RemoteEngine):
+class SlurmEngine(ScheduledEngine):
     """A cluster with a scheduler; see `engines.engine.Engine` for what each method does."""
 
-    pause: ClassVar[float] = 0.5
     NODE: ClassVar[str] = _NODE
-    answered: float = field(default_factory=time.monotonic)
-    """When Slurm last said where runs stand, on the monotonic clock; at first, when it was first
-    to be asked."""
-    told: bool = False
-    """Whether it was said that Slurm does not answer."""
+    # Refused before anything of it was started.
+    REFUSALS: ClassVar = frozenset(
+        {"refused-job", "no-share", "no-partition", "failed-predecessor"}
+    )
+    SILENT: ClassVar = NO_ANSWER
+    DOWN: ClassVar = DOWN
 
     @property
     def access(self) -> SlurmAccess:
@@ -72,82 +56,6 @@ class SlurmEngine(RemoteEngine):
         """
         self.require_launcher(job)
         self.require_nodes(job)
-
-    def start(
-        self,
-        run: RunFolder,
-        lock: int,
-        snapshot: Path,
-        secrets: Mapping[str, str],
-        *,
-        retry: bool = False,
-    ) -> None:
-        """Brings the run to the shared folder and hands it to Slurm.
-
-        UserError where Slurm refuses it: Refused for a run that never began, of which nothing is
-        left there.
-        """
-        try:
-            submission = self.begin(run, retry=retry)
-            if submission.complete:
-                return
-            self.mirror.publish(run, snapshot)
-            try:
-                request = self._request(run, submission, code=snapshot.name)
-                found = self.ask("submit", request, SubmitReport)
-            except UserError as error:
-                if error.findings[0].id in _REFUSALS and not submission.submission:
-                    raise Refused(error.findings, exit_code=error.exit_code) from None
-                raise
-            replace(submission, complete=True, jobs=found.jobs).write(run)
-        finally:
-            os.close(lock)
-
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
-        """One command on the login host for all of them, and there one squeue.
-
-        Where Slurm does not answer, what tasks have written themselves is there all the same,
-        and it is said once. Whoever follows a run bears it until the deadline: what runs goes
-        on meanwhile.
-        """
-        silent, now = self.mirror.refresh(runs, logs=logs), time.monotonic()
-        if not silent:
-            self.answered, self.told = now, False
-        elif now - self.answered > self.deadline:
-            raise UserError.of(NO_ANSWER, silent, DOWN, exit_code=5)
-        elif not self.told:
-            self.told = True
-            since = clock(min(run.last_known for run in runs))
-            text = "%s: %s; states are as they were last known at %s"
-            _LOG.warning(text, self.target.name, silent, since)
-
-    def wait(self, run: RunFolder) -> None:
-        """Looks at it until it has ended."""
-        absence = Absence(run, self.deadline)
-        absence.look(lambda: self.refresh([run]))
-        while not submissions.is_final(run):
-            time.sleep(self.pause)
-            absence.look(lambda: self.refresh([run]))
-
-    def cancel(self, run: RunFolder) -> None:
-        """Tells Slurm, and what runs gets the job's signal and its grace."""
-        self.refresh([run])
-        if submissions.is_final(run):
-            return
-        last = submissions.read(run) or submissions.begin(run, retry=False)
-        request = CancelRequest(run.id, last.submission)
-        self.ask("cancel", request, Done)
-        self.mirror.cancel_unknown(run)
-        from fairway_runner.runs.plans import read_plan
-
-        deadline = time.monotonic() + read_plan(run.folder).grace + _CANCEL_SLACK
-        while not submissions.is_final(run):
-            self.refresh([run])
-            if time.monotonic() > deadline:
-                self.ask("cancel", replace(request, kill=True), Done)
-                break
-            time.sleep(_pause_of(deadline, self.pause))
-        self.wait(run)
 
     def nodes(self) -> list[Node]:
         """As sinfo lists them, those that are not there yet included."""
@@ -219,9 +127,7 @@ class SlurmEngine(RemoteEngine):
                 return node.name
         self.unknown_node(name, [node.name for node in nodes])
 
-    def _request(
-        self, run: RunFolder, submission: submissions.Submission, code: str
-    ) -> SubmitRequest:
+    def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
         """What Slurm is asked for."""
         from fairway_core.catalog import vm_size
         from fairway_runner.jobs.job import Job
@@ -245,9 +151,6 @@ class SlurmEngine(RemoteEngine):
 
 ENGINE = SlurmEngine
 
-# Refused before anything of it was started.
-_REFUSALS = {"refused-job", "no-share", "no-partition", "failed-predecessor"}
-
 
 def _machine(comment: str) -> Machine | None:
     """As the scheduler of a Fairway environment notes it; see `claim_service`.
@@ -260,7 +163,3 @@ def _machine(comment: str) -> Machine | None:
     facts = dict(pair.split("=", 1) for pair in comment.split(",") if "=" in pair)
     resource = facts.get("resource", "")
     return Machine(resource, facts.get("vm", ""), facts.get("host", "")) if resource else None
-
-
-def _pause_of(deadline: float, pause: float) -> float:
-    return max(0.0, min(pause, deadline - time.monotonic()))
