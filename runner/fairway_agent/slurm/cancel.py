@@ -10,8 +10,9 @@ from typing import IO, TYPE_CHECKING
 
 from fairway_agent import record
 from fairway_agent.fields import Damaged
+from fairway_agent.shared import submissions
 from fairway_agent.shared.reports import CancelRequest, Done
-from fairway_agent.slurm import commands, submissions
+from fairway_agent.slurm import commands
 from fairway_agent.slurm.jobs import jobs_named
 
 if TYPE_CHECKING:

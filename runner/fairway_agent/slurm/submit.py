@@ -13,14 +13,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from fairway_agent import record, run_files, state_files
+from fairway_agent import record, run_files
 from fairway_agent.faults import Fault
-from fairway_agent.run_state import RunState
-from fairway_agent.setup import has_failed, has_setup
-from fairway_agent.shared import plans
-from fairway_agent.shared.receive import copy_code
+from fairway_agent.setup import has_setup
+from fairway_agent.shared import plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
-from fairway_agent.slurm import commands, partition, predecessors, sbatch, submissions
+from fairway_agent.slurm import commands, partition, predecessors, sbatch
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.reconcile import settle_all
 from fairway_agent.slurm.reports import SubmitRequest
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
-    from fairway_agent.slurm.submissions import Part, Submission
+    from fairway_agent.shared.submissions import Part, Submission
 
 # Seconds in which a job that is cancelled has to have ended: Slurm kills what does not end itself
 # after its KillWait, which is 30 by default. And those between two looks.
@@ -78,43 +76,10 @@ def answer(
 
 def _prepare(shared: Path, folder: Path, request: SubmitRequest) -> Submission:
     """Makes the run's folder ready for this submission, and notes what is to be submitted."""
-    number = request.submission
-    if not (folder / "code").is_dir():
-        copy_code(shared, request.code, folder)
-    plan = plans.read(folder, retry=number > 0)
-    lines = submissions.write_index(folder)
-    wanted = plan.retry.only if plan.retry else range(len(lines))
-    shapes: dict[tuple[int, int, int | None, int | None], list[int]] = {}
-    for index in wanted:
-        shape = lines[index]
-        shapes.setdefault(shape, []).append(index)
-    parts = [
-        submissions.Part("tasks", place, indices, *shape[:2], gpus=shape[2], cores=shape[3])
-        for place, (shape, indices) in enumerate(shapes.items())
-    ]
-    if (folder / "finally.jsonl").exists():
-        _, _, gpus, cores = submissions.shape_of(run_files.read_spec(folder / "finally.jsonl"))
-        last = submissions.Part("finally", len(parts), [len(lines)], 1, 1, gpus=gpus, cores=cores)
-        parts.append(last)
-    _queue(folder, parts, plan, number)
-    new = submissions.Submission(number, parts, complete=False)
+    parts = preparing.prepare(shared, folder, request.submission, request.code)
+    new = submissions.Submission(request.submission, parts, complete=False)
     new.write(folder)
     return new
-
-
-def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
-    """Says of the run, and of tasks that run again, that they are to come."""
-    if number:
-        for part in parts:
-            for index in part.indices:
-                task = part.task_folder(folder, index)
-                if status := state_files.read_task(task):
-                    state_files.write(task, status.again)
-        if has_failed(folder):
-            (folder / "setup" / "state.json").unlink()
-    counts = {state: count for state, count in plan.done.items() if count}
-    counts["queued"] = sum(len(part.indices) for part in parts)
-    state_files.write(folder, RunState(tasks=counts, submission=number))
 
 
 def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submission:

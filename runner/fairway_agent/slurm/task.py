@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import bundle, scratch, state_files
+from fairway_agent import bundle, scratch
 from fairway_agent.fanout import ways
-from fairway_agent.figures.sampling import Sampling, sampler
-from fairway_agent.setup import SETUP_FAILED
-from fairway_agent.shared.task import ClusterTask
+from fairway_agent.figures.sampling import sampler
+from fairway_agent.shared.scheduled_task import ScheduledTask
 from fairway_agent.slurm import commands, container, leftovers
 from fairway_agent.slurm.others import signal_task
 
@@ -25,38 +22,28 @@ if TYPE_CHECKING:
 
     from fairway_agent.task_state import TaskState
 
-_SLURM = "fairway_agent.slurm"
+_SLURM, _PREPARED = "fairway_agent.slurm", "fairway_agent.shared.prepared"
 
 _STRAY_GRACE = 2.0  # seconds for what an attempt has left on another node
-_BEFORE = "before.txt"  # why the attempt before ended, where another job of Slurm's goes on
 
 # One process a node, beside whatever else the job runs there.
 STEP = ("srun", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--input=none", "--quiet")
 
 
 @dataclass
-class SlurmTask(ClusterTask):
+class SlurmTask(ScheduledTask):
     """A task whose nodes Slurm has chosen; the first of them, on which this runs, is its main
-    host. `submission` is that of the run, and `failures` counts the attempts that failed in it:
-    one that a node's end or Slurm cut short is none."""
+    host."""
 
     WAY: ClassVar = "srun"
-    IS_HERE: ClassVar = False
+    BEGUN_AGAIN: ClassVar = "its node failed, and Slurm began it again"
 
-    submission: int = 0
-    failures: int = 0
     told: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    sampling: Sampling | None = None
-    reason: str | None = None
 
     def start(self) -> None:
         """Starts the next attempt on its nodes."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for name in (SETUP_FAILED, _BEFORE):
-            (self.folder / name).unlink(missing_ok=True)
         self._end_leftovers()
         super().start()
-        self.sampling = Sampling(self.plan.sample_every, self._sampler, self._for_sampler)
 
     def _end_leftovers(self) -> None:
         """Ends what jobs that were killed have left on its nodes, where Slurm does not."""
@@ -75,40 +62,6 @@ class SlurmTask(ClusterTask):
         folders = (str(self.run_folder.parents[1]), str(scratch.root()))
         return container.entry_of(self.run_folder, self.plan.directory, folders)
 
-    @property
-    def is_prepared(self) -> bool:
-        """Whether its nodes need nothing more before the script than folders."""
-        return not self.plan.staged and not (self.run_folder / "setup.jsonl").exists()
-
-    def resume_count(self) -> None:
-        """Counts on from the attempts of earlier jobs of this run."""
-        super().resume_count()
-        last = state_files.read_task(self.folder)
-        if last is not None and last.submission == self.submission:
-            self.failures = last.failures or 0
-            self.ends = Counter(last.ends_with_this)
-            self.before = self._read_before()
-
-    def keep_before(self, why: str) -> None:
-        """Says on which words the next job of the task begins its log; its own state is written
-        over meanwhile by why it waits."""
-        with suppress(OSError):
-            (self.folder / _BEFORE).write_text(why, encoding="utf-8")
-
-    def _read_before(self) -> str:
-        try:
-            return (self.folder / _BEFORE).read_text(encoding="utf-8")
-        except OSError:
-            return "its node failed, and Slurm began it again"
-
-    def has_retry(self) -> bool:
-        """Whether it may be begun again after a failure."""
-        return not self.limit and self.failures <= self.plan.retries
-
-    def setup_failed(self) -> bool:
-        """Whether the job's setup failed on one of its nodes in this attempt."""
-        return (self.folder / SETUP_FAILED).exists()
-
     def _tell(self, number: signal.Signals) -> None:
         """On every node: whatever launcher has started them, and in whichever session."""
         signal_task(self.plan.run, self.name, number)
@@ -122,39 +75,24 @@ class SlurmTask(ClusterTask):
         names = [host.name for host in self.nodes[1:]]
         return [*STEP, f"--nodes={len(names)}", f"--nodelist={','.join(names)}"] if names else []
 
-    def why(self) -> str | None:
-        """Why it ended, where that is known."""
-        return self.reason or super().why()
-
-    def ended(self) -> int | None:
-        """The exit code if the task has ended, with nothing of it left on any node."""
-        code = super().ended()
-        if code is not None:
-            if self.sampling is not None:
-                self.sampling.end()
-            for step in self.told:
-                step.wait()
-            self.told.clear()
-            if code and len(self.nodes) > 1:
-                self._end_steps()
-            self._leave_others()
-        return code
-
-    def finish(self, state: str, code: int) -> str:
-        """Records the end, keeps the outputs, and leaves nothing on the nodes."""
-        state = super().finish(state, code)
-        shutil.rmtree(self.scratch_folder, ignore_errors=True)
-        return state
-
-    def _sampler(self, seconds: float) -> list[str]:
+    def sampler_words(self, seconds: float) -> list[str]:
         """On each node; a step of several nodes ends with srun."""
         count = len(self.nodes)
         step = [*STEP, f"--nodes={count}", f"--ntasks={count}"] if count > 1 else []
         return [*step, *sampler(self.run_folder, seconds)]
 
-    def _for_sampler(self) -> dict[str, str]:
-        hidden = set(self.plan.secrets)
-        return {name: value for name, value in _for_step().items() if name not in hidden}
+    def leave_nodes(self, code: int) -> None:
+        """With what it has told them, and with steps that a launcher left."""
+        for step in self.told:
+            step.wait()
+        self.told.clear()
+        if code and len(self.nodes) > 1:
+            self._end_steps()
+        self._leave_others()
+
+    def environment_outside(self) -> dict[str, str]:
+        """What a step of Slurm's is started with."""
+        return _for_step()
 
     def _leave_others(self) -> None:
         """Ends what the attempt has left on the other nodes, before its end is known."""
@@ -168,13 +106,10 @@ class SlurmTask(ClusterTask):
             )
 
     def status(self, state: str) -> TaskState:
-        """Where it stands, where it runs, and as which of Slurm's jobs."""
+        """Also as which of Slurm's jobs it runs."""
         return replace(
             super().status(state),
-            node=",".join(host.name for host in self.nodes),
             job=job_id(),
-            submission=self.submission,
-            failures=self.failures,
             requeues=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         )
 
@@ -198,7 +133,7 @@ class SlurmTask(ClusterTask):
         if self.is_prepared:
             self._make_scratch()
             return command
-        return [*bundle.program(f"{_SLURM}.attempt"), str(self.run_folder), *command]
+        return [*bundle.program(_PREPARED), str(self.run_folder), "--outside", *command]
 
     def _inside(self) -> list[str]:
         """Does nothing: see `entry`."""
@@ -217,10 +152,7 @@ class SlurmTask(ClusterTask):
             )
 
     def _contract(self) -> dict[str, str]:
-        base = super()._contract()
-        # Made for the folder of all; the task's own is on each node's disk.
-        shutil.rmtree(self.folder / "scratch", ignore_errors=True)
-        return {**base, "FAIRWAY_MPI_ARGS": "", **(self._of_share() if self.share else {})}
+        return super()._contract() | (self._of_share() if self.share else {})
 
     def _of_share(self) -> dict[str, str]:
         """What Slurm has said of its GPUs, which it may count anew in each job. And its launcher

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway_agent.shared.verdicts import CANCELLED, KILLED, SERVICE, Verdict, ended, waiting
 from fairway_agent.slurm.jobs import ENDED, TURNS, WAITING
 from fairway_agent.task import TIMED_OUT
 from fairway_agent.task_state import TaskState
@@ -21,8 +22,6 @@ _LAST_WORDS = 60.0
 # from when on it is none: Slurm takes a job without a time limit to go on for a year.
 _ABOUT = 300
 _LATEST = 30 * 86400.0
-
-_CANCELLED, _SERVICE, _KILLED = 130, 5, 137
 
 # Of Slurm's reasons for which a job waits, those that it does not word for everyone.
 _REASONS = {
@@ -45,38 +44,17 @@ _REASONS = {
 _RESTING = {"SUSPENDED": "scontrol resume {0.id}", "STOPPED": "scancel --signal=CONT {0.id}"}
 
 _ENDS: dict[str, tuple[str, int, str]] = {
-    "CANCELLED": ("cancelled", _CANCELLED, "cancelled in Slurm"),
+    "CANCELLED": ("cancelled", CANCELLED, "cancelled in Slurm"),
     "TIMEOUT": ("failed", TIMED_OUT, "its time limit in Slurm was over"),
     "DEADLINE": ("failed", TIMED_OUT, "its deadline in Slurm was over"),
-    "NODE_FAIL": ("failed", _SERVICE, "node {nodes} failed"),
-    "BOOT_FAIL": ("failed", _SERVICE, "node {nodes} did not start"),
-    "OUT_OF_MEMORY": ("failed", _KILLED, "out of memory"),
-    "PREEMPTED": ("failed", _SERVICE, "preempted, and not started again"),
-    "REVOKED": ("failed", _SERVICE, "revoked by Slurm"),
-    "FAILED": ("failed", _SERVICE, "its job failed before it could say why: see slurm.txt"),
-    "COMPLETED": ("failed", _SERVICE, "its job ended without a word: see slurm.txt"),
+    "NODE_FAIL": ("failed", SERVICE, "node {nodes} failed"),
+    "BOOT_FAIL": ("failed", SERVICE, "node {nodes} did not start"),
+    "OUT_OF_MEMORY": ("failed", KILLED, "out of memory"),
+    "PREEMPTED": ("failed", SERVICE, "preempted, and not started again"),
+    "REVOKED": ("failed", SERVICE, "revoked by Slurm"),
+    "FAILED": ("failed", SERVICE, "its job failed before it could say why: see slurm.txt"),
+    "COMPLETED": ("failed", SERVICE, "its job ended without a word: see slurm.txt"),
 }
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A task's state now: `status` as its file is to have it; `waits` says why it is queued, and
-    `rests` why it does nothing though it runs. `no_capacity` is the element's."""
-
-    status: TaskState
-    waits: str = ""
-    rests: str = ""
-    no_capacity: bool = False
-
-    @property
-    def state(self) -> str:
-        """The state's name."""
-        return self.status.state
-
-    @property
-    def is_final(self) -> bool:
-        """Whether nothing follows."""
-        return self.status.is_final
 
 
 def judge(
@@ -91,37 +69,21 @@ def judge(
         return Verdict(known)
     if element is None:
         if cancelled:
-            return Verdict(_ended(known, "cancelled", _CANCELLED, "", now))
-        return Verdict(_ended(known, "lost", _SERVICE, "Slurm does not know its job", now))
+            return Verdict(ended(known, "cancelled", CANCELLED, "", now))
+        return Verdict(ended(known, "lost", SERVICE, "Slurm does not know its job", now))
     if element.state in ENDED:
         return _judge_ended(known, element, cancelled=cancelled, now=now)
     if element.state in WAITING:
-        waiting = _waiting(known, explain(element) + expected(element, now), "it starts again")
-        return replace(waiting, no_capacity=element.no_capacity)
+        verdict = waiting(known, explain(element) + expected(element, now), "it starts again")
+        return replace(verdict, no_capacity=element.no_capacity)
     if element.state == "CONFIGURING":
-        return _waiting(known, "its nodes are starting", "")
+        return waiting(known, "its nodes are starting", "")
     if element.state in _RESTING:
         # Not in the task's own file: it writes that itself as soon as it goes on.
         return Verdict(
             known, rests=f"suspended in Slurm: {_RESTING[element.state].format(element)}"
         )
     return Verdict(known)
-
-
-def _waiting(known: TaskState, why: str, otherwise: str) -> Verdict:
-    """A task that is to begin; one that has begun before keeps how often, and says why it waits."""
-    kept = TaskState(
-        attempt=known.attempt,
-        started=known.started,
-        held=known.held,
-        submission=known.submission,
-        failures=known.failures,
-        requeues=known.requeues,
-        ends=known.ends_with_this or None,
-    )
-    if kept != TaskState():
-        kept = replace(kept, reason=why or otherwise)
-    return Verdict(kept, why)
 
 
 def _judge_ended(known: TaskState, element: Element, *, cancelled: bool, now: float) -> Verdict:
@@ -133,14 +95,7 @@ def _judge_ended(known: TaskState, element: Element, *, cancelled: bool, now: fl
     elif element.reason == "DependencyNeverSatisfied":
         reason = _REASONS[element.reason]
     reason = reason.format(nodes=element.nodes or known.node or "")
-    return Verdict(_ended(known, state, code, reason, seconds(element.ended) or now))
-
-
-def _ended(known: TaskState, state: str, code: int, reason: str, ended: float) -> TaskState:
-    # Slurm's times are whole seconds: one that ended at once would have done so before it began.
-    ended = known.ended or max(ended, known.started or 0.0)
-    found = replace(known, state=state, ended=ended, exit_code=code, timed_out=code == TIMED_OUT)
-    return replace(found, reason=reason or None, stopped=None)
+    return Verdict(ended(known, state, code, reason, seconds(element.ended) or now))
 
 
 def explain(element: Element) -> str:

@@ -13,9 +13,11 @@ from fairway_agent import state_files
 from fairway_agent.fields import Unfit
 from fairway_agent.limits import Over
 from fairway_agent.plan import Budget, RunPlan
-from fairway_agent.slurm import commands, reconcile, sbatch, submissions, watch
+from fairway_agent.run_state import RunState
+from fairway_agent.shared import settling, submissions, watch
+from fairway_agent.shared.submissions import Part, Submission
+from fairway_agent.slurm import commands, reconcile, sbatch
 from fairway_agent.slurm.jobs import Element
-from fairway_agent.slurm.submissions import Part, Submission
 from fairway_agent.slurm.watch import Watch
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
@@ -29,7 +31,7 @@ RESOURCES = sbatch.Resources("nd", "", gpus=0, cpus=4, nice=0)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     now = SimpleNamespace(now=1e9)
-    for module in (watch, reconcile):
+    for module in (watch, settling):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.now))
     return now
 
@@ -158,7 +160,7 @@ def test_the_run_says_which_limit_it_was_over(
     run: Path, clock: Any, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run / "plan.json").write_text(TIME.text())
-    state_files.write(run, reconcile.RunState(tasks={"queued": 3}))
+    state_files.write(run, RunState(tasks={"queued": 3}))
     Watch(run, TIME, 0).begin()
     _write(run, 0, TaskState("running", attempt=0, started=1e9))
     assert _settle(run, monkeypatch, "RUNNING", "PENDING", "PENDING")["state"] == "running"
@@ -178,7 +180,7 @@ def test_a_run_that_is_over_while_none_of_it_runs_is_ended_by_who_asks(
 ) -> None:
     """Its first task has lost its node, and waits for another."""
     (run / "plan.json").write_text(TIME.text())
-    state_files.write(run, reconcile.RunState(tasks={"queued": 3}))
+    state_files.write(run, RunState(tasks={"queued": 3}))
     Watch(run, TIME, 0).begin()
     _write(run, 0, TaskState("queued", attempt=0, started=1e9))
     clock.now += 3599

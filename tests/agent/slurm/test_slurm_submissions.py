@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent.fields import Damaged
-from fairway_agent.slurm import submissions
-from fairway_agent.slurm.submissions import Part, Submission
+from fairway_agent.shared import submissions
+from fairway_agent.shared.submissions import Part, Submission
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from fairway_agent import state_files
 from fairway_agent.plan import Receiver as Told
 from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
+from fairway_agent.shared import submissions, word
 from fairway_agent.shared.reports import SubmitReport
-from fairway_agent.slurm import commands, reconcile, submissions, submit, word
+from fairway_agent.slurm import commands, reconcile, submit
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.task_state import TaskState

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.azure.imds import Event, Metadata
+from fairway_agent.shared.submissions import Part
 from fairway_agent.slurm.autoscale import eviction, slurmctld
 from fairway_agent.slurm.autoscale.settings import Settings
-from fairway_agent.slurm.submissions import Part
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.slurm import others, submissions
+from fairway_agent.shared import submissions
+from fairway_agent.slurm import others
 from fairway_agent.slurm.others import processes_of
 
 if TYPE_CHECKING:

@@ -1,13 +1,14 @@
-"""What was asked of Slurm for a run: the file `slurm.json` in its folder. Standard library only.
+"""What was asked of a scheduler for a run: a file in its folder, `slurm.json` of Slurm's.
 
-A submission has parts, each a job or an array of Slurm's: the tasks of one shape, and the
+A submission has parts, each a job or an array of the scheduler's: the tasks of one shape, and the
 task of `finally:`. A part's mark stands in its comment, by which it is found again whatever
-befell the program that submitted it.
+befell the program that submitted it. Standard library only.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway_agent import fields, record, run_files
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
 
     from fairway_agent.task_spec import TaskSpec
 
-_FILE = "slurm.json"
+SLURM, KUBERNETES = "slurm.json", "kubernetes.json"
+_FILES = (SLURM, KUBERNETES)
 _INDEX = "tasks.offsets"
 STAGES = ("tasks", "finally")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Tasks of one `stage` (`tasks` or `finally`) that Slurm has as one job.
+    """Tasks of one `stage` (`tasks` or `finally`) that the scheduler has as one job.
 
     `indices` are the tasks' numbers; `job` is "" until it is submitted. As an array each task's
     number is its element's. `gpus` and `cores` are what each takes of its node, where that is not
@@ -93,27 +95,34 @@ class Part:
 
 @dataclass(frozen=True)
 class Submission:
-    """The last submission: its number, its parts, and whether Slurm has them all."""
+    """The last submission: its number, its parts, whether the scheduler has them all, and the name
+    of the file."""
 
     submission: int
     parts: list[Part]
     complete: bool
+    file: str = SLURM
 
     @classmethod
-    def from_json(cls, facts: object) -> Submission:
+    def from_json(cls, facts: object, file: str = SLURM) -> Submission:
         """Unfit for what is not one."""
         found = Fields(facts, "the submission")
         parts = [Part.from_json(each) for each in found.each("parts")]
-        return cls(found.count("submission"), parts, found.flag("complete"))
+        return cls(found.count("submission"), parts, found.flag("complete"), file)
 
     def write(self, folder: Path) -> None:
         """Replaces the file."""
-        record.write_json(folder / _FILE, asdict(self))
+        facts = asdict(self)
+        record.write_json(folder / facts.pop("file"), facts)
 
 
 def read(folder: Path) -> Submission | None:
     """The last submission of a run; None before the first. Fault where the file is damaged."""
-    return fields.read(folder / _FILE, Submission.from_json)
+    for file in _FILES:
+        found = fields.read(folder / file, partial(Submission.from_json, file=file))
+        if found is not None:
+            return found
+    return None
 
 
 def cancelled(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Sends word of a run on Slurm, where nothing watches a run as a whole.
+"""Sends word of a run that a scheduler keeps, where nothing watches a run as a whole.
 
 That it has ended is seen by the last of its jobs, and where that was killed by whoever looks at
 the run next; that it waits, when it is submitted and whenever somebody looks. Each is told once.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import record, state_files
 from fairway_agent.delivery import deliver, tell_of
 from fairway_agent.notify import LOG, event_of, is_wanted, notify, orders
-from fairway_agent.slurm import submissions
+from fairway_agent.shared import submissions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,9 +42,9 @@ def is_news(folder: Path, plan: RunPlan, state: RunState) -> bool:
     return True
 
 
-def tell(folder: Path, plan: RunPlan, state: RunState) -> None:
-    """Tells it. What a job leaves behind ends with it: there it is waited for."""
-    if "SLURM_JOB_ID" not in os.environ:
+def tell(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
+    """Tells it. What a job leaves behind ends with it: there it is waited for (`waits`)."""
+    if not waits:
         notify(folder, plan, state)
     elif whys := deliver(orders(plan, state), PAUSES):
         with suppress(OSError), (folder / LOG).open("a", encoding="utf-8") as log:

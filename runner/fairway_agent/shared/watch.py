@@ -1,0 +1,109 @@
+"""Whether a run is over a limit of its own, as its tasks see it: nothing else is always there.
+
+Each task that runs looks, and ends itself; the first that sees it takes the run's other jobs back.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_agent import fields, limits, record
+from fairway_agent.fields import Fields
+from fairway_agent.limits import Held
+from fairway_agent.shared import submissions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_agent.plan import RunPlan
+
+_SOONEST = 10.0  # seconds between two looks at what the other tasks hold
+_LATEST = 3600.0
+
+_BEGUN = "begun.json"
+
+
+@dataclass
+class Watch:
+    """The limits of one submission of a run; `due` is when to look next, on the clock, and None
+    where there is nothing to look at."""
+
+    folder: Path
+    plan: RunPlan
+    submission: int
+    started: float | None = None
+    due: float | None = None
+    nodes: dict[str, int] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """A task begins; the run has begun with its first."""
+        if not self._is_limited:
+            return
+        with record.alone(self.folder / "limits.lock"):
+            self.started = self._begun()
+            if self.started is None:
+                self.started = time.time()
+                facts = {"submission": self.submission, "started": self.started}
+                record.write_json(self.folder / _BEGUN, facts)
+        self.due = self.started
+
+    def is_over(self) -> bool:
+        """Whether the run is over a limit, looked at when that is due."""
+        return self.due is not None and time.time() >= self.due and self._look()
+
+    def look_back(self) -> bool:
+        """The same, asked where no task runs that could see it; a run that has not begun is over
+        none."""
+        self.started = self._begun() if self._is_limited else None
+        return self.started is not None and self._look()
+
+    @property
+    def _is_limited(self) -> bool:
+        return self.plan.max_duration is not None or self.plan.max_cost is not None
+
+    def _begun(self) -> float | None:
+        return fields.read(self.folder / _BEGUN, self._begun_of)
+
+    def _begun_of(self, facts: object) -> float | None:
+        found = Fields(facts, "the note")
+        mine = found.count("submission") == self.submission
+        return found.moment_or_none("started") if mine else None
+
+    def _look(self) -> bool:
+        if submissions.limited(self.folder, self.submission) is not None:
+            return True
+        now, held = time.time(), Held()
+        if self.plan.max_cost is not None:
+            self.nodes = self.nodes or limits.nodes_of(self.folder)
+            held = limits.held(self.folder, self.nodes, now)
+        over = limits.over(self.plan, now, self.started, held)
+        if over is None:
+            self.due = self._next(now, held)
+            return False
+        with contextlib.suppress(OSError):  # where the disk is full, each task sees it by itself
+            submissions.limit(self.folder, self.submission, over)
+        self.take_back()
+        return True
+
+    def _next(self, now: float, held: Held) -> float | None:
+        """Not before the limit could be reached with all nodes of the partition."""
+        due = limits.due(self.plan, now, self.started, held)
+        budget = self.plan.max_cost
+        if budget is None:
+            return due
+        pause = max(0.0, budget.node_seconds - held.seconds) / max(self._most_nodes(), held.nodes)
+        look = now + min(max(pause, _SOONEST), _LATEST)
+        return look if due is None else min(look, due)
+
+    def _most_nodes(self) -> int:
+        """How many nodes the run may have at once."""
+        target = record.read_json(self.folder / "target.json")
+        return max(1, int((target.get("nodes") or {}).get("max") or 1))
+
+    def take_back(self) -> None:
+        """Has the scheduler forget the jobs of the run that wait, where that can be told of it.
+        What is about to begin sees by itself that it must not."""
