@@ -22,7 +22,7 @@ class DataRole:
 
 @dataclass(frozen=True)
 class Researcher:
-    """Who gets them, by object id: None is whoever deploys first. `why` ends each reason."""
+    """Who gets them, by object id: None is the first deployer. `why` ends each reason."""
 
     key: str
     why: str
