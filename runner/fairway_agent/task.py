@@ -157,11 +157,11 @@ class Task:
         limit, seconds = self.plan.idle_gpu, self.plan.sample_every
         if limit is None or seconds is None or self.name in ("setup", LAST):
             return None
-        from fairway_agent.figures import idle, sampler  # most runs need none
+        from fairway_agent.figures import FOLDER, idle, sampler  # most runs need none
 
         # Where its ranks share this machine, as often as it wants nodes.
         names = [sampler.node_name()] if self.IS_HERE else [host.name for host in self.nodes]
-        gpus, folder = self.share.gpus if self.share else None, self.run_folder / sampler.FOLDER
+        gpus, folder = self.share.gpus if self.share else None, self.run_folder / FOLDER
         return idle.IdleWatch(limit, folder, names, gpus, seconds, time.monotonic())
 
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:

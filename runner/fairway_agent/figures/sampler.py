@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import wakeups
+from fairway_agent.figures import FOLDER
 from fairway_agent.figures.gpus import Gpus
 from fairway_agent.figures.machine import Machine
 from fairway_agent.files import try_lock
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-FOLDER = "figures"
 _MANY = 8640  # samples, a day of them: from then on they are further apart
 SLOWER = 6
 """So many times."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from fairway_agent.figures.sampler import FOLDER
+from fairway_agent.figures import FOLDER
 from fairway_agent.shared.pieces import MOST, piece_of
 from fairway_agent.shared.reports import FiguresReport, FiguresRequest
 

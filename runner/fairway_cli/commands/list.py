@@ -110,8 +110,9 @@ def command(
     refused = _adopt(target, store) if target is not None else ()
 
     def look() -> tuple[list[dict[str, Any]], list[Finding]]:
-        unanswered = refresh_all(store.unsorted(), logs=logs)
-        found = select(store, wanted, limit, order, descending=reverse)
+        known = list(store.unsorted())
+        unanswered = refresh_all(known, logs=logs)
+        found = select(store, wanted, limit, order, descending=reverse, known=known)
         facts = [_facts(each, shown) for each in found.runs]
         return facts, [*unanswered, *found.findings, *_empty(facts, shown)]
 

@@ -49,8 +49,11 @@ def command(
 
 
 def _look(run: Run) -> None:
+    from fairway_runner.engines.capabilities import runs_here
+
     run.refresh(logs=bool(run.record.metrics))
-    run.engine.bring_figures(run)
+    if not runs_here(run.record.engine):
+        run.engine.bring_figures(run)
 
 
 def _cost(detail: Detail) -> str:

@@ -77,18 +77,19 @@ def uses(
     for a run that cannot be read.
     """
     known, until = cache(_region), time.time() if now is None else now
-    return [_use(run, task_results(run), prices, region, known, until) for run in runs]
+    return [_use(run, task_results(run), lambda: prices, region, known, until) for run in runs]
 
 
-def use_of(run: Run, tasks: Sequence[TaskResult], prices: Prices) -> Use:
-    """What one run, whose tasks have been read, has held so far."""
+def use_of(run: Run, tasks: Sequence[TaskResult], prices: Callable[[], Prices]) -> Use:
+    """What one run, whose tasks have been read, has held so far; prices are asked for where its
+    nodes have one."""
     return _use(run, tasks, prices, None, _region, time.time())
 
 
 def _use(
     run: Run,
     tasks: Iterable[TaskResult],
-    prices: Prices,
+    prices: Callable[[], Prices],
     region: str | None,
     known: Callable[[str], str],
     now: float,
@@ -99,7 +100,9 @@ def _use(
     if size:
         place = region or str(target.get("region") or "") or known(environment_of(run))
     seconds = sum(held(task, now) * task.nodes * min(1.0, task.part or 1.0) for task in tasks)
-    hourly = node_price(prices, size=size, region=place, spot=spot, own=own)
+    hourly = own
+    if own is None and size and place:
+        hourly = node_price(prices(), size=size, region=place, spot=spot)
     return Use(run, seconds / _HOUR, size, spot, place, hourly)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.runs.accounting import use_of
@@ -11,6 +12,7 @@ from fairway_runner.runs.facts import run_facts, setup_facts, target_facts, task
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_core.cost.prices import Prices
     from fairway_runner.runs.accounting import Use
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
@@ -28,27 +30,28 @@ class Detail:
     setup: dict[str, Any] | None
     tasks: Sequence[TaskResult]
     use: Use
-    currency: str
     figures: str
 
     @classmethod
     def of(cls, run: Run) -> Detail:
         """Reads it; UserError for a run that cannot be read."""
-        from fairway_core.cost.cache import prices_at_hand
         from fairway_runner.runs.figures import figures, in_words
 
-        facts = run_facts(run) | target_facts(run)
-        tasks, prices = run.tasks, prices_at_hand()
+        facts, tasks = run_facts(run) | target_facts(run), run.tasks
         samples = [sample for some in figures(run).values() for sample in some]
         return cls(
             run=run,
             facts=facts,
             setup=setup_facts(run, facts["state"]),
             tasks=tasks,
-            use=use_of(run, tasks, prices),
-            currency=prices.currency,
+            use=use_of(run, tasks, _prices),
             figures=in_words(samples),
         )
+
+    @cached_property
+    def currency(self) -> str:
+        """Of its cost."""
+        return _prices().currency
 
     @property
     def unsuccessful(self) -> list[TaskResult]:
@@ -66,3 +69,10 @@ class Detail:
             "task_list": task_facts(tasks),
             "use": self.figures or None,
         }
+
+
+def _prices() -> Prices:
+    # Most runs have no price, and are shown without.
+    from fairway_core.cost.cache import prices_at_hand
+
+    return prices_at_hand()

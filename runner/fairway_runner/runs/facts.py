@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
@@ -85,6 +84,8 @@ def _over_limit(run: Run, status: RunState) -> str | None:
 
 def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
     """Tasks: parameters, state, exit code, times, last metrics, and where the log is."""
+    from fairway_agent.task_spec import LAST  # a list of runs needs none
+
     return [
         {
             "task": LAST if task.is_last else task.index,

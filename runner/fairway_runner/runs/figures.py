@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.figures.sampler import FOLDER
+from fairway_agent.figures import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from fairway_core.findings import Finding
     from fairway_runner.runs.labels import Labels
@@ -73,11 +73,13 @@ def select(
     sort: Column | None = None,
     *,
     descending: bool = False,
+    known: Iterable[Run] | None = None,
 ) -> Listing:
     """The runs for which all that is `wanted` holds: the last `limit` of their order, in which
-    the newest is last, or the one with the highest value of the column to `sort` by."""
+    the newest is last, or the one with the highest value of the column to `sort` by. `known` are
+    the store's runs, where the caller has them."""
     wanted, listing = wanted or Wanted(), Listing()
-    runs = _recorded(store, wanted, listing)
+    runs = _recorded(store.unsorted() if known is None else known, wanted, listing)
     for run in sorted(runs, key=lambda run: (-run.record.created, run.id)):
         if limit is not None and sort is None and len(listing.runs) >= limit:
             break
@@ -97,10 +99,10 @@ def select(
     return listing
 
 
-def _recorded(store: RunStore, wanted: Wanted, listing: Listing) -> list[Run]:
+def _recorded(known: Iterable[Run], wanted: Wanted, listing: Listing) -> list[Run]:
     """The runs whose records fit."""
     runs = []
-    for run in store.unsorted():
+    for run in known:
         try:
             if wanted.takes_record(run.record):
                 runs.append(run)

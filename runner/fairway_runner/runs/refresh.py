@@ -40,6 +40,8 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
             look()
         except UserError as error:
             findings += error.findings
+    for run, _ in movable:
+        run.reread()
     return findings
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.facts import run_facts
-from fairway_runner.runs.results import task_results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +69,8 @@ class Column:
         """
         if self.title in FACTS:
             return run_facts(run, status)[FACTS[self.title]]
+        from fairway_runner.runs.results import task_results  # most lists show none of it
+
         kind, _, name = self.title.partition(":")
         tasks = [task for task in task_results(run, status.state) if not task.is_last]
         return _metric(run, tasks, name) if kind == "metric" else _param(tasks, name)

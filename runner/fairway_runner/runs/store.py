@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs import fallback
 from fairway_runner.runs.folder import RunFolder, RunFolders
@@ -58,6 +57,11 @@ class Run(RunFolder):
         from fairway_runner.targets.lookup import submitted_to
 
         return engine_for(submitted_to(self))
+
+    def reread(self) -> None:
+        """Forgets what was read of it: it may be on another target by now."""
+        for name in ("record", "engine"):
+            self.__dict__.pop(name, None)
 
     def refresh(self, *, logs: bool = False) -> None:
         """Brings its folder up to date where it runs elsewhere: states, and logs if wanted."""
@@ -133,6 +137,8 @@ class Run(RunFolder):
 
     def _wait_for_its_target(self) -> None:
         """Until it goes to no other target any more."""
+        from fairway_runner.engines.absence import Absence
+
         absence = Absence(self, self.engine.deadline)
         while True:
             absence.look(self.follow)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent.fields import Fields
-from fairway_agent.figures.sampler import FOLDER
+from fairway_agent.figures import FOLDER
 from fairway_agent.json_record import JsonRecord
 from fairway_agent.record import alone, write_json
 from fairway_runner.engines.azure.calls import ServiceError

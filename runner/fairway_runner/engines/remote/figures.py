@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import record
 from fairway_agent.fields import Unfit
-from fairway_agent.figures.sampler import FOLDER
+from fairway_agent.figures import FOLDER
 from fairway_agent.shared.reports import FiguresReport, FiguresRequest
 from fairway_runner.engines.remote.logs import unpacked
 from fairway_runner.runs.figures import is_node_name
