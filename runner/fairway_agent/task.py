@@ -27,6 +27,8 @@ from fairway_agent import (
     state_files,
 )
 from fairway_agent.fanout import ways
+from fairway_agent.log_times import FILE as LOG_TIMES
+from fairway_agent.log_times import LogClock
 from fairway_agent.masking import Pump
 from fairway_agent.plan import CANCEL
 from fairway_agent.ports import free_port
@@ -69,7 +71,8 @@ class Task:
     `session_folder` is where MPI's launchers keep what they know of the last attempt.
     `refusal` is why it never starts, where no node has what it wants.
     `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
-    ended for it. `lacks` says that its launcher is not on its nodes.
+    ended for it. `lacks` says that its launcher is not on its nodes, and `clock` notes when its log
+    had which size.
     """
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
@@ -100,6 +103,7 @@ class Task:
     idle: IdleWatch | None = None
     limit: str = ""
     lacks: str = ""
+    clock: LogClock | None = None
 
     @property
     def name(self) -> str:
@@ -147,6 +151,7 @@ class Task:
             checkpoint = environment["FAIRWAY_CHECKPOINT_DIR"]
             self._say_again(attempt_line.attempt_line(self.attempt, self.before, checkpoint))
         self.kill_at, self.timed_out = None, False
+        self.clock = LogClock.begin(self._log_file(), self._log_times(), time.monotonic())
         self.process = self._launch(script, environment)
         self.started = time.time()
         self.idle = self._idle_watch()
@@ -198,6 +203,10 @@ class Task:
     def _log_file(self) -> Path:
         """The file that it can be read from."""
         return self.folder / "log.txt"
+
+    def _log_times(self) -> Path:
+        """The note of when that had which size."""
+        return self.folder / LOG_TIMES
 
     def _say_again(self, line: str) -> None:
         """Tells the log's reader that another attempt begins."""
@@ -276,7 +285,7 @@ class Task:
         """When something is to be done about it next, on the monotonic clock."""
         if self.kill_at is not None:
             return self.kill_at
-        due = [self._timeout_at(), self.idle.due if self.idle else None]
+        due = [self._timeout_at(), *(each.due for each in (self.idle, self.clock) if each)]
         return min((each for each in due if each is not None), default=None)
 
     def _timeout_at(self) -> float | None:
@@ -288,6 +297,8 @@ class Task:
     def keep_deadline(self) -> None:
         """Does what is due: ends a task that is over its time, kills one over its grace."""
         now, timeout = time.monotonic(), self._timeout_at()
+        if self.clock is not None and now >= self.clock.due:
+            self.clock.look(now, time.time())
         if self.kill_at is not None:
             if now >= self.kill_at:
                 processes.kill(self.sessions())
@@ -326,6 +337,8 @@ class Task:
         self.held += max(0.0, time.time() - self.started)
         code = TIMED_OUT if self.timed_out else 128 - code if code < 0 else code
         self._look_for_launcher(code)
+        if self.clock is not None:
+            self.clock.end(time.time(), last=not code)
         self.before = self.why() or self._ending(code)
         return code
 

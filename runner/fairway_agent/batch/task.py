@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 CANCELLED = 130
 NO_START = 69  # EX_UNAVAILABLE of sysexits.h
 RUNNING = "fairway.running"
+TIMES = "times.txt"
+"""When the log had which size."""
 _PAUSE = 0.5
 
 
@@ -214,6 +216,10 @@ class BatchTask(Task):
 
     def _log_file(self) -> Path:
         return Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt")
+
+    def _log_times(self) -> Path:
+        """It is kept with the logs."""
+        return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", TIMES)
 
     def _inside(self) -> list[str]:
         """Does nothing: this program is in the job's container."""

@@ -147,3 +147,24 @@ class FiguresReport(JsonRecord):
 
     nodes: Mapping[str, Piece]
     more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogTimesRequest(JsonRecord):
+    """The notes of when logs of this run grew, from the byte on that is `known` of each, by the
+    name of the task."""
+
+    CALLED = "the request"
+
+    run: str
+    known: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogTimesReport(JsonRecord):
+    """By task a piece of its note; `more` says that there are others."""
+
+    CALLED = "the times of logs"
+
+    tasks: Mapping[str, Piece]
+    more: bool = False

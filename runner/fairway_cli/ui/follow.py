@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -15,6 +16,7 @@ from fairway_cli.ui.log_lines import Line, LineFilter, label, tail_offset
 from fairway_core.findings import printable
 from fairway_runner.engines.absence import Absence
 from fairway_runner.runs.log_lines import require_labels, task_numbers
+from fairway_runner.runs.log_times import begins
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -37,6 +39,17 @@ class Log:
     offset: int = 0
     part: bytes = b""
     attempt: int = 1
+
+    def skip(self, first: int) -> None:
+        """Leaves out what is before that byte, but for which attempt it is of."""
+        end = 0
+        with suppress(FileNotFoundError), self.path.open("rb") as file:
+            for line in file:
+                end += len(line)
+                if end > first:
+                    break
+                self.attempt = begun(line) or self.attempt
+        self.offset = first
 
     def grown(self) -> bool:
         """Whether there is more than what was read."""
@@ -114,6 +127,12 @@ class Selection:
             require_labels(run, [log.path for log in logs])
         return cls(indices, lines, tail, attempt, logs, json)
 
+    def since(self, run: Run, moment: float) -> None:
+        """Leaves out what was printed before; UserError where nobody noted when that was."""
+        found = begins(run, [log.path for log in self.logs], moment)
+        for log in self.logs:
+            log.skip(found[log.path])
+
     @property
     def is_raw(self) -> bool:
         """Whether there is one log, to be shown as it stands."""
@@ -185,7 +204,7 @@ def copy_logs(
 def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool, tail: int | None) -> None:
     if selection.is_raw:
         if tail is not None:
-            log.offset = tail_offset(log.path, tail)
+            log.offset = max(log.offset, tail_offset(log.path, tail))
         for chunk in log.chunks():
             out.write(chunk)
         return

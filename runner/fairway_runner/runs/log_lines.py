@@ -13,6 +13,7 @@ from fairway_core.findings import UserError
 from fairway_runner import cpu_limit
 from fairway_runner.jobs.ranks import ranks_of_node, split_label
 from fairway_runner.runs.chosen import chosen_task
+from fairway_runner.runs.log_times import begins
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
 
@@ -47,6 +48,7 @@ def log_lines(
     attempt: int | None = None,
     grep: str | None = None,
     tail: int | None = None,
+    since: float | None = None,
 ) -> list[LogLine]:
     """What a run has printed, as it is known here; see `Run.logs`."""
     if tail is not None and tail < 0:
@@ -57,11 +59,13 @@ def log_lines(
         require_labels(run, [run.log(each) for each in tasks])
     if attempt is not None:
         require_attempt(run, tasks, attempt)
+    logs = [run.log(number) for number in tasks]
+    first = {} if since is None else begins(run, logs, since)
     found: list[LogLine] = []
-    for number in tasks:
+    for number, log in zip(tasks, logs, strict=True):
         wanted = (
             line
-            for line in _lines(run.log(number), number)
+            for line in _lines(log, number, first.get(log, 0))
             if (attempt is None or line.attempt == attempt)
             and (ranks is None or line.rank in ranks)
         )
@@ -70,8 +74,9 @@ def log_lines(
     return found
 
 
-def _lines(log: Path, task: int) -> Iterator[LogLine]:
-    attempt = 1
+def _lines(log: Path, task: int, first: int) -> Iterator[LogLine]:
+    """Those that begin at that byte or later."""
+    attempt, position = 1, 0
     try:
         file = log.open("rb")
     except FileNotFoundError:
@@ -80,6 +85,9 @@ def _lines(log: Path, task: int) -> Iterator[LogLine]:
         for line in file:
             whole = line.removesuffix(b"\n").removesuffix(b"\r")
             attempt = begun(whole) or attempt
+            position += len(line)
+            if position <= first:
+                continue
             rank, text = split_label(whole)
             yield LogLine(task, attempt, rank, text.decode("utf-8", "replace"))
 

@@ -17,6 +17,7 @@ from fairway_runner.runs.records import FINAL_STATES, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
     from pathlib import Path
 
     from fairway_agent.run_state import RunState
@@ -107,17 +108,25 @@ class Run(RunFolder):
         attempt: int | None = None,
         grep: str | None = None,
         tail: int | None = None,
+        since: datetime | float | None = None,
     ) -> list[LogLine]:
         """What its tasks have printed, brought up to date: a record for each line.
 
-        Of those the ones of a task, a rank and an attempt, from 1, that hold a pattern, and of each
-        task the last `tail` of them. UserError for what is not there, and where the log does not
-        tell ranks or attempts apart.
+        Of those the ones of a task, a rank and an attempt, from 1, that hold a pattern and were
+        printed `since` a moment (in seconds since 1970, or as a datetime) or up to ten seconds
+        before, and of each task the last `tail` of them. UserError for what is not there, and where
+        the log does not tell ranks, attempts or times apart.
         """
-        from fairway_runner.runs.log_lines import log_lines
+        from fairway_runner.runs.log_lines import log_lines, task_numbers
 
         self.refresh(logs=True)
-        return log_lines(self, task=task, rank=rank, attempt=attempt, grep=grep, tail=tail)
+        first = since if since is None or isinstance(since, int | float) else since.timestamp()
+        if first is not None:
+            logs = [self.log(number) for number in task_numbers(self, task)]
+            self.engine.bring_log_times(self, logs)
+        return log_lines(
+            self, task=task, rank=rank, attempt=attempt, grep=grep, tail=tail, since=first
+        )
 
     def cancel(self) -> None:
         """Ends the run early; returns when it has ended."""
