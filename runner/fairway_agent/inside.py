@@ -24,6 +24,8 @@ _RANKS = (*("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMI_RANK", "RANK", "
 # These wait for a task's programs and are none of them.
 _WAITING = {"srun", "ssh", "prted", "orted", "hydra_pmi_proxy"}
 _CLIENT = b"_FAIRWAY_CONTAINER"  # see fairway_agent.container
+# What serves a task on its node, and is none of its programs: see fairway_agent.batch.coordination.
+_SERVICE = b"_FAIRWAY_SERVICE"
 _NAMESPACES = {"mnt": "-m", "pid": "-p", "ipc": "-i", "net": "-n", "uts": "-u"}
 
 
@@ -57,7 +59,7 @@ def of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
         try:
             text = Path(entry.path, "environ").read_bytes()
             variables = dict(each.split(b"=", 1) for each in text.split(b"\0") if b"=" in each)
-            if not wanted.items() <= variables.items():
+            if not wanted.items() <= variables.items() or _SERVICE in variables:
                 continue
             stat = Path(entry.path, "stat").read_text(errors="replace")
         except OSError:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import sys
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.record import write_json
 from fairway_cli.commands import logs
+from fairway_cli.ui import follow
 from fairway_cli.ui.follow import Selection, copy_logs
 from fairway_cli.ui.started import print_ended, watch_to_the_end
 from fairway_core.findings import UserError
@@ -78,6 +82,37 @@ def test_standard_error_is_the_log_alone_where_json_is_wanted(
     monkeypatch.setattr(Run, "wait", lambda _: None)
     watch_to_the_end(run, json_=True)
     assert capfdbinary.readouterr().err == b"one"
+
+
+def test_who_waits_for_it_is_told_why_it_does_not_begin(
+    make_run: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+    fairway: RunFairway,
+) -> None:
+    """Each reason once, while the engine waits."""
+    run = make_run("job-aaaaaa", state="queued", engine="ssh", target="pair")
+
+    def told(count: int) -> None:
+        end, said = time.monotonic() + 300, sys.stderr
+        while said.buffer.getvalue().count(b"\n") < count:  # type: ignore[attr-defined]
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+    def wait(_: Run) -> None:
+        for count, reason in ((1, "waiting for nodes"), (2, "held: scontrol release 12")):
+            state = {"state": "queued", "reason": reason}
+            write_json(run.folder / "state.json", state)
+            told(count)
+        write_json(run.folder / "state.json", {"state": "succeeded"})
+
+    monkeypatch.setattr(Run, "wait", wait)
+    monkeypatch.setattr(follow, "_PAUSE", 0.01)
+    code, out, err = fairway(run.folder.parents[2], "wait", "job-aaaaaa")
+    assert (code, out) == (0, "job-aaaaaa succeeded\n")
+    assert err.splitlines() == [
+        "job-aaaaaa is queued: waiting for nodes",
+        "job-aaaaaa is queued: held: scontrol release 12",
+    ]
 
 
 @pytest.mark.parametrize("json_", [False, True])

@@ -69,6 +69,16 @@ def test_what_runs_beside_a_task_is_not_what_a_command_runs_beside() -> None:
     assert [each.pid for each in chosen(beside, None)] == [21]
 
 
+def test_what_serves_a_task_is_none_of_its_programs(tmp_path: Path) -> None:
+    """A node of several has a server of ssh for the others, which has the task's variables."""
+    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
+    for pid, own in ((10, {**names, "_FAIRWAY_SERVICE": "1"}), (20, names)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "environ").write_text("\0".join(f"{k}={v}" for k, v in own.items()))
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (sshd) S 1 " + "0 " * 17 + f"{pid} 0")
+    assert [each.pid for each in inside.of_task(RUN, "0", tmp_path)] == [20]
+
+
 def test_what_waits_for_a_daemons_container_is_not_in_it(tmp_path: Path) -> None:
     """It is older, and on the host; what it has started is no child of its own."""
     names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}

@@ -39,6 +39,7 @@ def coordinate() -> int:
         with (folders.base / "events.log").open("ab") as log:
             subprocess.Popen(
                 [str(folders.programs / "fairway-node"), "watch"],
+                env={**os.environ, server.SERVICE: "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

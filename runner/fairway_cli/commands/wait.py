@@ -27,14 +27,19 @@ def command(
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
-    """Wait until runs have ended, print their states, and exit with the first failing code."""
+    """Wait until runs have ended, print their states, and exit with the first failing code.
+
+    Standard error says why a run waits, each time that the reason changes.
+    """
+    from fairway_cli.ui.follow import remarked
     from fairway_runner.runs.store import RunStore
 
     end = None if timeout is None else time.monotonic() + span("--timeout", timeout)
     store, code, facts = RunStore.here(), 0, []
     for run in [store.find(name) for name in runs]:
         try:
-            _wait(run, end, timeout)
+            with remarked(run):
+                _wait(run, end, timeout)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         code = code or run.exit_code

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from fairway_agent.attempt_line import begun
 from fairway_agent.task_spec import LAST
 from fairway_cli.ui.log_lines import Line, LineFilter, label, tail_offset
-from fairway_core.findings import printable
+from fairway_core.findings import UserError, printable
 from fairway_runner.engines.absence import Absence
 from fairway_runner.runs.log_lines import require_labels, task_numbers
 from fairway_runner.runs.log_times import begins
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fairway_agent.task_state import TaskState
     from fairway_runner.runs.store import Run
 
+_PAUSE = 0.5  # seconds between two looks at what another part of this program keeps up to date
 _CHUNK = 1 << 20
 _LONGEST_LINE = 1 << 20  # what is longer is shown as several lines
 
@@ -169,6 +171,27 @@ class Remarks:
 
     def _say(self, words: str) -> None:
         print(printable(f"{self.run.id} {words}"), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def remarked(run: Run) -> Iterator[None]:
+    """Says the same as long as somebody else waits for the run, and brings its folder up to
+    date."""
+    remarks, done = Remarks(run), threading.Event()
+
+    def look() -> None:
+        while not done.wait(_PAUSE):
+            with suppress(UserError, OSError):  # of a damaged file: who waits for it says so
+                if run.state not in FINAL_STATES:
+                    remarks.look()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def copy_logs(

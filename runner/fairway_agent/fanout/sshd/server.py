@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from fairway_agent.fanout.sshd.meeting import Meeting
 
 _PATIENCE = 60.0  # seconds until a node of the task must be reachable
+SERVICE = "_FAIRWAY_SERVICE"
+"""The variable of what serves a task on its nodes, and is none of its programs."""
+
 _ALIAS = "fairway"  # what every host is called in known_hosts
 
 _SERVER = """\
@@ -100,7 +103,11 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
         file.write_text(text, encoding="utf-8")
         words = [program, "-f", str(file), "-E", str(folder / "sshd.log")]
         # It goes into the background only when it listens.
-        done = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        # What looks for the task's own programs on this node is to leave it out.
+        marked = {**os.environ, SERVICE: "1"}
+        done = subprocess.run(
+            words, check=False, stdin=subprocess.DEVNULL, capture_output=True, env=marked
+        )
         if done.returncode == 0:
             return port
         errors = (folder / "sshd.log").read_text(errors="replace") + done.stderr.decode()
