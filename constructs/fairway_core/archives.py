@@ -40,7 +40,13 @@ SCHEDULER = (
 LOGIN = _COMMON
 """The modules that a login node boots with."""
 
-NODE = (*_COMMON, *(f"{_AUTOSCALE}/{name}" for name in ("eviction", "hardware", "node", "tokens")))
+NODE = (
+    *_COMMON,
+    *(
+        f"{_AUTOSCALE}/{name}"
+        for name in ("eviction", "hardware", "node", "people_secrets", "tokens")
+    ),
+)
 """The modules that a node boots with."""
 
 IDLE = (

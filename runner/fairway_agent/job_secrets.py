@@ -1,18 +1,31 @@
-"""A job's secrets from the environment's Key Vault, by this node's identity."""
+"""A job's secrets from the environment's Key Vault, by this node's identity.
+
+People whose jobs get no token for vaults ask `slurm/autoscale/people_secrets.py` on the node.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import record
+from fairway_agent.azure.http import Failure
 from fairway_agent.azure.identity import METADATA, reading
+from fairway_agent.azure.imds import PEOPLE_FROM
 from fairway_agent.azure.keyvault import KeyVault
+from fairway_agent.fields import Fields, Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from fairway_agent.azure.imds import Metadata
+
+_SERVICE = Path("/run/fairway-secrets/socket")
+_PATIENCE = 180.0  # seconds; it asks again what fails for a moment
+_LONGEST = 1 << 18  # bytes; a secret has 25,600 at most, which JSON may write as six each
 
 
 def secrets_of(run: Path) -> dict[str, str]:
@@ -28,9 +41,31 @@ def values(
     """The value of each secret by its variable; Fault, without any value, where one cannot be
     read."""
     vault = KeyVault(address, metadata)
+    read = _ask_service if _has_service() else vault.read
     found = {}
     for variable, source in sources.items():
         name = source.removeprefix("keyvault:")
         with reading(f"the secret {name} in {address.rstrip('/')}"):
-            found[variable] = vault.read(name)
+            found[variable] = read(name)
     return found
+
+
+def _has_service() -> bool:
+    """Whether another reads secrets for this account."""
+    return os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
+
+
+def _ask_service(name: str) -> str:
+    """The value of a secret; Failure where it is not for this account."""
+    try:
+        with socket.socket(socket.AF_UNIX) as service:
+            service.settimeout(_PATIENCE)
+            service.connect(str(_SERVICE))
+            service.sendall(f"{name}\n".encode())
+            with service.makefile("rb") as said:
+                answer = Fields(json.loads(said.readline(_LONGEST)), "the answer")
+        if (error := answer.text_or_none("error")) is not None:
+            raise Failure(403, "Forbidden", error)
+        return answer.text("value")
+    except (OSError, ValueError, Unfit) as error:
+        raise Failure(0, "NoAnswer", str(error)) from None

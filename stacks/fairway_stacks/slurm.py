@@ -46,6 +46,9 @@ class SlurmStack:
         self._foundation: Foundation = foundation
         self._scale_sets: dict[str, str] = {}
         self._partitions = partitions_of(environment)
+        has_vault = data.vault is not None and environment.vault is not None
+        has_people = bool(environment.access.users)
+        self._people_vault = data.vault.url if data.vault and has_vault and has_people else ""
         filesystems = dict.fromkeys(
             mount for nodes in self._partitions.values() for mount in nodes.mounts
         )
@@ -105,6 +108,7 @@ class SlurmStack:
                 scheduler=self.scheduler.address,
                 vault=self._foundation.vault_url,
                 client_id=self._foundation.nodes.client_id,
+                people_vault=self._people_vault,
                 facts=node_facts(
                     nodes.size,
                     nodes.mounts,

@@ -84,6 +84,26 @@ def test_no_program_of_theirs_gets_the_identity_that_may_read_the_munge_key(
     assert all("FENCE=yes\n" in text for text in fenced)
 
 
+def test_people_get_the_secrets_of_jobs_and_never_those_of_the_scheduler(written: Written) -> None:
+    text = (_SECTIONS / "people.yaml").read_text()
+    compute = written(f"{text}vault: {{}}\n")["compute"]["resource"]
+    nodes = compute["azurerm_linux_virtual_machine_scale_set"]
+    boot = nodes["cluster-nd"]["custom_data"]
+    assert "fairway-secrets.service" in _boot(nodes["cluster-nd"])
+    settings = re.findall(r'"(people_vault|vault)": "(@@\d@@)"', _boot(nodes["cluster-nd"]))
+    places = dict(settings)
+    assert set(places) == {"people_vault", "vault"}
+    references = dict(re.findall(r'"(@@\d@@)", ([^)]+)\)', boot))
+    assert "slurm" not in references[places["people_vault"]]
+    assert "slurm" in references[places["vault"]]
+    without = written(text)["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+    assert "fairway-secrets" not in _boot(without["cluster-nd"])
+    alone = re.sub(r"(?s)  users:.*?(?=  bastion)", "", text)
+    shared = written(f"{alone}vault: {{}}\n")["compute"]["resource"]
+    (node, *_) = shared["azurerm_linux_virtual_machine_scale_set"].values()
+    assert "fairway-secrets" not in _boot(node), "all of azureuser's jobs read it by themselves"
+
+
 def test_a_node_takes_no_job_before_it_has_the_accounts(team: dict[str, dict[str, Any]]) -> None:
     nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     for node in nodes.values():

@@ -303,3 +303,57 @@ def test_nodes_may_use_containers_and_images_of_their_environment(
                 for verb in ("write", "delete"):
                     action = (f"{_NODES[each.type]}/{verb}", each.id)
                     assert not deployed.rights.allow(who, *action), action
+
+
+def test_the_secrets_of_peoples_jobs_are_read_by_the_identity_of_the_node(
+    written: Callable[..., Stacks], tmp_path: Path
+) -> None:
+    """From the vault of jobs, by the program that the node boots with, and its role there."""
+    people = f"users: [{{name: ada, keys: ['{KEY}']}}]"
+    stacks = written(LAB.replace("access: {", f"access: {{{people}, ") + "vault: {}\n")
+    program = (
+        f"import sys; from {PROGRAMS} import people_secrets as p, settings;"
+        "from fairway_agent.azure.keyvault import KeyVault; s = settings.load();"
+        "v = KeyVault(s.people_vault, settings.metadata_service(s), s.authority);"
+        "print(p.secret_for(sys.argv[1], 'wandb', v))"
+    )
+    with ControlPlane(tmp_path) as plane:
+        deployed = Deployment(stacks, plane.host)
+        node = deployed.resource("azurerm_linux_virtual_machine_scale_set", "cluster-nd")
+        plane.store.put(ResourcePath(node.id), scale_set_body(node))
+        for vault in (each for each in deployed.resources if each.type == "azurerm_key_vault"):
+            plane.store.put(ResourcePath(vault.id), {})
+        plane.rights = deployed.rights
+        folder = tmp_path / "node"
+        folder.mkdir()
+        settings = _unpacked(deployed.boot_data(node), folder)
+        key = ResourcePath(f"{settings['people_vault'].partition(plane.host)[2]}secrets/wandb").key
+        plane.vaults.secrets[key] = "a key"
+        plane.vaults.tags[key] = {"fairway-users": "ada"}
+        with MetadataService(plane.store, f"{node.id}/virtualMachines/0") as metadata:
+            settings |= {"metadata": metadata.url, "authority": str(plane.authority)}
+            (folder / "settings.json").write_text(json.dumps(settings))
+
+            def read(person: str) -> subprocess.CompletedProcess[str]:
+                return subprocess.run(
+                    [sys.executable, "-B", "-c", program, person],
+                    env={
+                        **os.environ,
+                        "FAIRWAY_SLURM_SETTINGS": str(folder / "settings.json"),
+                        "PYTHONPATH": str(folder / "lib"),
+                    },
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    timeout=300,
+                )
+
+            assert read("ada").stdout == "a key\n", read("ada").stderr
+            assert "it is not for bob" in read("bob").stderr
+            (name,) = [
+                each.name
+                for each in deployed.rights.assignments
+                if "secrets" in each.name and "munge" not in each.name
+            ]
+            plane.rights = deployed.rights.without(name)
+            assert "Forbidden" in read("ada").stderr

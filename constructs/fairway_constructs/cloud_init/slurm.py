@@ -41,7 +41,8 @@ class SlurmNode:
     """What makes a VM a node: its partition, the scheduler's address, and the vault of the key.
 
     `client_id` is that of the identity by which it reads the key; `facts` are what the health
-    check holds it against. All but `partition` and `facts` may be references.
+    check holds it against; the secrets of people's jobs are in `people_vault`, "" where there are
+    none. All but `partition` and `facts` may be references.
     """
 
     partition: str
@@ -49,6 +50,7 @@ class SlurmNode:
     vault: str
     client_id: str
     facts: NodeFacts
+    people_vault: str = ""
 
     def extension(self) -> dict[str, Any]:
         """What `slurm_node.yaml.j2` writes beside the files of every node."""
@@ -60,10 +62,13 @@ class SlurmNode:
             "client_id": self.client_id,
             "check": [f"{PROGRAMS}/health-check", "--before"],
         }
+        if self.people_vault:
+            settings["people_vault"] = self.people_vault
         return {
             **_programs(settings, archives.NODE),
             "scripts": node_scripts(self.facts, scratch=_SCRATCH),
             "tokens_port": _TOKENS_PORT,
+            "has_people_vault": bool(self.people_vault),
         }
 
 

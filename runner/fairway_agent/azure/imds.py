@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _ADDRESS = "http://169.254.169.254"
-# Where accounts from this number on are kept from it, another service has some tokens for them.
-_FENCED_FROM = 2000
+# Accounts from this number on are people's. Where they are kept from it, another service has some
+# tokens for them.
+PEOPLE_FROM = 2000
 _IN_ITS_PLACE = Path("/etc/fairway/tokens")
 _INSTANCE_API = "2021-02-01"
 _TOKEN_API = "2018-02-01"  # noqa: S105 - a version
@@ -40,7 +41,7 @@ _ENDINGS = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
 
 def _usual() -> str:
     """Azure's own service, or what answers in its place for people who may not ask it."""
-    if os.getuid() >= _FENCED_FROM:
+    if os.getuid() >= PEOPLE_FROM:
         with suppress(OSError):
             return _IN_ITS_PLACE.read_text(encoding="ascii").strip()
     return _ADDRESS

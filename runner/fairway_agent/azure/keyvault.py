@@ -16,6 +16,14 @@ _RESOURCE = "https://vault.azure.net"
 
 
 @dataclass(frozen=True)
+class Secret:
+    """The value of a secret, and its tags."""
+
+    value: str
+    tags: dict[str, str]
+
+
+@dataclass(frozen=True)
 class KeyVault:
     """A vault by its address; `authority` is a file of certificates to trust."""
 
@@ -25,11 +33,16 @@ class KeyVault:
 
     def read(self, name: str) -> str:
         """The value of a secret; Failure where the vault gives none."""
+        return self.look(name).value
+
+    def look(self, name: str) -> Secret:
+        """The same, with its tags."""
         bearer = self.metadata.bearer(_RESOURCE)
         answer = send("GET", self._url(name), headers=bearer, authority=self.authority)
         try:
-            return str(answer.body["value"])
-        except (KeyError, TypeError):
+            tags = answer.body.get("tags") or {}
+            return Secret(str(answer.body["value"]), {key: str(tags[key]) for key in tags})
+        except (AttributeError, KeyError, TypeError):
             raise Failure(0, "BadAnswer", f"the vault has no value for {name}") from None
 
     def write(self, name: str, value: str, kind: str) -> None:

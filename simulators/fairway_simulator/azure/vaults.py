@@ -27,6 +27,7 @@ class Vaults:
     def __init__(self, store: ResourceStore) -> None:
         self._store = store
         self.secrets: dict[str, str] = {}
+        self.tags: dict[str, dict[str, str]] = {}
 
     def answer(
         self, method: str, path: ResourcePath, body: Any, token: str, rights: Rights | None
@@ -45,6 +46,10 @@ class Vaults:
             return found
         if method == "PUT":
             self.secrets[path.key] = body["value"]
+            self.tags[path.key] = body.get("tags") or {}
         if path.key not in self.secrets:
             return refused(404, "SecretNotFound", f"A secret with {rest[0]} was not found.")
-        return 200, {"value": self.secrets[path.key]}
+        secret: dict[str, Any] = {"value": self.secrets[path.key], "id": path.text}
+        if tags := self.tags.get(path.key):
+            secret["tags"] = tags
+        return 200, secret

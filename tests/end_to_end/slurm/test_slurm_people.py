@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_agent.azure.keyvault import KeyVault, Secret
+from fairway_agent.slurm.autoscale.people_secrets import server
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
 from fairway_core.environment.homes import Homes
@@ -69,10 +72,11 @@ class Team:
         words = ["ssh", "-F", str(self.config(name)), f"{name}@{self.cluster.login.alias}", command]
         return subprocess.run(words, capture_output=True, text=True, check=False, timeout=_PATIENCE)
 
-    def project(self, name: str, folder: Path) -> Path:
+    def project(self, name: str, folder: Path, **fields: str) -> Path:
         """A folder from which the person submits, as after `targets sync --user NAME`."""
         homes = {each: str(self.homes / each / "fairway") for each in NAMES}
-        target = Target.model_validate({**self.cluster.target, "users": homes}).as_user(name)
+        record = {**self.cluster.target, "users": homes, **fields}
+        target = Target.model_validate(record).as_user(name)
         folder.mkdir()
         (folder / "fairway.yaml").write_text(json.dumps({"targets": [target.record()]}))
         return folder
@@ -106,6 +110,32 @@ def _accounts(folder: Path) -> Accounts:
         key = (folder / f"{name}.pub").read_text().strip()
         people.append(Person(name=name, keys=(key,), uid=30001 + number))
     return Accounts(people=people, homes=Homes(folder=str(folder / "home")))
+
+
+class _Vault(KeyVault):
+    """A vault with one secret, which is for ada."""
+
+    def look(self, name: str) -> Secret:
+        assert name == "wandb"
+        return Secret("a-key-of-adas", {"fairway-users": "ada"})
+
+
+@pytest.fixture
+def secrets_service() -> Iterator[None]:
+    """The program that reads secrets in people's place, where a node has it."""
+    folder = Path("/run/fairway-secrets")
+    folder.mkdir()
+    names = {30001 + number: name for number, name in enumerate(NAMES)}
+    vault = _Vault("https://lab.vault.azure.net", metadata=None)  # type: ignore[arg-type]
+    try:
+        with server(folder / "socket", vault, names.__getitem__) as found:
+            thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
+            thread.start()
+            yield
+            found.shutdown()
+            thread.join()
+    finally:
+        shutil.rmtree(folder)
 
 
 def _wait_until_it_runs(fairway: Fairway, run: str, **environment: str) -> None:
@@ -168,3 +198,34 @@ def test_neither_reads_the_others_files_or_the_key_and_each_sees_their_own_runs(
         fairway.folder = tmp_path / name
         logs = fairway("logs", "--follow", runs[name], **environments[name])
         assert (logs.returncode, logs.stdout) == (0, f"by {name}\n"), logs.stderr
+
+
+@pytest.mark.usefixtures("secrets_service")
+def test_a_secret_reaches_the_job_of_whom_it_names_and_nobody_elses(
+    team: Team, fairway: Fairway, tmp_path: Path
+) -> None:
+    said = {}
+    for name in NAMES:
+        vault = {"vault_url": "https://lab.vault.azure.net"}
+        fairway.folder = team.project(name, tmp_path / name, **vault)
+        job = fairway.job(
+            'printf %s "$WANDB_API_KEY" | wc -c; echo "it is $WANDB_API_KEY"',
+            template="plain",
+            secrets={"WANDB_API_KEY": "keyvault:wandb"},
+        )
+        own = {"FAIRWAY_SSH_CONFIG": str(team.config(name))}
+        done = fairway("submit", job, "--target", "slurm-sim", "--watch", **own)
+        said[name] = (done.returncode, done.stdout + done.stderr)
+    code, text = said["ada"]
+    assert code == 0, text
+    assert "13\nit is ***\n" in text
+    code, text = said["bob"]
+    assert code != 0
+    assert "it is not for bob: its tag `fairway-users` names who may read it" in text
+    found = subprocess.run(
+        ["grep", "-rl", "a-key-of-adas", str(team.folder), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.stdout == "", "in no file"

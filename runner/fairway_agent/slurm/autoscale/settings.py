@@ -25,6 +25,7 @@ class ScaleSet:
 class Settings:
     """See `load`; times are in seconds.
 
+    `vault` holds the munge key, and `people_vault` the secrets of jobs, "" where there are none.
     `authority` is a file of certificates to trust, `bin` the folder of Slurm's and munge's
     commands where they are not on PATH, `user` the one that slurmctld runs as. `patience` is
     for how long Azure may work on a change, and `orphan_after` for how long an instance may
@@ -47,6 +48,7 @@ class Settings:
     arm: str = "https://management.azure.com"
     metadata: str = "http://169.254.169.254"
     vault: str = ""
+    people_vault: str = ""
     authority: str = ""
     secret: str = "munge-key"  # noqa: S105 - the name of the secret
     scheduler: str = ""
