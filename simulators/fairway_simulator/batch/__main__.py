@@ -18,6 +18,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_simulator.background import in_background
 from fairway_simulator.batch import BatchSimulator, orders
 from fairway_simulator.batch.agent.supervisor_client import namespaces
 from fairway_simulator.batch.azurite import AzuriteMissing
@@ -45,24 +46,9 @@ def main() -> int:
 def _in_background(options: argparse.Namespace) -> int:
     """Returns when the account is ready, which lives on in a session of its own."""
     options.env = options.env or _FILE
-    reader, writer = os.pipe()
-    # What it starts keeps its standard error: nobody who reads ours would see the end of that.
-    said = tempfile.TemporaryFile()  # noqa: SIM115 - it is the other process's too
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for number, stream in enumerate((nowhere, nowhere, said.fileno())):
-            os.dup2(stream, number)
-        return _serve(options, lambda: os.close(writer) if os.write(writer, b"ready") else None)
-    os.close(writer)
-    is_ready = os.read(reader, 5) == b"ready"
-    sys.stderr.flush()
-    said.seek(0)
-    sys.stderr.buffer.write(said.read())
-    if not is_ready:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    child, code = in_background(lambda ready: _serve(options, ready))
+    if code:
+        return code
     file = shlex.quote(str(options.env if options.env.is_absolute() else f"./{options.env}"))
     sys.stdout.write(f"next: source {file}; and to end it: kill {child}\n")
     return 0
