@@ -9,11 +9,20 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_simulator.kubernetes import kubeconfig
-from fairway_simulator.kubernetes.api.resources import BUILT_IN, KUEUE, NAMESPACES
+from fairway_simulator.kubernetes.api.resources import (
+    BUILT_IN,
+    CLAIMS,
+    CLUSTER_QUEUES,
+    FLAVORS,
+    KUEUE,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    NODES,
+)
 from fairway_simulator.kubernetes.api.server import Server
 from fairway_simulator.kubernetes.api.service import OWN, ApiService
 from fairway_simulator.kubernetes.client import Client
@@ -22,17 +31,20 @@ from fairway_simulator.kubernetes.controllers.claims import Claims
 from fairway_simulator.kubernetes.controllers.collector import Collector
 from fairway_simulator.kubernetes.controllers.deployments import Deployments
 from fairway_simulator.kubernetes.controllers.jobs import BACKOFF, Jobs
+from fairway_simulator.kubernetes.controllers.kueue import Kueue
 from fairway_simulator.kubernetes.controllers.loop import Controller, Loop
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
 from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet, NodeSpec
 from fairway_simulator.kubernetes.kubelet.network import Network, network
+from fairway_simulator.kubernetes.quantities import parse
 from fairway_simulator.private_file import write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from fairway_simulator.kubernetes.api.faults import Faults
+    from fairway_simulator.kubernetes.api.resources import Resource
 
 _RESOURCES = {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
 _PATIENCE = 120.0
@@ -50,9 +62,9 @@ class KubernetesCluster:
     """Started by `with`: an API server on loopback, its controllers, and nodes that run pods.
 
     `nodes` are so many of one pool, or those that are named; `namespace` is there from the start;
-    `kueue` adds Kueue; `images` are patterns of the names that nodes can pull; `backoff` and
-    `restart_pause` are the seconds after which failed pods are replaced and containers restarted;
-    `private` gives each pod a network of its own, where root allows it.
+    `kueue` adds Kueue, with no queue yet; `images` are patterns of the names that nodes can pull;
+    `backoff` and `restart_pause` are the seconds after which failed pods are replaced and
+    containers restarted; `private` gives each pod a network of its own, where root allows it.
 
     >>> with KubernetesCluster(folder) as cluster:  # doctest: +SKIP
     ...     cluster.kubectl("get", "nodes")
@@ -139,6 +151,42 @@ class KubernetesCluster:
         assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout + ("" if check else done.stderr)
 
+    def capacity(self) -> dict[str, str]:
+        """What all nodes together can give."""
+        total: dict[str, int] = {}
+        for node in self.api.store.items(NODES):
+            for name in ("cpu", "memory", "nvidia.com/gpu", "rdma/ib"):
+                amount = int(parse(node["status"]["allocatable"].get(name, "0")))
+                total[name] = total.get(name, 0) + amount
+        return {name: str(amount) for name, amount in total.items()}
+
+    def queue(self, name: str, quota: Mapping[str, str], **spec: Any) -> None:
+        """Makes a LocalQueue of the namespace, and the ClusterQueue and the flavor of its name."""
+        amounts = [{"name": kind, "nominalQuota": amount} for kind, amount in quota.items()]
+        flavors = [{"name": name, "resources": amounts}]
+        groups = [{"coveredResources": list(quota), "flavors": flavors}]
+        specs: tuple[tuple[Resource, dict[str, Any]], ...] = (
+            (FLAVORS, {}),
+            (CLUSTER_QUEUES, {"namespaceSelector": {}, "resourceGroups": groups, **spec}),
+            (LOCAL_QUEUES, {"clusterQueue": name}),
+        )
+        for resource, found in specs:
+            about = {"metadata": {"name": name}, "spec": found}
+            new = self.api.admission.new(resource, about, self.namespace, "Strict")
+            self.api.store.create(resource, new)
+
+    def claim(self, name: str) -> None:
+        """Makes a claim of storage that all pods of the namespace may mount at once."""
+        spec = {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "",
+            "resources": {"requests": {"storage": "64Gi"}},
+        }
+        new = self.api.admission.new(
+            CLAIMS, {"metadata": {"name": name}, "spec": spec}, self.namespace, "Strict"
+        )
+        self.api.store.create(CLAIMS, new)
+
     def kubeconfig_of(self, account: str) -> Path:
         """A kubeconfig for a service account, as its pods come: `namespace/name` or `name`."""
         namespace, _, name = f"{self.namespace}/{account}".rpartition("/")
@@ -164,6 +212,7 @@ class KubernetesCluster:
             accounts,
             Claims(store, self.folder / "volumes"),
             Deployments(store, admission),
+            *([self._kueue()] if self.kueue else []),
             Jobs(store, admission, self.backoff),
             Scheduler(store),
             Collector(store, [*BUILT_IN, *(KUEUE if self.kueue else ())]),
@@ -192,6 +241,11 @@ class KubernetesCluster:
             api=(between.gateway, self._server.port),
         )
         self.kubelet.start()
+
+    def _kueue(self) -> Kueue:
+        found = Kueue(self.api.store)
+        self.api.admission.mutators.append(found.suspend)
+        return found
 
     def _write_kubeconfig(self, file: Path, token: str, namespace: str) -> None:
         authority = self.folder / "ca.pem"

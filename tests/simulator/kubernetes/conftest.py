@@ -119,6 +119,12 @@ def space(_kubernetes: Space) -> Iterator[Space]:
 
 
 @pytest.fixture
+def space_of() -> Any:
+    """The namespace of a stand-in that a test starts for itself."""
+    return lambda cluster: Space(cluster.kubeconfig, cluster.namespace, cluster)
+
+
+@pytest.fixture
 def cluster(space: Space) -> KubernetesCluster:
     """The stand-in itself."""
     if space.cluster is None:

@@ -20,7 +20,7 @@ from fairway_simulator.kubernetes.controllers.indexes import parsed, spelled
 from fairway_simulator.kubernetes.quantities import parse
 
 if TYPE_CHECKING:
-    from tests.simulator.kubernetes.conftest import Makers, Space
+    from conftest import Makers, Space
 
 
 def _map(name: str, **data: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tests.simulator.kubernetes.conftest import Makers, Space
+    from conftest import Makers, Space
 
 _UNTIL_GO = "while [ ! -e /tmp/go ]; do sleep 0.05; done"
 

@@ -22,7 +22,7 @@ from fairway_simulator.kubernetes.cluster import kubectl_program
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.simulator.kubernetes.conftest import Space
+    from conftest import Space
 
 _SERVES = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
 

@@ -1,0 +1,259 @@
+"""Kueue 0.19 as a Job sees it: suspended until there is quota for all of its pods.
+
+Labels, Workloads and their conditions are the real ones; cohorts, topology and admission checks
+are not there.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.api.resources import (
+    CLUSTER_QUEUES,
+    FLAVORS,
+    JOBS,
+    LOCAL_QUEUES,
+    PRIORITY_CLASSES,
+    WORKLOAD_PRIORITIES,
+    WORKLOADS,
+    Resource,
+)
+from fairway_simulator.kubernetes.conditions import is_true, with_condition
+from fairway_simulator.kubernetes.controllers.quota import Assignment, Refusal, assign
+from fairway_simulator.kubernetes.times import now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_simulator.kubernetes.api.store import Change, Object, Store
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+_PRIORITY = "kueue.x-k8s.io/priority-class"
+_ALL = "all"
+
+
+class Kueue:
+    """Its webhook and its controllers."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def suspend(self, resource: Resource, job: Object) -> None:
+        """The webhook: a new Job with a queue waits."""
+        if resource is JOBS and _queue(job):
+            job.setdefault("spec", {})["suspend"] = True
+
+    def concerned(self, change: Change) -> Iterator[str]:
+        """Whatever may want or free quota."""
+        kinds = (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS)
+        if change.resource in kinds or (change.resource is JOBS and _queue(change.found)):
+            yield _ALL
+
+    def due(self) -> Iterator[str]:
+        """Nothing: quota is freed by changes."""
+        return iter(())
+
+    def reconcile(self, _: str) -> None:
+        """Looks at all Jobs with a queue, and then at who may start."""
+        with self._store.changed:
+            for job in self._store.items(JOBS):
+                if _queue(job) and "deletionTimestamp" not in job["metadata"]:
+                    self._follow(job)
+            self._say_who_is_active()
+            waiting = [each for each in self._store.items(WORKLOADS) if _waits(each)]
+            for workload in sorted(waiting, key=_order):
+                self._admit(workload)
+
+    def _follow(self, job: Object) -> None:
+        """Makes the Job's workload, or tells it how the Job is."""
+        metadata = job["metadata"]
+        workload = self._store.find(WORKLOADS, metadata["namespace"], workload_name(job))
+        if workload is None:
+            if not (is_true(job, "Complete") or is_true(job, "Failed")):
+                self._store.create(WORKLOADS, self._workload(job))
+            return
+        status = workload["status"]
+        for kind, reason in (("Complete", "Succeeded"), ("Failed", "Failed")):
+            if is_true(job, kind):
+                status = with_condition(status, _condition("Finished", reason, "Job finished"))
+        (pods,) = workload["spec"]["podSets"]
+        ready = (job.get("status") or {}).get("ready", 0) >= pods["count"]
+        if ready and is_true(workload, "Admitted"):
+            said = "All pods reached readiness and the workload is running"
+            status = with_condition(status, _condition("PodsReady", "Started", said))
+        self._write(workload, status)
+        if is_true(workload, "Admitted") and not is_true(workload, "Finished"):
+            self._start(job, workload)
+
+    def _workload(self, job: Object) -> Object:
+        metadata, spec = job["metadata"], job["spec"]
+        count = min(spec["parallelism"], spec.get("completions") or spec["parallelism"])
+        owner = {
+            "apiVersion": JOBS.api_version,
+            "kind": JOBS.kind,
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        about = {
+            "name": workload_name(job),
+            "namespace": metadata["namespace"],
+            "uid": str(uuid.uuid4()),
+            "creationTimestamp": now(),
+            "labels": {"kueue.x-k8s.io/job-uid": metadata["uid"]},
+            "ownerReferences": [owner],
+        }
+        pods = {"name": "main", "count": count, "template": copy.deepcopy(spec["template"])}
+        wanted = {"queueName": _queue(job), "podSets": [pods], "priority": self._priority(job)}
+        return {"metadata": about, "spec": {**wanted, "active": True}, "status": {}}
+
+    def _priority(self, job: Object) -> int:
+        name = (job["metadata"].get("labels") or {}).get(_PRIORITY)
+        if name:
+            found = self._store.find(WORKLOAD_PRIORITIES, "", name) or {}
+            return int(found.get("value", 0))
+        name = job["spec"]["template"]["spec"].get("priorityClassName", "")
+        return int((self._store.find(PRIORITY_CLASSES, "", name) or {}).get("value", 0))
+
+    def _admit(self, workload: Object) -> None:
+        found = self._cluster_queue(workload)
+        if isinstance(found, Refusal):
+            self._refuse(workload, found)
+            return
+        name = found["metadata"]["name"]
+        admitted = [each for each in self._store.items(WORKLOADS) if _holds(each, name)]
+        assignment = assign(found, workload, admitted)
+        if isinstance(assignment, Refusal):
+            self._preempt(found, workload, admitted, assignment)
+            self._refuse(workload, assignment)
+            return
+        self._reserve(workload, name, assignment)
+
+    def _cluster_queue(self, workload: Object) -> Object | Refusal:
+        queue = workload["spec"]["queueName"]
+        local = self._store.find(LOCAL_QUEUES, workload["metadata"]["namespace"], queue)
+        if local is None:
+            return Refusal("Misconfigured", f"LocalQueue {queue} doesn't exist")
+        name = local["spec"]["clusterQueue"]
+        found = self._store.find(CLUSTER_QUEUES, "", name)
+        if found is None:
+            return Refusal("Misconfigured", f"ClusterQueue {name} doesn't exist")
+        if found["spec"].get("stopPolicy", "None") != "None":
+            return Refusal("Misconfigured", f"ClusterQueue {name} is inactive")
+        return found
+
+    def _reserve(self, workload: Object, queue: str, assignment: Assignment) -> None:
+        (pods,) = workload["spec"]["podSets"]
+        held = {
+            "name": "main",
+            "flavors": assignment.flavors,
+            "resourceUsage": assignment.usage,
+            "count": pods["count"],
+        }
+        status = {
+            **workload["status"],
+            "admission": {"clusterQueue": queue, "podSetAssignments": [held]},
+        }
+        reserved = f"Quota reserved in ClusterQueue {queue}"
+        status = with_condition(status, _condition("QuotaReserved", "QuotaReserved", reserved))
+        admitted = "The workload is admitted"
+        self._write(workload, with_condition(status, _condition("Admitted", "Admitted", admitted)))
+
+    def _refuse(self, workload: Object, why: Refusal) -> None:
+        condition = _condition("QuotaReserved", why.reason, why.message, status="False")
+        self._write(workload, with_condition(workload["status"], condition))
+
+    def _preempt(
+        self, queue: Object, workload: Object, admitted: list[Object], why: Refusal
+    ) -> None:
+        """Takes the quota of a workload of lower priority, where the queue says so."""
+        policy = (queue["spec"].get("preemption") or {}).get("withinClusterQueue", "Never")
+        mine = workload["spec"]["priority"]
+        lower = [each for each in admitted if each["spec"]["priority"] < mine]
+        if policy == "Never" or why.reason != "WaitingForQuota" or not lower:
+            return
+        victim = min(lower, key=lambda each: each["spec"]["priority"])
+        said = f"Preempted to accommodate a workload (UID: {workload['metadata']['uid']}) due to "
+        said += "prioritization in the ClusterQueue"
+        status = {k: v for k, v in victim["status"].items() if k != "admission"}
+        status = with_condition(status, _condition("Evicted", "Preempted", said))
+        for kind in ("QuotaReserved", "Admitted"):
+            status = with_condition(status, _condition(kind, "Pending", said, status="False"))
+        self._write(victim, status)
+        owner = victim["metadata"]["ownerReferences"][0]["name"]
+        job = self._store.find(JOBS, victim["metadata"]["namespace"], owner)
+        if job is not None and not job["spec"]["suspend"]:
+            self._store.replace(JOBS, {**job, "spec": {**job["spec"], "suspend": True}})
+
+    def _start(self, job: Object, workload: Object) -> None:
+        """Lets an admitted Job run, on the nodes of its flavors."""
+        if not job["spec"]["suspend"]:
+            return
+        (held,) = workload["status"]["admission"]["podSetAssignments"]
+        template = copy.deepcopy(job["spec"]["template"])
+        for name in sorted(set(held["flavors"].values())):
+            flavor = (self._store.find(FLAVORS, "", name) or {}).get("spec", {})
+            template["spec"].setdefault("nodeSelector", {}).update(flavor.get("nodeLabels") or {})
+            bearing = template["spec"].setdefault("tolerations", [])
+            bearing += [each for each in flavor.get("tolerations") or () if each not in bearing]
+        spec = {**job["spec"], "suspend": False, "template": template}
+        self._store.replace(JOBS, {**job, "spec": spec})
+
+    def _say_who_is_active(self) -> None:
+        for queue in self._store.items(CLUSTER_QUEUES):
+            stopped = queue["spec"].get("stopPolicy", "None") != "None"
+            reason = "Stopped" if stopped else "Ready"
+            said = "Can't admit new workloads" if stopped else "Can admit new workloads"
+            self._say_active(CLUSTER_QUEUES, queue, reason, said)
+        for queue in self._store.items(LOCAL_QUEUES):
+            known = self._store.find(CLUSTER_QUEUES, "", queue["spec"]["clusterQueue"])
+            reason = "Ready" if known is not None else "ClusterQueueDoesNotExist"
+            said = "Can submit new workloads to localQueue"
+            if known is None:
+                said = "Can't submit new workloads to clusterQueue"
+            self._say_active(LOCAL_QUEUES, queue, reason, said)
+
+    def _say_active(self, resource: Resource, queue: Object, reason: str, said: str) -> None:
+        status = "True" if reason == "Ready" else "False"
+        condition = _condition("Active", reason, said, status=status)
+        found = with_condition(queue.get("status") or {}, condition)
+        if found != queue.get("status"):
+            self._store.replace(resource, {**queue, "status": found})
+
+    def _write(self, workload: Object, status: dict[str, Any]) -> None:
+        if status != workload["status"]:
+            self._store.replace(WORKLOADS, {**workload, "status": status})
+
+
+def workload_name(job: Object) -> str:
+    """The name of a Job's workload: it has the Job's, and a hash of its uid."""
+    mark = hashlib.sha256(job["metadata"]["uid"].encode()).hexdigest()[:5]
+    return f"job-{job['metadata']['name']}-{mark}"
+
+
+def _queue(job: Object) -> str:
+    return str((job["metadata"].get("labels") or {}).get(QUEUE, ""))
+
+
+def _waits(workload: Object) -> bool:
+    over = is_true(workload, "QuotaReserved") or is_true(workload, "Finished")
+    return bool(workload["spec"]["active"]) and not over
+
+
+def _holds(workload: Object, queue: str) -> bool:
+    held = workload["status"].get("admission", {}).get("clusterQueue") == queue
+    return held and not is_true(workload, "Finished")
+
+
+def _order(workload: Object) -> tuple[int, str, int]:
+    metadata = workload["metadata"]
+    version = int(metadata["resourceVersion"])
+    return -workload["spec"]["priority"], metadata["creationTimestamp"], version
+
+
+def _condition(kind: str, reason: str, message: str, *, status: str = "True") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": message}

@@ -1,0 +1,101 @@
+"""Whether a workload fits into a ClusterQueue, and Kueue's words where it does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairway_simulator.kubernetes.controllers.scheduler import requests_of
+from fairway_simulator.kubernetes.quantities import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fairway_simulator.kubernetes.api.store import Object
+
+_PODS = "pods"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The flavor of each resource, and how much of it is used."""
+
+    flavors: dict[str, str]
+    usage: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a workload gets no quota: a reason, and a sentence."""
+
+    reason: str
+    message: str
+
+
+def demand(workload: Object) -> Counter[str]:
+    """What all pods of a workload ask for."""
+    (pods,) = workload["spec"]["podSets"]
+    one = requests_of(pods["template"]["spec"])
+    return Counter({name: amount * pods["count"] for name, amount in one.items()})
+
+
+def assign(queue: Object, workload: Object, admitted: Iterable[Object]) -> Assignment | Refusal:
+    """Gives each resource that a queue covers its first flavor with room."""
+    used: Counter[tuple[str, str]] = Counter()
+    for other in admitted:
+        (held,) = other["status"]["admission"]["podSetAssignments"]
+        for name, text in held["resourceUsage"].items():
+            used[held["flavors"][name], name] += parse(text)  # type: ignore[assignment]
+    flavors: dict[str, str] = {}
+    usage: dict[str, str] = {}
+    wanted = demand(workload)
+    for name, amount in wanted.items():
+        group = _group(queue, name)
+        if group is None:
+            if name == _PODS:
+                continue
+            return _refused("NoMatchingFlavor", f"resource {name} unavailable in ClusterQueue")
+        found = _flavor(group, name, amount, used)
+        if isinstance(found, Refusal):
+            return found
+        flavors[name] = found
+        usage[name] = str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"
+    return Assignment(flavors, usage)
+
+
+def _group(queue: Object, resource: str) -> Object | None:
+    for group in queue["spec"].get("resourceGroups") or ():
+        if resource in group["coveredResources"]:
+            return dict(group)
+    return None
+
+
+def _flavor(
+    group: Object, resource: str, amount: Any, used: Counter[tuple[str, str]]
+) -> str | Refusal:
+    refusals = []
+    for flavor in group["flavors"]:
+        quota = next(each for each in flavor["resources"] if each["name"] == resource)
+        most = parse(quota["nominalQuota"])
+        free = most - used[flavor["name"], resource]
+        where = f"{resource} in flavor {flavor['name']}"
+        if amount > most:
+            said = f"insufficient quota for {where}, previously considered podsets requests (0) + "
+            said += f"current podset request ({_text(amount)}) > maximum capacity ({_text(most)})"
+            refusals.append(_refused("ExceedsMaxQuota", said))
+        elif amount > free:
+            said = f"insufficient unused quota for {where}, {_text(amount - free)} more needed"
+            refusals.append(_refused("WaitingForQuota", said))
+        else:
+            return str(flavor["name"])
+    # What may come true says more than what never will.
+    return min(refusals, key=lambda refusal: refusal.reason == "ExceedsMaxQuota")
+
+
+def _refused(reason: str, said: str) -> Refusal:
+    return Refusal(reason, f"couldn't assign flavors to pod set main: {said}")
+
+
+def _text(amount: Any) -> str:
+    return str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"

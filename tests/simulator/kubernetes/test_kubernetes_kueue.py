@@ -1,0 +1,112 @@
+"""Kueue's admission: kueue.sigs.k8s.io/docs/concepts (workload, cluster_queue, preemption).
+
+Reasons of `QuotaReserved`: apis/kueue/v1beta2/workload_types.go of 0.19.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_simulator.kubernetes import KubernetesCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Makers, Space
+
+_SERVES = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
+_LABEL = "kueue.x-k8s.io/queue-name"
+
+
+@pytest.fixture
+def queue(tmp_path: Path, space_of: Any) -> Iterator[Space]:
+    """The namespace of a cluster with Kueue, whose queue `q` has 16 GPUs and lets preempt."""
+    with KubernetesCluster(tmp_path / "k", kueue=True, backoff=0.1) as cluster:
+        preemption = {"withinClusterQueue": "LowerPriority"}
+        cluster.queue("q", {"nvidia.com/gpu": "16", "cpu": "96"}, preemption=preemption)
+        yield space_of(cluster)
+
+
+@pytest.fixture
+def make(jobs: Makers) -> Any:
+    """Makes a manifest of a Job of the queue, whose pods want so many GPUs."""
+
+    def job(name: str, line: str, gpus: int, count: int = 1, **labels: str) -> dict[str, Any]:
+        limits = {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+        found: dict[str, Any] = jobs.job(name, line, completions=count, container=limits)
+        found["metadata"]["labels"] = {_LABEL: "q", **labels}
+        return found
+
+    return job
+
+
+def _workload(space: Space, name: str) -> str:
+    uid = space.get("job", name)["metadata"]["uid"]
+    mark = f"kueue.x-k8s.io/job-uid={uid}"
+    space.do("wait", "--for=create", "workloads", "-l", mark, "--timeout=90s")
+    return space.do("get", "workloads", "-l", mark, "-o", "name").strip()
+
+
+def _why(space: Space, name: str, kind: str = "QuotaReserved") -> tuple[str, str]:
+    workload = _workload(space, name)
+    space.wait(workload, f"condition={kind}=False")
+    found = json.loads(space.do("get", workload, "-o", "json"))["status"]["conditions"]
+    return next((each["reason"], each["message"]) for each in found if each["type"] == kind)
+
+
+def test_a_job_waits_until_there_is_quota_for_all_its_pods(queue: Space, make: Any) -> None:
+    queue.wait("localqueue/q", "Active")
+    queue.create(make("first", _SERVES, 8))
+    queue.wait("job/first", "jsonpath={.status.ready}=1")
+    queue.create(make("second", "exit 0", 8, count=2))
+    reason, message = _why(queue, "second")
+    assert reason == "WaitingForQuota"
+    assert message.endswith(
+        "insufficient unused quota for nvidia.com/gpu in flavor q, 8 more needed"
+    )
+    assert queue.get("job", "second")["spec"]["suspend"] is True
+    assert len(queue.items("pods")) == 1
+    queue.do("delete", "job", "first")
+    queue.wait("job/second", "Complete")
+    queue.wait(_workload(queue, "second"), "Finished")
+
+
+def test_what_can_never_fit_is_said_to_exceed_the_quota(queue: Space, make: Any) -> None:
+    queue.create(make("much", "exit 0", 8, count=3))
+    reason, message = _why(queue, "much")
+    assert reason == "ExceedsMaxQuota"
+    assert "current podset request (24) > maximum capacity (16)" in message
+
+
+def test_a_queue_that_is_not_there(queue: Space, make: Any) -> None:
+    queue.create(make("lost", "exit 0", 8, **{_LABEL: "no"}))
+    assert _why(queue, "lost") == ("Misconfigured", "LocalQueue no doesn't exist")
+
+
+def test_a_job_without_a_queue_does_not_wait(queue: Space, jobs: Makers) -> None:
+    queue.create(jobs.job("free", "exit 0"))
+    queue.wait("job/free", "Complete")
+    assert queue.items("workloads") == []
+
+
+def test_a_higher_priority_takes_the_place_of_a_lower_one(queue: Space, make: Any) -> None:
+    for name, value in (("low", 1), ("high", 100)):
+        queue.create(
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "WorkloadPriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+            }
+        )
+    priority = "kueue.x-k8s.io/priority-class"
+    queue.create(make("slow", _SERVES, 8, count=2, **{priority: "low"}))
+    queue.wait("job/slow", "jsonpath={.status.ready}=2")
+    queue.create(make("fast", "exit 0", 8, count=2, **{priority: "high"}))
+    queue.wait(_workload(queue, "slow"), "Evicted")
+    queue.wait("job/fast", "Complete")
+    queue.wait("job/slow", "jsonpath={.status.ready}=2")  # and then it goes on
