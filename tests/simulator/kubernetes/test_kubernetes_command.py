@@ -1,0 +1,92 @@
+"""`bin/kubernetes-simulator`: the same cluster, for people to try."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairway_simulator.kubernetes import missing
+from fairway_simulator.kubernetes.cluster import kubectl_program
+
+_COMMAND = [sys.executable, "-m", "fairway_simulator.kubernetes"]
+_PATIENCE = 200.0  # seconds; only a hang takes so long
+
+
+@pytest.fixture(autouse=True)
+def _possible() -> None:
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+
+
+def _kubectl(kubeconfig: str, *words: str) -> str:
+    done = subprocess.run(
+        [kubectl_program(), *words],
+        env={**os.environ, "KUBECONFIG": kubeconfig},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_it_runs_until_interrupted(tmp_path: Path) -> None:
+    env = tmp_path / "sim.env"
+    words = [*_COMMAND, "--nodes", "1", "--kueue", "--env", str(env)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stderr
+    with process.stdout, process.stderr:
+        assert process.stderr.readline().startswith("ready: https://127.0.0.1:")
+        name, _, kubeconfig = shlex.split(process.stdout.readline())[1].partition("=")
+        assert name == "KUBECONFIG"
+        assert env.stat().st_mode & 0o777 == 0o600
+        assert _kubectl(kubeconfig, "get", "nodes", "-o", "name") == "node/sim-0\n"
+        assert "data" in _kubectl(kubeconfig, "get", "pvc", "-o", "name")
+        queue = _kubectl(kubeconfig, "get", "clusterqueue", "sim", "-o", "yaml")
+        assert 'nominalQuota: "8"' in queue
+        process.send_signal(signal.SIGINT)
+        assert process.wait(_PATIENCE) == 0
+    assert not env.exists()
+    assert not Path(kubeconfig).exists()
+
+
+def test_in_the_background_it_returns_when_it_is_ready(tmp_path: Path) -> None:
+    words = [*_COMMAND, "--nodes", "1", "--background"]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=_PATIENCE, check=True
+    )
+    assert "next: source ./sim.env; and to end it: kill " in done.stdout
+    pid = int(done.stdout.split()[-1])
+    lines = (tmp_path / "sim.env").read_text().splitlines()
+    variables = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+    assert variables["KUBERNETES_SIMULATOR_PID"] == str(pid)
+    assert _kubectl(variables["KUBECONFIG"], "get", "nodes", "-o", "name") == "node/sim-0\n"
+    os.kill(pid, signal.SIGTERM)
+    while (tmp_path / "sim.env").exists():
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("words", [["--nodes", "0"], ["--nodes", "many"], ["--unknown"]])
+def test_wrong_options(words: list[str]) -> None:
+    done = subprocess.run([*_COMMAND, *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "bin/kubernetes-simulator: error: " in done.stderr
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run([*_COMMAND, "--port", port], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"kubernetes-simulator: port {port}: " in done.stderr
+    assert "choose another with --port" in done.stderr
