@@ -12,6 +12,7 @@ import pytest
 
 from fairway_agent import record, state_files
 from fairway_agent.run_state import RunState
+from fairway_agent.task_state import TaskState
 from fairway_core.findings import UserError
 from fairway_runner.engines.refusals import Refused, Unavailable
 from fairway_runner.runs import fallback, moving
@@ -108,8 +109,12 @@ class Engine:
         state = self.world.cancelled.get(self.target.name, "cancelled")
         self.world.live[self.target.name] = state == "running"
         began, tasks = self.world.began.get(self.target.name), {state: 1}
-        known = RunState(state, started=began, ended=self.world.now, tasks=tasks)
+        # Of a job that never ran, too, a scheduler may name a start: that of its end.
+        known = RunState(state, started=self.world.now, ended=self.world.now, tasks=tasks)
         state_files.write(run.folder, known)
+        task = run.task_folder(0)
+        task.mkdir(parents=True, exist_ok=True)
+        state_files.write(task, TaskState(state, started=began, ended=self.world.now))
         self.world.step()
 
     def remove(self, run: RunFolder) -> None:

@@ -217,7 +217,7 @@ def _leave(run: RunFolder, found: Fallback) -> None:
     target, status = found.tries[-1].target, known_state(run.folder) or RunState()
     if status.state in ("succeeded", "failed", "lost"):  # it was faster, or nobody saw how it ended
         _stay(run, found)
-    elif status.state == "cancelled" and status.started is not None:
+    elif status.state == "cancelled" and _has_begun(run):
         # What it has done there would be done twice.
         why = f"it began on {target} when it was about to leave, and was cancelled there"
         again = f"; run it there again: fairway retry {run.id}"
@@ -229,6 +229,12 @@ def _leave(run: RunFolder, found: Fallback) -> None:
         message = f"{run.id} was cancelled on {target}, and is still {status.state} there"
         hint = f"it goes on once it has ended there: fairway wait {run.id}"
         raise UserError.of("not-cancelled", message, hint, exit_code=5)
+
+
+def _has_begun(run: RunFolder) -> bool:
+    """Whether any task of it has, by its own state: that of a run may be as old as its job."""
+    tasks = (run.task_status(number) for number in range(_tasks(run)))
+    return any(task.started is not None for task in tasks)
 
 
 def _stay(run: RunFolder, found: Fallback) -> None:

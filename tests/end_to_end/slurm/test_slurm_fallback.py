@@ -52,10 +52,10 @@ def test_a_partition_that_is_down_is_left(fairway: Fairway, spare: SlurmCluster)
     assert [job.split()[0] for job in sorted(jobs)] == ["sim", "spare"]
 
 
-def test_one_that_began_as_it_was_to_leave_runs_again(
+def test_one_that_began_as_it_was_to_leave_stays(
     fairway: Fairway, spare: SlurmCluster, signs: Signs
 ) -> None:
-    """The job that was cancelled is not taken for that of the second partition."""
+    """What it has done there is not done twice."""
     spare.run("scontrol", "update", "PartitionName=sim", "State=UP")
     place = "$SLURM_JOB_PARTITION"
     command = f"echo {place} >>{signs}; [ {place} = spare ] || sleep 600"
@@ -66,8 +66,13 @@ def test_one_that_began_as_it_was_to_leave_runs_again(
     found["tries"][0] |= {"ended": found["tries"][0]["began"], "reason": "no nodes"}
     path.write_text(json.dumps({**found, "phase": "leaving"}))
     waited = fairway("wait", run)
-    assert waited.returncode == 0, waited.stderr + fairway("show", run).stdout
-    assert signs.lines(2) == ["sim", "spare"]
+    assert waited.returncode == 130, waited.stderr + fairway("show", run).stdout
+    facts = fairway.show(run)
+    assert (facts["target"], facts["state"]) == ("slurm-sim", "cancelled")
+    assert facts["next_targets"] == []
+    assert facts["reason"].startswith("it began on slurm-sim when it was about to leave")
+    jobs = spare.run("squeue", "-h", "-t", "all", "--name", run, "-o", "%P").split()
+    assert jobs == ["sim"]
 
 
 def test_what_slurm_refuses_goes_elsewhere_at_once(fairway: Fairway, spare: SlurmCluster) -> None:
