@@ -192,13 +192,34 @@ def gang(name: str, main: str, workers: str = "", count: int = 3) -> dict[str, A
 
 
 @pytest.fixture
-def jobs() -> Any:
+def jobs(tmp_path: Path) -> Makers:
     """The makers of manifests."""
-    return Makers()
+    return Makers(tmp_path)
 
 
+@dataclass
 class Makers:
-    """Makers of manifests."""
+    """Makers of manifests, whose pods find `folder` at /go: so one speaks with them also where
+    their API server does not know the way to the stand-in's nodes."""
 
-    job = staticmethod(job)
-    gang = staticmethod(gang)
+    folder: Path
+
+    def job(self, name: str, command: str, **spec: Any) -> dict[str, Any]:
+        """An Indexed Job whose pods run a line of bash."""
+        return self._with_folder(job(name, command, **spec))
+
+    def gang(self, name: str, main: str, workers: str = "", count: int = 3) -> dict[str, Any]:
+        """A task on several nodes, whose index 0 decides."""
+        return self._with_folder(gang(name, main, workers, count))
+
+    def go(self) -> None:
+        """Lets the pods go on that wait for it."""
+        (self.folder / "go").touch()
+
+    def _with_folder(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        spec = manifest["spec"]["template"]["spec"]
+        volume = {"name": "go", "hostPath": {"path": str(self.folder)}}
+        spec.setdefault("volumes", []).append(volume)
+        mounts = spec["containers"][0].setdefault("volumeMounts", [])
+        mounts.append({"name": "go", "mountPath": "/go"})
+        return manifest

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_simulator.kubernetes import Fault, KubernetesCluster, NodeSpec
+from fairway_simulator.kubernetes import Fault, Kubelet, KubernetesCluster, NodeSpec
+from fairway_simulator.kubernetes.client import Client
 from fairway_simulator.kubernetes.cluster import kubectl_program
+from fairway_simulator.kubernetes.kubelet.network import network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -366,6 +368,40 @@ def test_a_node_that_dies_takes_its_pods_along(tmp_path: Path) -> None:
         cluster.kubelet.lose("a")
         cluster.kubectl("wait", "--for=delete", "pod/p", "--timeout=90s")
         assert cluster.kubectl("get", "nodes", "-o", "name").split() == ["node/b"]
+
+
+def test_pods_may_share_this_machines_network(tmp_path: Path) -> None:
+    """Where there is no right to make networks, or where pods need what listens on loopback."""
+    with KubernetesCluster(tmp_path / "k", nodes=1, private=False) as cluster:
+        for name in ("a", "b"):
+            line = "exec python3 -m http.server 8765 --bind $IP"
+            field = {"fieldRef": {"fieldPath": "status.podIP"}}
+            env = {"env": [{"name": "IP", "valueFrom": field}]}
+            pod = json.dumps(_pod(name, line, container=env))
+            cluster.kubectl("create", "-f", "-", stdin=pod)
+            cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=90s")
+        addresses = cluster.kubectl(
+            "get", "pods", "-o", "jsonpath={.items[*].status.podIP}"
+        ).split()
+        assert len(set(addresses)) == 2
+        ask = f"until exec 3<>/dev/tcp/{addresses[0]}/8765; do sleep 0.05; done; hostname"
+        assert cluster.kubectl("exec", "b", "--", "bash", "-c", ask) == "b\n"
+
+
+def test_the_nodes_serve_any_api_server(tmp_path: Path) -> None:
+    """They know it by a kubeconfig alone."""
+    with KubernetesCluster(tmp_path / "k", nodes=[]) as cluster:
+        folder = tmp_path / "nodes"
+        folder.mkdir()
+        client = Client.of_kubeconfig(cluster.kubeconfig, folder)
+        kubelet = Kubelet(client, folder, [NodeSpec("foreign")], network(private=True))
+        kubelet.start()
+        try:
+            cluster.kubectl("create", "-f", "-", stdin=json.dumps(_pod("p", "exit 3")))
+            ended = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}=3"
+            cluster.kubectl("wait", f"--for={ended}", "pod/p", "--timeout=90s")
+        finally:
+            kubelet.stop()
 
 
 def test_nothing_of_a_cluster_is_left(tmp_path: Path) -> None:

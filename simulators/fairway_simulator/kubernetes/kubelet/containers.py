@@ -40,7 +40,7 @@ def missing() -> str:
 
 
 def _alone() -> list[str]:
-    own = [] if is_root() else ["--user", "--map-root-user"]
+    own = [] if is_root() else ["--user", "--map-root-user", "--uts"]
     return ["unshare", *own, "--mount", "--pid"]
 
 
@@ -87,6 +87,8 @@ class Order:
     mounts: Sequence[tuple[str, str, str]]
     user: int | None = None
     group: int = 0
+    hostname: str = ""
+    """What its host is called, where the sandbox does not see to that."""
 
 
 @dataclass
@@ -121,6 +123,7 @@ class Container:
                 "mounts": [list(each) for each in order.mounts],
                 "user": order.user,
                 "group": order.group,
+                "hostname": order.hostname,
             }
         )
         answer = self._heard()
@@ -145,7 +148,7 @@ class Container:
     def enter(self) -> list[str]:
         """The start of a command that runs inside of it."""
         own = [] if is_root() else ["--user", "--preserve-credentials"]
-        spaces = ["--mount", "--pid", *(["--net", "--uts", "--ipc"] if is_root() else [])]
+        spaces = ["--mount", "--pid", "--uts", *(["--net", "--ipc"] if is_root() else [])]
         return ["nsenter", "-t", str(self.pid), *own, *spaces, "--root", "--wd", "--"]
 
     def _attend(self, ended: Callable[[], None]) -> None:

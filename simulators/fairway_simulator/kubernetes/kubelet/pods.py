@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.client import STRATEGIC, Refused
 from fairway_simulator.kubernetes.kubelet import status
-from fairway_simulator.kubernetes.kubelet.containers import Container, Order, Sandbox
+from fairway_simulator.kubernetes.kubelet.containers import Container, Order, Sandbox, is_root
 from fairway_simulator.kubernetes.kubelet.environment import (
     expanded,
     of_image,
@@ -306,6 +306,7 @@ class PodRunner(threading.Thread):
             mounts=[*self._mounts, *self._volumes.mounts(spec)],
             user=security.get("runAsUser"),
             group=security.get("runAsGroup") or 0,
+            hostname="" if is_root() else self._hostname,
         )
 
     def _data(self, plural: str, name: str) -> Mapping[str, bytes]:

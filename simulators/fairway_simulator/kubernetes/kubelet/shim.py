@@ -83,6 +83,9 @@ def _become(order: dict[str, Any], fail: int) -> None:
         for number in (signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
+        name = order["hostname"].encode()
+        if name and _libc.sethostname(name, len(name)):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "sethostname")
         log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
         _lay(order["root"], [tuple(each) for each in order["mounts"]])
         os.chroot(order["root"])
