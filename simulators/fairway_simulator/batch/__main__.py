@@ -20,16 +20,19 @@ from typing import TYPE_CHECKING
 
 from fairway_simulator.background import in_background
 from fairway_simulator.batch import BatchSimulator, orders
+from fairway_simulator.batch.agent import users
 from fairway_simulator.batch.agent.supervisor_client import namespaces
 from fairway_simulator.batch.azurite import AzuriteMissing
 from fairway_simulator.batch.simulator import DEFAULT_POOL
-from fairway_simulator.private_file import write_private
+from fairway_simulator.private_file import make_own, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PORT = 10100
 """The port at which a client looks for it by default."""
+# As the repository's fairway.yaml has it.
+DATA = Path("/tmp/fairway-batch-sim/data")  # noqa: S108 - made so that it is one's own
 _FILE = Path("sim.env")
 
 
@@ -60,6 +63,8 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
     ending = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ending.set())
+    if not _make_data():
+        return _say(f"{DATA.parent} is not a folder of your own; remove it first", 2)
     with tempfile.TemporaryDirectory(prefix="batch-simulator-") as folder:
         state = options.state or Path(folder)
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -70,6 +75,8 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
             port=options.port,
             key=_key(state),
             storage=True,
+            shared_network=options.shared_network,
+            mounts=[DATA],
         )
         try:
             service.start()
@@ -95,7 +102,8 @@ def _options() -> argparse.Namespace:
         prog="bin/batch-simulator",
         description="An Azure Batch account on this machine, with Azurite beside it for storage. "
         "Its pool is `sim`. It runs until interrupted, and prints the variables to set.",
-        epilog="What becomes of nodes while it runs: bin/batch-simulator preempt|lose|restore NODE",
+        epilog="While it runs: bin/batch-simulator preempt|lose|restore NODE tells what befalls a "
+        "node, and bin/batch-simulator fault KIND what of requests.",
     )
     parser.add_argument(
         "--env", type=Path, metavar="FILE", help="also write the variables there, once it is ready"
@@ -110,6 +118,11 @@ def _options() -> argparse.Namespace:
         "--port", type=int, default=PORT, help=f"port on 127.0.0.1 ({PORT}; 0: any)"
     )
     parser.add_argument(
+        "--shared-network",
+        action="store_true",
+        help="nodes have this machine's network, and so its way to the internet",
+    )
+    parser.add_argument(
         "--state",
         type=Path,
         metavar="DIR",
@@ -119,6 +132,18 @@ def _options() -> argparse.Namespace:
         "--vm-size", default="Standard_D4s_v6", help="what the nodes say they are (Standard_D4s_v6)"
     )
     return parser.parse_args()
+
+
+def _make_data() -> bool:
+    """Makes the folder that nodes and this machine both see; whether it is one's own."""
+    if not make_own(DATA.parent):
+        return False
+    DATA.mkdir(exist_ok=True)
+    if os.geteuid() == 0:
+        # Tasks are another user's.
+        DATA.parent.chmod(0o711)
+        DATA.chmod(users.OPEN)
+    return True
 
 
 def _count(text: str) -> int:
@@ -146,6 +171,13 @@ def _publish(service: BatchSimulator, file: Path | None) -> None:
     sys.stderr.write(f"ready: {service.endpoint}, pool {DEFAULT_POOL}\n")
     if not namespaces():
         sys.stderr.write("note: no right to make namespaces; all nodes share one host name\n")
+    if service.nodes_share_network:
+        sys.stderr.write("note: nodes share this machine's network: its ports and addresses\n")
+    else:
+        sys.stderr.write(
+            "note: nodes have a network of their own, which leads to this account and its storage "
+            "alone; with the internet: --shared-network\n"
+        )
 
 
 def _say(message: str, code: int) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_simulator.batch.agent.commands import NodeAgent
 from fairway_simulator.batch.agent.layout import Layout
 from fairway_simulator.batch.agent.logins import Logins
+from fairway_simulator.batch.agent.network import Network
 from fairway_simulator.batch.clock import Clock
 from fairway_simulator.batch.faults import Faults
 from fairway_simulator.batch.model.account import Account
@@ -51,11 +52,14 @@ def assemble(
     images: Mapping[str, Sequence[str]],
     boot_seconds: float,
     seed: int,
+    shared_network: bool,
+    mounts: Sequence[Path],
 ) -> Core:
     """The parts of an account of this name and key, none of them started."""
     clock = Clock()
     account = Account(name, clock)
-    agent = NodeAgent(account, Layout(folder), blobs, images)
+    network = Network(shared=shared_network)
+    agent = NodeAgent(account, Layout(folder, mounts), blobs, images, network)
     ends = JobEnds(account, agent)
     lifecycle = Lifecycle(account, ends)
     schedules = Schedules(account, ends)

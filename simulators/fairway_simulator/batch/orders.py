@@ -1,7 +1,10 @@
-"""`bin/batch-simulator preempt|lose|restore NODE`: what Azure does to nodes, done by a person.
+"""What befalls nodes and requests, by a person's order:
+
+    bin/batch-simulator preempt|lose|restore NODE
+    bin/batch-simulator fault KIND [--share 0.3] …
 
 It speaks to the simulator that the variables of its file name. Exit codes: 2 there is no such
-node, or no variables; 5 the simulator does not answer.
+node, an option is wrong, or no variables; 5 the simulator does not answer.
 """
 
 from __future__ import annotations
@@ -9,13 +12,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import urllib.error
 import urllib.request
+from typing import Any, TypeVar, get_args
 
+from fairway_simulator.batch.faults import Kind
 from fairway_simulator.batch.simulator import DEFAULT_POOL
 
-ACTIONS = ("preempt", "lose", "restore")
+_OF_NODES = ("preempt", "lose", "restore")
+ACTIONS = (*_OF_NODES, "fault")
+_OFF = "off"
+Number = TypeVar("Number", int, float)
+# What is said of a fault where it is not the usual.
+_FAULT = ("status", "share", "count", "skip", "seconds", "method", "path", "applied", "retry_after")
 
 
 def order(words: list[str]) -> int:
@@ -26,20 +37,33 @@ def order(words: list[str]) -> int:
         key = os.environ["AZURE_BATCH_ACCESS_KEY"]
     except KeyError:
         return _say("say which simulator: source ./sim.env", 2)
+    method, path, body = _request(options)
     request = urllib.request.Request(  # noqa: S310 - the user's own address
-        f"{base}/simulator/pools/{DEFAULT_POOL}/nodes/{options.node}/{options.action}",
-        json.dumps({"notice": getattr(options, "notice", 0)}).encode(),
+        f"{base}/simulator/{path}",
+        json.dumps(body).encode(),
         {"Authorization": f"Key {key}", "Content-Type": "application/json"},
+        method=method,
     )
     try:
         with urllib.request.urlopen(request, timeout=60):  # noqa: S310
             return 0
     except urllib.error.HTTPError as error:
-        if error.code == 404:
+        if error.code == 404 and options.action in _OF_NODES:
             return _say(f"there is no node `{options.node}`: fairway nodes list batch-sim", 2)
         return _say(f"{base} refuses: {error}", 5)
     except OSError as error:
         return _say(f"{base} does not answer: {error}", 5)
+
+
+def _request(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
+    """Method, path and body of what the simulator is asked."""
+    if options.action in _OF_NODES:
+        path = f"pools/{DEFAULT_POOL}/nodes/{options.node}/{options.action}"
+        return "POST", path, {"notice": getattr(options, "notice", 0)}
+    if options.kind == _OFF:
+        return "DELETE", "faults", {}
+    given = {name: value for name in _FAULT if (value := getattr(options, name)) is not None}
+    return "POST", "faults", {"kind": options.kind, **given}
 
 
 def _options(words: list[str]) -> argparse.Namespace:
@@ -51,7 +75,63 @@ def _options(words: list[str]) -> argparse.Namespace:
     restore = actions.add_parser("restore", help="bring a node back that was lost, as a new one")
     for each in (preempt, lose, restore):
         each.add_argument("node", help="as fairway nodes list batch-sim names it")
+    _add_fault(actions.add_parser("fault", help="let requests go wrong, until `fault off`"))
     return parser.parse_args(words)
+
+
+def _add_fault(fault: argparse.ArgumentParser) -> None:
+    fault.add_argument(
+        "kind",
+        choices=(*get_args(Kind), _OFF),
+        help="status: answer with --status; timeout: be silent for --seconds; cut: hang up; torn: "
+        "reset in the middle of the answer; slow: let the answer trickle for --seconds; latency: "
+        "answer after --seconds; half: let single tasks of a request fail; expired: refuse the "
+        "token; off: none of these any more",
+    )
+    fault.add_argument("--status", type=_status, metavar="CODE", help="of `status` (503)")
+    fault.add_argument("--share", type=_share, metavar="0…1", help="of the requests (1: all)")
+    fault.add_argument("--count", type=_number, metavar="N", help="requests at most (any number)")
+    fault.add_argument("--skip", type=_number, metavar="N", help="requests that are spared first")
+    fault.add_argument("--seconds", type=_seconds, metavar="N")
+    fault.add_argument("--method", choices=("GET", "POST", "PUT", "PATCH", "DELETE"))
+    fault.add_argument("--path", type=_pattern, metavar="REGEX", help="found in the request's path")
+    fault.add_argument(
+        "--applied",
+        action="store_true",
+        default=None,
+        help="the request takes effect, and its answer is lost",
+    )
+    fault.add_argument("--retry-after", type=_seconds, metavar="SECONDS", help="what it advises")
+
+
+def _status(text: str) -> int:
+    return _within(int(text), 400, 599, "400 to 599")
+
+
+def _share(text: str) -> float:
+    return _within(float(text), 0.0, 1.0, "0 to 1")
+
+
+def _number(text: str) -> int:
+    return _within(int(text), 0, 10**9, "0 or more")
+
+
+def _seconds(text: str) -> float:
+    return _within(float(text), 0.0, 86_400.0, "0 to 86400")
+
+
+def _within(number: Number, least: Number, most: Number, said: str) -> Number:
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(said)
+    return number
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"no regular expression: {error}") from None
+    return text
 
 
 def _say(message: str, code: int) -> int:

@@ -7,6 +7,7 @@ import secrets
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 from fairway_simulator.batch import control
 from fairway_simulator.batch.agent.blobs import Blobs, StorageAccess
@@ -68,7 +69,8 @@ class BatchSimulator:
     another. With `storage` Azurite runs beside it; `storage_access` is an account that runs
     already. With `tls` it speaks https by a certificate of its own, `ca_file`, and tokens of
     `issue_token` are accepted. `seed` decides which requests faults hit. With `images`, each with
-    its entry point, the pool is one for containers.
+    its entry point, the pool is one for containers. Nodes have networks of their own where that
+    can be, and not with `shared_network`; they have the folders `mounts` as this machine does.
     """
 
     def __init__(
@@ -89,6 +91,8 @@ class BatchSimulator:
         boot_seconds: float = 0.0,
         seed: int = 0,
         images: Mapping[str, Sequence[str]] | None = None,
+        shared_network: bool = False,
+        mounts: Sequence[Path] = (),
     ) -> None:
         self.folder = folder.resolve()
         self.account = account
@@ -102,6 +106,8 @@ class BatchSimulator:
         self._boot_seconds = boot_seconds
         self._seed = seed
         self._images = images or {}
+        self._shared_network = shared_network
+        self._mounts = mounts
         self._pool: dict[str, Any] = {
             "id": DEFAULT_POOL,
             "vmSize": vm_size,
@@ -131,6 +137,8 @@ class BatchSimulator:
             boot_seconds=self._boot_seconds,
             images=self._images,
             seed=self._seed,
+            shared_network=self._shared_network,
+            mounts=self._mounts,
         )
         core.schedules.add_job = lambda spec: jobs.add(core, spec)
         self._server = HttpServer(
@@ -145,10 +153,26 @@ class BatchSimulator:
                 self._server.close()
                 raise
             self._storage = blobs.access = self._azurite.access
+        self._lead_nodes_here()
         self.add_pool(**self._pool)
         core.scheduler.start()
         self._server.start()
         return self
+
+    def _lead_nodes_here(self) -> None:
+        """Nodes reach the account and its storage at the addresses that these have here."""
+        self.lead_nodes_to(self._server.port)
+        if self._storage is not None:
+            self.lead_nodes_to(urlsplit(self._storage.url).port or 80)
+
+    def lead_nodes_to(self, port: int) -> None:
+        """Lets nodes reach what listens at that port of 127.0.0.1."""
+        self._core.agent.network.lead_to(port)
+
+    @property
+    def nodes_share_network(self) -> bool:
+        """Whether nodes have this machine's network, with its ports and all that it reaches."""
+        return self._core.agent.network.shared
 
     def _tls_context(self) -> ssl.SSLContext | None:
         if not self.ca_file:
@@ -163,6 +187,7 @@ class BatchSimulator:
         self._server.stop()
         self._core.scheduler.stop()
         self._core.fleet.stop()
+        self._core.agent.network.close()
         if self._azurite:
             self._azurite.stop()
 

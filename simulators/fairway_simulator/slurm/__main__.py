@@ -7,14 +7,13 @@ Exit codes: 0 ended by SIGINT or SIGTERM, 2 an option is wrong or the folder is 
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import signal
 import sys
 import threading
 from pathlib import Path
 
-from fairway_simulator.private_file import write_private
+from fairway_simulator.private_file import make_own, write_private
 from fairway_simulator.slurm.cluster import SlurmCluster
 from fairway_simulator.slurm.daemon import DaemonFailed
 from fairway_simulator.slurm.programs import missing
@@ -28,7 +27,7 @@ def main() -> int:
     options = _options()
     if lacking := missing():
         return _say(lacking, 4)
-    if not _is_own(SHARED.parent):
+    if not make_own(SHARED.parent):
         return _say(f"{SHARED.parent} is not a folder of your own; remove it first", 2)
     # Before anything is started: a signal that comes early ends it as a later one does.
     ending = threading.Event()
@@ -64,13 +63,6 @@ def _count(text: str) -> int:
     if not 1 <= number <= 100:
         raise argparse.ArgumentTypeError("1 to 100")
     return number
-
-
-def _is_own(folder: Path) -> bool:
-    """Makes a folder that nobody else can look into, or finds it so."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    facts = folder.lstat()
-    return folder.is_dir() and not folder.is_symlink() and facts.st_uid == os.getuid()
 
 
 def _publish(cluster: SlurmCluster, file: Path | None) -> None:

@@ -5,14 +5,12 @@ The host has a network of its own in which the services' names and ports are kno
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
 import socket
-import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -21,6 +19,7 @@ import pytest
 from fairway_runner.engines.azure import gateway
 from fairway_runner.engines.azure.storage import Storage
 from fairway_runner.targets.lookup import find_target
+from fairway_simulator.sockets import Relay, within
 from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
 
@@ -40,14 +39,12 @@ NAME = "storage-of-the-lab"
 
 @dataclass
 class Inside:
-    """A private network, what leads there, and how often each of its ports was used."""
+    """A private network, and what leads there."""
 
     host: Host
     bastion: Bastion
     hosts_file: Path
-    used: dict[int, int] = field(default_factory=dict)
-    _listeners: list[socket.socket] = field(default_factory=list)
-    _threads: list[threading.Thread] = field(default_factory=list)
+    _relays: list[Relay] = field(default_factory=list)
 
     @property
     def way(self) -> dict[str, Any]:
@@ -62,56 +59,22 @@ class Inside:
 
     def serve(self, port: int) -> None:
         """Lets a port there lead to the same one of this machine."""
-        made: list[socket.socket] = []
+        descriptor = os.open(f"/proc/{self.host.pids()[0]}/ns/net", os.O_RDONLY)
+        listener = within(descriptor, partial(socket.create_server, ("127.0.0.1", port)))
+        os.close(descriptor)
+        reach = partial(socket.create_connection, ("127.0.0.1", port))
+        self._relays.append(Relay(listener, reach))
 
-        def listen() -> None:
-            with open(f"/proc/{self.host.pids()[0]}/ns/net", "rb") as file:  # noqa: PTH123
-                assert ctypes.CDLL(None).setns(file.fileno(), 0) == 0  # of this thread alone
-            made.append(socket.create_server(("127.0.0.1", port)))
-
-        thread = threading.Thread(target=listen)
-        thread.start()
-        thread.join()
-        self.used[port] = 0
-        self._listeners += made
-        self._start(self._accept, made[0], port)
-
-    def _accept(self, listener: socket.socket, port: int) -> None:
-        with suppress(OSError), listener:
-            while True:
-                client, _ = listener.accept()
-                self.used[port] += 1
-                self._start(_relay, client, port)
-
-    def _start(self, function: Callable[..., None], *args: Any) -> None:
-        thread = threading.Thread(target=function, args=args, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    @property
+    def used(self) -> dict[int, int]:
+        """How often each of its ports was."""
+        return {relay.port: relay.used for relay in self._relays}
 
     def close(self) -> None:
         """Ends it, once the host is gone."""
-        for listener in self._listeners:
-            listener.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(_PATIENCE)
-            assert not thread.is_alive()
-
-
-def _relay(client: socket.socket, port: int) -> None:
-    with client, socket.create_connection(("127.0.0.1", port)) as service:
-        back = threading.Thread(target=_copy, args=(service, client))
-        back.start()
-        _copy(client, service)
-        back.join()
-
-
-def _copy(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            sink.sendall(data)
-    for each in (source, sink):
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
+        for relay in self._relays:
+            relay.close()
+            assert relay.join(_PATIENCE)
 
 
 @pytest.fixture
@@ -170,7 +133,7 @@ def test_a_job_on_batch_is_submitted_followed_and_fetched(
 ) -> None:
     batch = make_batch(nodes=1)
     batch.target(**inside.way)
-    # The nodes are processes of this machine and know the services by the same addresses.
+    # The services' addresses are of loopback, which no way leads to but for this test.
     monkeypatch.setattr(gateway, "_is_near", lambda _: False)
     ports = [_port(os.environ["AZURE_BATCH_ENDPOINT"]), _port(storage.url)]
     for port in ports:

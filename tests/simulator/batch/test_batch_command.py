@@ -19,6 +19,10 @@ from azure.batch import BatchClient
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.storage.blob import BlobServiceClient
 
+from fairway_core.documents import read
+from fairway_core.project import Project
+from fairway_simulator.batch.__main__ import DATA
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -152,6 +156,52 @@ def test_wrong_options_are_refused(arguments: list[str]) -> None:
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_the_target_of_the_repository_has_a_folder_that_nodes_see(
+    start: Any, repository: Path
+) -> None:
+    targets = read(repository / "fairway.yaml").validate(Project).targets
+    (target,) = (each for each in targets if each.name == "batch-sim")
+    assert target.mounts == {"data": str(DATA)}
+    variables = ready(start("--nodes", "1"))
+    file = DATA / f"test-{os.getpid()}"
+    file.write_text("from here\n")
+    file.chmod(0o666)
+    try:
+        with client_of(variables) as client:
+            client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
+            line = f"/bin/bash -c 'cat {file} && echo from there >{file}'"
+            client.create_task("j", {"id": "1", "commandLine": line})
+            while client.get_task("j", "1").state != "completed":
+                os.sched_yield()
+            assert b"".join(client.download_task_file("j", "1", "stdout.txt")) == b"from here\n"
+        assert file.read_text() == "from there\n"
+    finally:
+        file.unlink()
+
+
+def test_a_folder_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "theirs")
+    script = (
+        "import sys; from pathlib import Path; from fairway_simulator.batch import __main__ as m;"
+        f"m.DATA = Path({str(tmp_path / 'link' / 'data')!r}); sys.argv[1:] = ['--port', '0'];"
+        "sys.exit(m.main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "is not a folder of your own; remove it first" in done.stderr
+    assert not (tmp_path / "theirs" / "data").exists()
+
+
+def test_it_says_whose_network_nodes_have(start: Any) -> None:
+    process = start("--nodes", "0", "--shared-network")
+    ready(process)
+    said = process.stderr.readline()
+    assert said == "note: nodes share this machine's network: its ports and addresses\n"
 
 
 def test_without_azurite_it_says_what_to_type(tmp_path: Path) -> None:

@@ -33,17 +33,17 @@ def test_every_node_coordinates_and_the_main_one_runs(service: Any, client: Any,
     task = client.get_task(job, "1")
     assert task.execution_info.exit_code == 0
     # The lists have no order that a document names: the main node is the last here.
-    hosts = "127.0.1.2,127.0.1.3,127.0.1.1"
-    common = f"127.0.1.1:6000 3 {' '.join(f'127.0.1.{n} 1' for n in (2, 3, 1))}"
+    one, two, three = (node.ip_address for node in client.list_nodes("sim"))
+    hosts = f"{two},{three},{one}"
+    common = f"{one}:6000 3 {two} 1 {three} 1 {one} 1"
     first = f"{hosts} {hosts.replace(',', ';')} true {common}"
-    assert output(client, task.node_info).splitlines() == [first, "127.0.1.1", "main"]
+    assert output(client, task.node_info).splitlines() == [first, one, "main"]
     subtasks = list(client.list_subtasks(job, "1"))
     assert [subtask.id for subtask in subtasks] == [1, 2]
     for subtask in subtasks:
         assert (subtask.state, subtask.exit_code, subtask.result) == ("completed", 0, "success")
-        own = f"127.0.1.{subtask.id + 1}"
         lines = output(client, subtask.node_info).splitlines()
-        assert lines == [first.replace("true", "false"), own]
+        assert lines == [first.replace("true", "false"), (one, two, three)[subtask.id]]
 
 
 def test_the_shared_folder_has_the_same_path_and_other_contents_on_each_node(
@@ -158,7 +158,7 @@ port=$(cat "$shared/port")
 ssh-keygen -q -t ed25519 -N '' -f host_key
 cp "$shared/key.pub" "$shared/key" .
 chmod 600 key key.pub
-printf '%s\\n' "ListenAddress $FAIRWAY_NODE_ADDRESS:$port" "HostKey $PWD/host_key" "UsePAM no" \
+printf '%s\\n' "ListenAddress $(hostname -i):$port" "HostKey $PWD/host_key" "UsePAM no" \
     "AuthorizedKeysFile $PWD/key.pub" "PidFile none" "StrictModes no" >sshd_config
 [[ $EUID != 0 ]] || mkdir -p /run/sshd
 $(command -v sshd || echo /usr/sbin/sshd) -f "$PWD/sshd_config"

@@ -11,6 +11,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 
 from fairway_simulator.batch import BatchSimulator
+from fairway_simulator.batch.agent.network import address_of
 from fairway_simulator.batch.orders import order
 from fairway_simulator.batch.wire.errors import ServiceError
 
@@ -31,7 +32,7 @@ def close(error: Any) -> int:
 def test_a_pool_grows_and_shrinks(service: Any, client: Any) -> None:
     client.begin_resize_pool("sim", {"targetDedicatedNodes": 5}, **FAST).result()
     assert [node.ip_address for node in client.list_nodes("sim")] == [
-        f"127.0.1.{number}" for number in range(1, 6)
+        address_of(number, shared=service.nodes_share_network) for number in range(5)
     ]
     client.begin_resize_pool("sim", {"targetDedicatedNodes": 1}, **FAST).result()
     pool = client.get_pool("sim")
@@ -433,7 +434,6 @@ def test_a_user_logs_in_to_a_node_until_it_is_removed(
     public = ssh_key.with_suffix(".pub").read_text()
     client.create_node_user("sim", ONE, {"name": "visitor", "sshPublicKey": public})
     login = client.get_node_remote_login_settings("sim", ONE)
-    assert login.remote_login_ip_address == "127.0.1.1"
     inside = _ssh(login, "visitor", ssh_key, "hostname; echo $HOME")
     assert inside.stdout.split()[0] == "tvm-sim-1", inside.stderr
     assert inside.stdout.split()[1].endswith("/home/visitor")
@@ -484,3 +484,42 @@ def test_a_person_takes_a_node_away_and_brings_it_back(
     service.wait_for_node(ONE, "idle")
     assert order(["lose", "tvm-nobody"]) == 2
     assert "there is no node `tvm-nobody`" in capsys.readouterr().err
+
+
+def test_a_person_lets_requests_go_wrong(
+    service: Any, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_BATCH_ENDPOINT", service.endpoint)
+    monkeypatch.setenv("AZURE_BATCH_ACCESS_KEY", service.key)
+    words = ("--status", "500", "--count", "1", "--method", "GET", "--path", "/pools/sim$")
+    assert order(["fault", "status", *words]) == 0
+    assert client.pool_exists("sim"), "it is asked with HEAD"
+    hits = service.faults.hits
+    assert client.get_pool("sim").id == "sim", "the client asks again"
+    assert hits == {"status": 1}
+    assert order(["fault", "cut", "--share", "1", "--path", "/jobs"]) == 0
+    assert order(["fault", "off"]) == 0
+    assert list(client.list_jobs()) == []
+    assert hits == {"status": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["explode"], "invalid choice: 'explode'"),
+        (["status", "--status", "200"], "400 to 599"),
+        (["cut", "--share", "1.5"], "0 to 1"),
+        (["cut", "--share", "nan"], "0 to 1"),
+        (["cut", "--count", "-1"], "0 or more"),
+        (["slow", "--seconds", "inf"], "0 to 86400"),
+        (["cut", "--path", "("], "no regular expression"),
+        (["cut", "--method", "get"], "invalid choice: 'get'"),
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        order(["fault", *words])
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err

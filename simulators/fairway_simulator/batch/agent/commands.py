@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent import containers, environment, users
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from fairway_simulator.batch.agent.blobs import Blobs, TransferError
     from fairway_simulator.batch.agent.layout import Layout
+    from fairway_simulator.batch.agent.network import Network
     from fairway_simulator.batch.model.account import Account
     from fairway_simulator.batch.model.pool import Node
 
@@ -55,12 +57,14 @@ class NodeAgent:
         layout: Layout,
         blobs: Blobs,
         images: Mapping[str, Sequence[str]],
+        network: Network,
     ) -> None:
         self.account = account
         self.layout = layout
         self.blobs = blobs
         self.images = images
         """The images of containers that there are, each with its entry point."""
+        self.network = network
 
     def place(self, node: Node, relative: str) -> TaskFolder:
         """The folder of this path below the node's root."""
@@ -73,7 +77,8 @@ class NodeAgent:
         with self.account.changed:
             if node.generation != generation:
                 raise NodeLost
-        supervisor = Supervisor(self.layout.setting(node, *binds))
+        start = partial(self.network.start, node)
+        supervisor = Supervisor(self.layout.setting(node, *binds), start)
         with self.account.changed:
             if node.generation == generation:
                 node.supervisors.add(supervisor)
@@ -110,6 +115,8 @@ class NodeAgent:
             except containers.ContainerError as error:
                 return _not_launched(error.code, str(error))
         own = environment.of_node(self.account, self.layout, place.node)
+        if self.network.shared:
+            own |= environment.of_shared_network(place.node)
         if users.id_of(identity) is not None:
             own["USER"] = users.NAME
         end = supervisor.run(

@@ -49,12 +49,16 @@ def of_node(account: Account, layout: Layout, node: Node) -> dict[str, str]:
         "AZ_BATCH_NODE_STARTUP_DIR": f"{root}/startup",
         "AZ_BATCH_NODE_STARTUP_WORKING_DIR": f"{root}/startup/wd",
         "AZ_BATCH_NODE_MOUNTS_DIR": f"{root}/fsmounts",
-        # A node of a real pool asks its interfaces and the metadata service; all simulated
-        # nodes have this machine's interfaces, so they are told.
         **_MPI,
-        "FAIRWAY_NODE_ADDRESS": node.address,
+        # A node of a real pool asks the metadata service at an address of its own.
         "FAIRWAY_METADATA_URL": f"{account.url}/simulator/metadata/{node.pool.id}/{node.id}",
     }
+
+
+def of_shared_network(node: Node) -> dict[str, str]:
+    """What a task has beside where all nodes have this machine's interfaces: a node of a real pool
+    asks its own."""
+    return {"FAIRWAY_NODE_ADDRESS": node.address}
 
 
 def of_job(job: Job, root: str) -> dict[str, str]:

@@ -17,24 +17,26 @@ from fairway_simulator.batch.agent import users
 from fairway_simulator.batch.agent.supervisor_client import Setting, namespaces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from fairway_simulator.batch.model.pool import Node
 
 
-_TEMPORARY = {"tmp": Path("/tmp"), "var-tmp": Path("/var/tmp")}  # noqa: S108 - a node's own
+# A node's own.
+_TEMPORARY = {"tmp": Path("/tmp"), "var-tmp": Path("/var/tmp"), "shm": Path("/dev/shm")}  # noqa: S108
 _PYTHON = (sys.prefix, sys.base_prefix)
 _PROGRAMS = Path(__file__).parents[1]
 
 
 class Layout:
-    """The simulator's folder."""
+    """The simulator's folder. Nodes have `mounts` too, at the same paths as this machine."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, mounts: Sequence[Path] = ()) -> None:
         self.folder = folder.resolve()
         if os.geteuid() == 0:
             # What `fairway exec` starts beside a task is its user's, without a right to read all.
             self.folder.chmod(self.folder.stat().st_mode | 0o011)
+        self._kept = [path.resolve() for path in mounts]
         self.nodes = self.folder / "nodes"
         self._mounted = self.folder / "mounts"
         self.shared = self._mounted / "shared"
@@ -91,7 +93,7 @@ class Layout:
         the simulator has its own, and programs."""
         around = self.folder.parent
         own = self.folder if around in _TEMPORARY.values() else around
-        wanted = {path.resolve() for path in (own, _PROGRAMS, *map(Path, _PYTHON))}
+        wanted = {path.resolve() for path in (own, _PROGRAMS, *map(Path, _PYTHON), *self._kept)}
         below = sorted(path.relative_to(place) for path in wanted if path.is_relative_to(place))
         return [path for path in below if not any(other in path.parents for other in below)]
 

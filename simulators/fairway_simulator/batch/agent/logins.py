@@ -1,8 +1,9 @@
 """Remote login: an ssh server on a node for the users that were added to it.
 
-It runs in the node's namespaces, unprivileged towards the rest of the machine: it listens on
-the node's loopback address, takes keys and no passwords, and every user is the one who runs
-the simulator, under another name, until the user's expiry time.
+It runs in the node's namespaces, unprivileged towards the rest of the machine: it listens at the
+node's address, where it has a network of its own at port 22, to which a port of this machine leads.
+It takes keys and no passwords, and every user is the one who runs the simulator, under another
+name, until the user's expiry time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.clock import parse_time
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.pool import Node
 
 _START = 120.0  # seconds
+_SSH = 22
 
 
 class Logins:
@@ -32,16 +35,16 @@ class Logins:
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._lock = threading.Lock()
-        self._servers: dict[str, tuple[int, int]] = {}
+        self._servers: dict[str, tuple[int, tuple[str, int]]] = {}
 
-    def port(self, node: Node) -> int:
-        """The port of the node's ssh server, which listens when this returns."""
+    def place(self, node: Node) -> tuple[str, int]:
+        """Where the node's ssh server is reached, which listens when this returns."""
         with self._lock:
-            generation, port = self._servers.get(node.id, (-1, 0))
+            generation, place = self._servers.get(node.id, (-1, ("", 0)))
             if generation != node.generation:
-                port = self._start(node)
-                self._servers[node.id] = (node.generation, port)
-        return port
+                place = self._start(node)
+                self._servers[node.id] = (node.generation, place)
+        return place
 
     def write(self, node: Node) -> None:
         """Brings the node's users and their keys up to date."""
@@ -59,7 +62,7 @@ class Logins:
             (folder / "keys" / name).write_text(_authorized(user))
         (folder / "passwd").write_text("\n".join(lines) + "\n")
 
-    def _start(self, node: Node) -> int:
+    def _start(self, node: Node) -> tuple[str, int]:
         program = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
         if program is None:
             raise ServiceError(
@@ -71,15 +74,24 @@ class Logins:
         if not key.exists():
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]
             subprocess.run(command, check=True)
-        with socket.create_server((node.address, 0)) as probe:
-            port = int(probe.getsockname()[1])
+        port = self._free_port(node)
         seen = f"{self._agent.layout.root(node)}/logins"
         config = folder / "sshd_config"
         config.write_text(_config(node, port, seen))
         config.chmod(0o600)
         self._serve(node, program, seen)
-        _wait(node.address, port)
-        return port
+        network = self._agent.network
+        place = (node.address, port)
+        if not network.shared:
+            place = ("127.0.0.1", network.door(node, port).port)
+        _wait(place)
+        return place
+
+    def _free_port(self, node: Node) -> int:
+        if not self._agent.network.shared:
+            return _SSH
+        with socket.create_server((node.address, 0)) as probe:
+            return int(probe.getsockname()[1])
 
     def _serve(self, node: Node, program: str, seen: str) -> None:
         passwd = (str(node.folder / "logins" / "passwd"), "/etc/passwd")
@@ -130,13 +142,13 @@ def _authorized(user: dict[str, Any]) -> str:
     return f'expiry-time="{stamp}" {key}\n'
 
 
-def _wait(address: str, port: int) -> None:
+def _wait(place: tuple[str, int]) -> None:
+    """Until somebody there says that he is an ssh server."""
     until = time.monotonic() + _START
     while True:
-        try:
-            socket.create_connection((address, port), timeout=1).close()
-            return
-        except OSError:
-            if time.monotonic() > until:
-                raise ServiceError(409, "NodeNotReady", "The ssh server does not start") from None
-            time.sleep(0.02)
+        with suppress(OSError), socket.create_connection(place, timeout=10) as connection:
+            if connection.recv(4) == b"SSH-":
+                return
+        if time.monotonic() > until:
+            raise ServiceError(409, "NodeNotReady", "The ssh server does not start")
+        time.sleep(0.02)

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    Process = subprocess.Popen[bytes]
 
 _PROGRAM = Path(__file__).parent / "supervisor.py"
 
@@ -55,18 +57,27 @@ def namespaces() -> tuple[str, ...]:
     return ()
 
 
-class Supervisor:
-    """One supervisor process; its commands run one at a time."""
+def _program() -> Process:
+    return subprocess.Popen(
+        [*namespaces(), sys.executable, "-I", "-S", str(_PROGRAM)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
 
-    def __init__(self, setting: Setting) -> None:
+
+class Supervisor:
+    """One supervisor process, started by `start` where it is to be; its commands run one at a
+    time."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        start: Callable[[Callable[[], Process]], Process] = lambda program: program(),
+    ) -> None:
         self._lock = threading.Lock()
         self._ended = False
-        self._process = subprocess.Popen(
-            [*namespaces(), sys.executable, "-I", "-S", str(_PROGRAM)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._process = start(_program)
         first: dict[str, Any] = {}
         if namespaces() and setting.hostname:
             first = {"hostname": setting.hostname, "binds": setting.binds}

@@ -103,8 +103,8 @@ def remote_login(core: Core, _: Request, pool_id: str, node_id: str) -> Response
         ports = (network.get("endpointConfiguration") or {}).get("inboundNATPools") or ()
         if not any(each.get("backendPort") == 22 for each in ports):
             raise ServiceError(409, "OperationInvalidForCurrentState")
-    port = core.logins.port(node)
-    return answer({"remoteLoginIPAddress": node.address, "remoteLoginPort": port})
+    address, port = core.logins.place(node)
+    return answer({"remoteLoginIPAddress": address, "remoteLoginPort": port})
 
 
 def create_user(core: Core, request: Request, pool_id: str, node_id: str) -> Response:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.batch.agent import environment, users
 from fairway_simulator.batch.agent.blobs import TransferError
 from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
+from fairway_simulator.batch.agent.network import address_of
 from fairway_simulator.batch.agent.transfers import fetch
 from fairway_simulator.batch.clock import http_date
 from fairway_simulator.batch.model.pool import Node
@@ -30,7 +31,7 @@ class Fleet:
         self._account = account
         self._agent = agent
         self.boot_seconds = boot_seconds
-        self._addresses = itertools.count(1)
+        self._addresses = itertools.count()
         self._numbers: dict[str, itertools.count[int]] = {}
         self._threads: list[threading.Thread] = []
         self._stopping = threading.Event()
@@ -64,8 +65,7 @@ class Fleet:
 
     def _new(self, pool: Pool, *, dedicated: bool) -> Node:
         number = next(self._numbers.setdefault(pool.key, itertools.count(1)))
-        high, low = divmod(next(self._addresses) - 1, 254)
-        address = f"127.0.{high + 1}.{low + 1}"
+        address = address_of(next(self._addresses), shared=self._agent.network.shared)
         folder, now = self._agent.layout.nodes, self._account.clock.now()
         return Node(pool, number, address, folder, dedicated=dedicated, now=now)
 
@@ -91,6 +91,7 @@ class Fleet:
         self._stop_all(node)
         node.pool.nodes.pop(node.id, None)
         self._agent.layout.clear(node)
+        self._agent.network.forget(node)
 
     def settle(self, pool: Pool) -> None:
         """Ends a resize once no node is still to leave."""

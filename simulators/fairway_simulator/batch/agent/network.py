@@ -1,0 +1,159 @@
+"""The network of a pool's nodes: each has a namespace of its own, with ports and an address that no
+other node has, and one wire to all others.
+
+Nothing else leads there but what Azure has too: the account and its storage, at the addresses that
+they have on this machine, and ports that a pool maps for login. Where the simulator is not root, or
+this machine has no `ip`, nodes share its own network.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from fairway_simulator.sockets import Relay, new_network, within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_simulator.batch.agent.supervisor_client import Process
+    from fairway_simulator.batch.model.pool import Node
+
+_SWITCH = "switch"
+_LOOPBACK = "127.0.0.1"
+
+
+@cache
+def possible() -> bool:
+    """Whether nodes can have networks of their own here."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    try:
+        namespace = new_network()
+    except OSError:
+        return False
+    try:
+        _ip(namespace, f"link add {_SWITCH} type bridge", "link add one type veth peer name other")
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    finally:
+        os.close(namespace)
+    return True
+
+
+def address_of(number: int, *, shared: bool) -> str:
+    """That of the node with that number, counted from 0: one of this machine's own where nodes
+    share its network."""
+    high, low = divmod(number, 254)
+    return f"{'127.0' if shared else '10.77'}.{high + 1}.{low + 1}"
+
+
+class Network:
+    """The nodes' network; with `shared` it is this machine's."""
+
+    def __init__(self, *, shared: bool = False) -> None:
+        self.shared = shared or not possible()
+        self._services: list[int] = []
+        self._namespaces: dict[str, int] = {}
+        self._relays: dict[str, list[Relay]] = {}
+        self._switch: int | None = None
+        self._made = 0
+        self._lock = threading.Lock()
+
+    def lead_to(self, port: int) -> None:
+        """Lets nodes find what listens at that port of this machine at theirs."""
+        with self._lock:
+            self._services.append(port)
+            for name, namespace in self._namespaces.items():
+                self._relays[name].append(_service(namespace, port))
+
+    def start(self, node: Node, program: Callable[[], Process]) -> Process:
+        """Starts a program on a node."""
+        return program() if self.shared else within(self._namespace(node), program)
+
+    def door(self, node: Node, port: int) -> Relay:
+        """A port of this machine that leads to that one of the node."""
+        namespace = self._namespace(node)
+        listener = socket.create_server((_LOOPBACK, 0))
+        reach = partial(socket.create_connection, (node.address, port))
+        relay = Relay(listener, lambda: within(namespace, reach))
+        with self._lock:
+            self._relays[node.id].append(relay)
+        return relay
+
+    def forget(self, node: Node) -> None:
+        """The node is gone, with its network."""
+        with self._lock:
+            relays = self._relays.pop(node.id, [])
+            namespace = self._namespaces.pop(node.id, None)
+        for relay in relays:
+            relay.close()
+        if namespace is not None:
+            os.close(namespace)
+
+    def close(self) -> None:
+        """Ends it, once nothing runs on any node."""
+        with self._lock:
+            relays = [each for some in self._relays.values() for each in some]
+            namespaces = list(self._namespaces.values())
+            self._relays.clear()
+            self._namespaces.clear()
+        for relay in relays:
+            relay.close()
+        for namespace in namespaces:
+            os.close(namespace)
+        if self._switch is not None:
+            os.close(self._switch)
+            self._switch = None
+
+    def _namespace(self, node: Node) -> int:
+        """The node's own, made when something first runs there."""
+        with self._lock:
+            if node.id not in self._namespaces:
+                namespace = self._join(node)
+                self._namespaces[node.id] = namespace
+                self._relays[node.id] = [_service(namespace, port) for port in self._services]
+            return self._namespaces[node.id]
+
+    def _join(self, node: Node) -> int:
+        if self._switch is None:
+            self._switch = new_network()
+            _ip(self._switch, f"link add {_SWITCH} type bridge", f"link set {_SWITCH} up")
+        namespace = new_network()
+        self._made += 1
+        wire = f"node{self._made}"
+        _ip(
+            self._switch,
+            f"link add {wire} type veth peer name eth0 netns /proc/{os.getpid()}/fd/{namespace}",
+            f"link set {wire} master {_SWITCH} up",
+        )
+        _ip(
+            namespace,
+            "link set lo up",
+            f"addr add {node.address}/16 dev eth0",
+            "link set eth0 up",
+        )
+        return namespace
+
+
+def _service(namespace: int, port: int) -> Relay:
+    listener = within(namespace, partial(socket.create_server, (_LOOPBACK, port)))
+    return Relay(listener, partial(socket.create_connection, (_LOOPBACK, port)))
+
+
+def _ip(namespace: int, *lines: str) -> None:
+    """Does what these lines say in a network."""
+    run = partial(
+        subprocess.run,
+        ["ip", "-batch", "-"],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    within(namespace, run)

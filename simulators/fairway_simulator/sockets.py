@@ -1,0 +1,128 @@
+"""Sockets in network namespaces, and what carries bytes from one network to another. Needs root.
+
+Source: setns(2) and unshare(2): a thread may be in another network than its process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Made = TypeVar("Made")
+
+_CLONE_NEWNET = 0x40000000
+_BUFFER = 65536
+
+
+def new_network() -> int:
+    """Makes a network namespace with nothing in it; a descriptor that keeps it alive.
+
+    OSError where this process may not.
+    """
+
+    def make() -> int:
+        _check(_libc().unshare(_CLONE_NEWNET), "unshare")
+        return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+    return _in_a_thread(make)
+
+
+def within(namespace: int, make: Callable[[], Made]) -> Made:
+    """What `make` makes in the network of that descriptor: a socket or a process, which stays there
+    wherever it is used."""
+
+    def enter() -> Made:
+        _check(_libc().setns(namespace, _CLONE_NEWNET), "setns")
+        return make()
+
+    return _in_a_thread(enter)
+
+
+class Relay:
+    """Takes each connection of a listening socket on to the one that `connect` makes."""
+
+    def __init__(self, listener: socket.socket, connect: Callable[[], socket.socket]) -> None:
+        self.port = int(listener.getsockname()[1])
+        self.used = 0
+        """How many connections there were."""
+        self._listener, self._connect = listener, connect
+        self._threads: list[threading.Thread] = []
+        self._accepting = self._start(self._accept)
+
+    def close(self) -> None:
+        """Takes no more connections; those that are open end with either side."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
+
+    def join(self, timeout: float) -> bool:
+        """Waits for the end of all connections; whether it has come."""
+        for thread in self._threads:
+            thread.join(timeout)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _accept(self) -> None:
+        with suppress(OSError), self._listener:
+            while True:
+                client, _ = self._listener.accept()
+                self.used += 1
+                self._threads = [each for each in self._threads if each.is_alive()]
+                self._threads.append(self._start(self._carry, client))
+
+    def _carry(self, client: socket.socket) -> None:
+        # Who is not let in sees the connection end, as behind a load balancer.
+        with client, suppress(OSError), self._connect() as service:
+            back = self._start(_copy, service, client)
+            _copy(client, service)
+            back.join()
+
+    @staticmethod
+    def _start(function: Callable[..., None], *arguments: object) -> threading.Thread:
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
+        thread.start()
+        return thread
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(_BUFFER):
+            sink.sendall(data)
+    # Half of a connection may end before the other.
+    with suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _in_a_thread(make: Callable[[], Made]) -> Made:
+    """In one that ends with it: nothing else may happen to run in that network."""
+    made: list[Made] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            made.append(make())
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return made[0]
