@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from fairway_agent import run_files, state_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
+
+_SILENT = 60.0  # seconds after which a task that says nothing is not there any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,14 @@ def nodes_of(folder: Path) -> dict[str, int]:
     return {spec.name: spec.nodes for spec in specs}
 
 
-def held(folder: Path, nodes: Mapping[str, int], now: float) -> Held:
-    """What the tasks of the run in a folder have held, by what they wrote themselves."""
+def held(
+    folder: Path,
+    nodes: Mapping[str, int],
+    now: float,
+    seen: Callable[[Path], float | None] | None = None,
+) -> Held:
+    """What the tasks of the run in a folder have held, by what they wrote themselves. One that was
+    cut off says for ever that it runs: `seen`, of a task's folder, is when it was there last."""
     total, going = 0.0, 0.0
     for name, whole in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)
@@ -76,8 +84,9 @@ def held(folder: Path, nodes: Mapping[str, int], now: float) -> Held:
         count = whole * min(1.0, state.part or 1.0)
         total += count * (state.held or 0.0)
         if state.state == "running" and state.started is not None and state.ended is None:
-            total += count * max(0.0, now - state.started)
-            going += count
+            last = now if seen is None else min(now, seen(folder / "tasks" / name) or state.started)
+            total += count * max(0.0, last - state.started)
+            going += count if now - last <= _SILENT else 0.0
     return Held(total, going)
 
 

@@ -278,6 +278,29 @@ def test_a_task_is_warned_of_until_it_works_again(
     assert (told, mine.limit, mine.has_retry()) == ([], "", True)
 
 
+def test_nodes_that_share_no_folder_are_told_apart(tmp_path: Path) -> None:
+    """All samples are in one file; only how many nodes there are is known before."""
+    mine = replace(watch(tmp_path, "10.0.0.4", "10.0.0.5"), printed=tmp_path / "all", due=100.0)
+    assert mine.due == 1900.0
+
+    def say(node: str, times: Sequence[float], use: float) -> None:
+        with (tmp_path / "all").open("a") as lines:
+            for time in times:
+                sample = {"node": node, "time": time, "gpus": [{"index": 0, "use": use}]}
+                lines.write(json.dumps(sample) + "\n")
+
+    say("n1", at(0, 1800), 0.0)
+    assert not mine.look(1900.0)  # the other has said nothing
+    say("n2", at(0, 100), 0.9)
+    say("n2", at(110, 1800), 0.0)
+    with (tmp_path / "all").open("a") as lines:
+        lines.write('{"time": 1, "gpus": []}\nx\n')
+    assert not mine.look(2000.0)
+    say("n1", at(1810, 1910), 0.0)
+    say("n2", at(1810, 1910), 0.0)
+    assert mine.look(2100.0)
+
+
 def test_its_timeout_comes_first_where_it_is_shorter(
     tmp_path: Path, clock: Any, told: list[Any]
 ) -> None:

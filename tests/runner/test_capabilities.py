@@ -178,16 +178,25 @@ def test_a_setup_as_root(name: str) -> None:
 @pytest.mark.parametrize("name", ENGINES)
 def test_word_of_runs(name: str) -> None:
     facts = {"name": "x", "command": "true", "secrets": {"HOOK": "keyvault:hook"}}
-    for notify in ({"webhook": "https://x.io/"}, {"webhook": "secret:HOOK", "on": ["waiting"]}):
+    waiting = {"webhook": "https://x.io/", "on": ["waiting", "failed"]}
+    secret = {"webhook": "secret:HOOK", "on": ["waiting"]}
+    able = capabilities(name)
+    for notify, fits in (
+        ({"webhook": "https://x.io/"}, able.notifies),
+        (waiting, able.tells_waiting),
+        (secret, able.tells_waiting and able.tells_secretly),
+    ):
         job = Job.model_validate({**facts, "notify": notify})
-        able = capabilities(name)
-        if able.notifies and (able.tells_secretly or "on" not in notify):
+        if fits:
             require(job, target(name))
             continue
         with pytest.raises(UserError) as raised:
             require(job, target(name))
         [finding] = raised.value.findings
-        if able.notifies:
+        if able.notifies and not able.tells_waiting:
+            said = "`nd` cannot tell that a run waits: nothing runs there until it begins"
+            assert (finding.message, finding.path) == (said, "notify.on")
+        elif able.notifies:
             assert "cannot tell that a run waits: only its tasks know `HOOK`" in finding.message
         else:
             assert "-s notify=null" in finding.hint

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,16 @@ from fairway_agent.batch import attempts
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.scheduled_events import ScheduledEvents
 from fairway_agent.batch.task import NO_START, TIMES, BatchTask, make_directories
+from fairway_agent.batch.tracking import write_ending
 from fairway_agent.fanout.sshd import server
 from fairway_agent.faults import Fault
+from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec
 
 _NOT_KEPT = 74  # "I/O error" in sysexits.h
+_FULL = "its outputs could not be kept"
 _TIMES = "times"  # of the folder of a task's logs, the folder of when each was printed
 _HELD = 600.0  # seconds for which a node that was given notice is waited to go
 
@@ -33,7 +37,8 @@ def run_task() -> int:
     folders = Folders()
     code = folders.setup_code()
     if code:
-        return fail(f"the setup failed on this node with exit code {code}", code)
+        why = f"the setup failed on this node with exit code {code}"
+        return _not_begun(folders, fail(why, code), why)
     spec = folders.spec()
     first, counted = int(os.environ.get("FAIRWAY_FIRST", "0")), folders.shared / "attempts"
     while True:
@@ -43,17 +48,26 @@ def run_task() -> int:
             _bring_earlier_logs(folders, number)
             task = BatchTask.here(folders, spec, number)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
-            return fail(f"the task was not started: {error}", NO_START)
+            why = f"the task was not started: {error}"
+            return _not_begun(folders, fail(why, NO_START), why)
+        if (status := task.ended_before() or task.refusal_now()) is not None:
+            _say_ending(task, status)
+            return fail(f"the task was not started: {status.reason}", status.exit_code or NO_START)
         task.before = attempts.ending_before(counted, folders.task, number, first)
         events = ScheduledEvents(folders.base / "event", task.give_notice)
-        code = _watched(task, events)
+        status = _watched(task, events)
+        code = status.exit_code or 0
         attempts.keep_ending(counted, folders.task, number, task.before)
         if code or "FAIRWAY_LAST" in os.environ:  # which runs again in each retry
             _keep_log(folders, number)
         if task.notice and spec.wanted is None:  # others of the node may be saving what they have
             events.approve()
         if not task.notice or code == 0:
-            return _keep(task, spec, code)
+            kept = _keep(task, spec, code)
+            if kept != code:
+                status = replace(status, state="failed", exit_code=kept, reason=_FULL)
+            _say_ending(task, status)
+            return kept
         # Ending now would be a failure; a node that is taken away is none, and Batch starts
         # the task elsewhere. Where it is not taken after all, the task goes on here.
         say("the job has ended; this node waits to be taken away")
@@ -72,12 +86,24 @@ def _keep(task: BatchTask, spec: TaskSpec, code: int) -> int:
     return code
 
 
-def _watched(task: BatchTask, events: ScheduledEvents) -> int:
+def _watched(task: BatchTask, events: ScheduledEvents) -> TaskState:
     events.start()
     signal.signal(signal.SIGTERM, lambda *_: task.stop())
-    code = task.run()
+    status = task.run()
     events.stopped.set()
+    return status
+
+
+def _not_begun(folders: Folders, code: int, why: str) -> int:
+    """Says how a task ended that could not be begun; returns its exit code."""
+    status = TaskState("failed", ended=time.time(), exit_code=code, reason=why)
+    write_ending(folders, status)
     return code
+
+
+def _say_ending(task: BatchTask, status: TaskState) -> None:
+    over = task.over if task.over is not None else task.watch.over if status.stopped else None
+    write_ending(task.folders, status, over)
 
 
 def _finish(task: BatchTask) -> None:

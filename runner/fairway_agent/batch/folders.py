@@ -84,6 +84,11 @@ class Folders:
         return os.environ.get("FAIRWAY_TASK", "setup")
 
     @property
+    def submission(self) -> int:
+        """Which time the run runs, from 0, where its job has to know."""
+        return int(os.environ.get("FAIRWAY_SUBMISSION", "0"))
+
+    @property
     def meeting(self) -> Meeting:
         """How the task's nodes reach each other."""
         shared = os.environ.get("AZ_BATCH_TASK_SHARED_DIR", "")

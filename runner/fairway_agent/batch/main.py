@@ -32,6 +32,10 @@ def _run(name: str, rest: list[str]) -> int:
         from fairway_agent.batch.attempt import run_task
 
         return run_task()
+    if name == "tell":
+        from fairway_agent.batch.word import tell
+
+        return tell()
     if name == "serve":
         from fairway_agent.fanout.sshd.forced_command import serve
 

@@ -6,29 +6,38 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import record
 from fairway_agent.allocators import batch, ledger
 from fairway_agent.batch.folders import Folders, fail, say
+from fairway_agent.batch.tracking import Track, is_tracked, watch_of, write_ending
 from fairway_agent.devices import look
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.share import SHARE_FILE, Lent, NeverFits
 from fairway_agent.task import Task
+from fairway_agent.task_state import NODE, PREEMPTION
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Mapping
     from typing import BinaryIO
 
+    from fairway_agent.batch.tracking import PoolWatch
+    from fairway_agent.figures.idle import IdleWatch
+    from fairway_agent.limits import Over
     from fairway_agent.share import Wanted
     from fairway_agent.task_spec import TaskSpec
     from fairway_agent.task_state import TaskState
 
 CANCELLED = 130
+_SERVICE = 5
+_LOST = {PREEMPTION: "its node was taken away", NODE: "its node was lost"}
 NO_START = 69  # EX_UNAVAILABLE of sysexits.h
 RUNNING = "fairway.running"
 TIMES = "times.txt"
@@ -58,8 +67,9 @@ def make_directories(folders: Folders, spec: TaskSpec) -> None:
 class BatchTask(Task):
     """A task that Batch has started, and each time starts again, on its main node.
 
-    `config` is that of ssh to its other nodes, and `notice` what Azure has announced. `stop` may
-    be called from a signal's handler or a thread.
+    `config` is that of ssh to its other nodes, and `notice` what Azure has announced. `submission`
+    is that of the run, and `over` the limit of its own that it was over. `stop` may be called from
+    a signal's handler or a thread.
     """
 
     WAY: ClassVar = "sshd"
@@ -68,6 +78,8 @@ class BatchTask(Task):
     config: Path | None = None
     notice: str = ""
     sampling: Sampling | None = None
+    submission: int = 0
+    over: Over | None = None
 
     @classmethod
     def here(cls, folders: Folders, spec: TaskSpec, number: int) -> BatchTask:
@@ -79,7 +91,8 @@ class BatchTask(Task):
             folders.plan, run=folders.run, directory=str(folders.code), secrets=tuple(values)
         )
         task = cls(plan, spec, folders.shared, folders.base, number - 1, nodes=batch.given())
-        task.folders = folders
+        task.folders, task.submission = folders, folders.submission
+        task.resume_count()
         if len(task.nodes) > 1:
             task.config = server.connect(folders.meeting, [host.address for host in task.nodes])
         return task
@@ -99,20 +112,81 @@ class BatchTask(Task):
         """The file by whose removal a client, which has no other way in, cancels the task."""
         return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], RUNNING)
 
-    def run(self) -> int:
-        """Runs the script to its end; returns its exit code."""
+    @cached_property
+    def track(self) -> Track:
+        """The word that it leaves for others of its run."""
+        return Track(self.folders, self.name, is_tracked(self.plan))
+
+    @cached_property
+    def watch(self) -> PoolWatch:
+        """What looks whether its run is over a limit."""
+        return watch_of(self.folders, self.plan, self.submission)
+
+    def resume_count(self) -> None:
+        """Counts on from its attempts before, whichever node they had."""
+        before = self.track.read()
+        if before is None:
+            return
+        self.held = before.held or 0.0
+        if before.state == "running":
+            self.held += self.track.lived(before)
+        if before.submission == self.submission:
+            self.ends = Counter(before.ends_with_this)
+
+    def ended_before(self) -> TaskState | None:
+        """Its end, where it is not to begin again and Batch does so all the same, as it does after
+        any exit code but 0; None where it is to begin."""
+        before = self.track.read()
+        mine = before is not None and before.submission == self.submission
+        return (
+            before if before is not None and mine and before.is_final and before.stopped else None
+        )
+
+    def refusal_now(self) -> TaskState | None:
+        """Its end, where it must not begin: its run is over a limit, or its nodes were lost as
+        often as they may; None where it may."""
+        self.watch.begin()
+        if self.watch.is_over():
+            self.over = self.watch.over
+            return self.final("cancelled", CANCELLED, self.why(), stopped=True)
+        used = [cause for cause in (PREEMPTION, NODE) if self.is_used_up(cause)]
+        if not used:
+            return None
+        reason = f"{_LOST[used[0]]}; {self.why_no_more()}"
+        return self.final("failed", _SERVICE, reason, stopped=True)
+
+    def final(
+        self, state: str, code: int, reason: str | None, *, stopped: bool = False
+    ) -> TaskState:
+        """That it ended so, which is written; `stopped` says that it is not to begin again."""
+        status = replace(self.status(state), ended=time.time(), exit_code=code, reason=reason)
+        status = replace(status, timed_out=self.timed_out, stopped=stopped or None)
+        self.record(status)
+        return status
+
+    def run(self) -> TaskState:
+        """Runs the script to its end; how it ended."""
         self.running_file.touch()
         sys.stdout.flush()
         try:
             if self.spec.wanted is not None and not self._take_share(self.spec.wanted):
-                return CANCELLED
+                return self.final("cancelled", CANCELLED, self.why())
         except (OSError, NeverFits) as error:
-            return fail(f"the task was not started: {error}", NO_START)
+            reason = f"the task was not started: {error}"
+            return self.final("failed", fail(reason, NO_START), reason)
         try:
-            return self._run()
+            code = self._run()
         finally:
             if self.share is not None:
                 ledger.give_back(self.share)
+        if self.notice and code:
+            # Batch begins it elsewhere, or it goes on here: nothing has failed.
+            return replace(self.status("running"), exit_code=code, stopped=True)
+        ended_early = self.over is not None or bool(self.limit)
+        if code and not self.cancelled and not ended_early:
+            self.note_end()
+        state = "cancelled" if self.cancelled else "failed" if code else "succeeded"
+        return self.final(state, code, self.why(), stopped=ended_early)
 
     def _take_share(self, wanted: Wanted) -> bool:
         """Waits for what the task wants of its node, which programs that another has left behind
@@ -157,14 +231,18 @@ class BatchTask(Task):
             self.cancelled = True
             say("the run is cancelled")
             self.stop()
+        if self.kill_at is None and self.watch.is_over():
+            self.over = self.watch.over
+            self.stop(timed_out=True)
+        self.track.keep(time.monotonic())
         super().keep_deadline()
 
     def stop(self, *, timed_out: bool = False) -> None:
         """Asks the job's own processes on every node to end; they have the job's grace."""
         if self.process is None:  # it has not begun
             return
-        if timed_out and self.kill_at is None:
-            say(f"the task is over its {self.plan.timeout:g} s")
+        if timed_out and self.kill_at is None and not self.limit:
+            say(self.why() or f"the task is over its {self.plan.timeout:g} s")
         super().stop(timed_out=timed_out)
 
     def _tell(self, number: signal.Signals) -> None:
@@ -173,13 +251,17 @@ class BatchTask(Task):
         super()._tell(number)
 
     def why(self) -> str | None:
-        """That Azure takes the node away, where it said so."""
-        return f"Azure announced {self.notice} of its node" if self.notice else None
+        """That Azure takes the node away, where it said so, or over which limit it was."""
+        if self.notice:
+            return f"Azure announced {self.notice} of its node"
+        return f"the run ends: {self.over.reason}" if self.over is not None else super().why()
 
     def give_notice(self, kind: str) -> None:
         """Acts on what Azure says about one of the nodes."""
         say(f"Azure announces: {kind}; the job has {self.plan.grace:g} s to save what it has")
         self.notice = kind
+        if self.process is not None:
+            self.record(replace(self.status("running"), stopped=True))
         self.stop()
 
     def sessions(self) -> set[int]:
@@ -187,7 +269,24 @@ class BatchTask(Task):
         return super().sessions() | forced_command.sessions(self.folder)
 
     def record(self, status: TaskState) -> None:
-        """Does nothing: Batch says where its tasks stand."""
+        """Batch says where its tasks stand; others of the run may want to know more, and clients
+        whether its GPUs are idle."""
+        self.track.write(status)
+        if self.idle is not None and status.state == "running":
+            write_ending(self.folders, status)
+
+    def status(self, state: str) -> TaskState:
+        """Where it stands, and in which submission of the run."""
+        node = os.environ.get("AZ_BATCH_NODE_ID") or None
+        return replace(super().status(state), submission=self.submission, node=node)
+
+    def _idle_watch(self) -> IdleWatch | None:
+        """By the samples that all its nodes print here."""
+        watch = super()._idle_watch()
+        if watch is None:
+            return None
+        names = [host.name for host in self.nodes]
+        return replace(watch, nodes=names, printed=self._samples(), due=time.monotonic())
 
     def _launch(self, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         self.sampling = self._sampling(environment)
@@ -204,8 +303,11 @@ class BatchTask(Task):
             self.plan.sample_every,
             lambda seconds: [each_node, *sampler(None, seconds)],
             lambda: kept,
-            Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", "figures.txt"),
+            self._samples(),
         )
+
+    def _samples(self) -> Path:
+        return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", "figures.txt")
 
     def _say_again(self, line: str) -> None:
         print(line, flush=True)  # noqa: T201 - what this prints is the task's log

@@ -16,7 +16,7 @@ from fairway_agent.figures.sampler import SLOWER
 from fairway_agent.limits import written
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fairway_agent.plan import IdleGpu
@@ -27,22 +27,20 @@ _GAPS = 3  # of the longest interval, after which nobody knows what was between 
 
 
 @dataclass
-class _Node:
-    """The samples of a node from now on: of the last one its time, and since when, of those up to
-    it, each has shown idle GPUs."""
+class _Lines:
+    """The lines of a file that come from now on: what was there before is another attempt's, or
+    another task's."""
 
     file: Path
     at: int = 0
-    last: float = 0.0
-    since: float | None = None
 
-    def begin(self) -> None:
-        """What was sampled before is another attempt's, or another task's."""
+    def __post_init__(self) -> None:
+        """Goes to its end."""
         with suppress(OSError):
             self.at = self.file.stat().st_size
 
-    def read(self, limit: IdleGpu, gpus: Sequence[int] | None, gap: float) -> None:
-        """Reads what has come."""
+    def new(self) -> Iterator[bytes]:
+        """What has come."""
         with suppress(OSError), self.file.open("rb") as file:
             file.seek(self.at)
             while data := file.read(_MOST):
@@ -52,15 +50,20 @@ class _Node:
                 # A line that is longer than any sample is none.
                 self.at += whole or len(data)
                 file.seek(self.at)
-                for line in data[:whole].splitlines():
-                    self._take(line, limit, gpus, gap)
+                yield from data[:whole].splitlines()
 
-    def _take(self, line: bytes, limit: IdleGpu, gpus: Sequence[int] | None, gap: float) -> None:
-        try:
-            sample = Fields(json.loads(line), "a sample")
-            time, uses = sample.span("time"), _uses(sample, gpus)
-        except (ValueError, RecursionError, Unfit):
-            return  # the disk was full
+
+@dataclass
+class _Node:
+    """Of the last sample of a node its time, and since when, of those up to it, each has shown idle
+    GPUs."""
+
+    last: float = 0.0
+    since: float | None = None
+
+    def take(self, sample: Fields, limit: IdleGpu, gpus: Sequence[int] | None, gap: float) -> None:
+        """Takes the next one; Unfit for what is none."""
+        time, uses = sample.span("time"), _uses(sample, gpus)
         if not uses or any(round(use * 100, 3) >= limit.below for use in uses):
             self.since = None
         elif self.since is None or not self.last <= time <= self.last + gap:
@@ -85,7 +88,9 @@ class IdleWatch:
 
     `folder` has the samples of the `nodes`, taken every `seconds`; `gpus` are the numbers of those
     that the task has of its node, None where it has all. `due` is when to look next, on the
-    monotonic clock, and `is_idle` what was seen last.
+    monotonic clock, and `is_idle` what was seen last. Where the nodes share no folder, `printed` is
+    the file with the samples of all, each of which names its node; of the `nodes` only the number
+    is known then.
     """
 
     limit: IdleGpu
@@ -94,14 +99,17 @@ class IdleWatch:
     gpus: Sequence[int] | None
     seconds: float
     due: float
+    printed: Path | None = None
     is_idle: bool = False
-    _nodes: list[_Node] = field(default_factory=list)
+    _lines: dict[str, _Lines] = field(default_factory=dict)
+    _nodes: dict[str, _Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """The attempt begins."""
-        self._nodes = [_Node(self.folder / f"{name}.jsonl") for name in self.nodes]
-        for node in self._nodes:
-            node.begin()
+        if self.printed is not None:
+            self._lines = {"": _Lines(self.printed)}
+        else:
+            self._lines = {name: _Lines(self.folder / f"{name}.jsonl") for name in self.nodes}
         self.due += self.limit.seconds
 
     @property
@@ -111,17 +119,26 @@ class IdleWatch:
 
     def look(self, now: float) -> bool:
         """Whether they are idle, `now` being the time on the monotonic clock."""
-        for node in self._nodes:
-            node.read(self.limit, self.gpus, _GAPS * SLOWER * self.seconds)
+        for name, lines in self._lines.items():
+            for line in lines.new():
+                self._take(name, line)
         lasted = self._lasted()
         self.is_idle = lasted is not None and lasted >= self.limit.seconds
         left = 0.0 if self.is_idle else self.limit.seconds - max(0.0, lasted or 0.0)
         self.due = now + max(left, self.seconds, _SOONEST)
         return self.is_idle
 
+    def _take(self, name: str, line: bytes) -> None:
+        with suppress(ValueError, RecursionError, Unfit):  # the disk was full
+            sample = Fields(json.loads(line), "a sample")
+            node = self._nodes.setdefault(name or sample.text("node"), _Node())
+            node.take(sample, self.limit, self.gpus, _GAPS * SLOWER * self.seconds)
+
     def _lasted(self) -> float | None:
         """For how long all of them have been idle at the same time, as far as that is known."""
-        since = [node.since for node in self._nodes if node.since is not None]
-        if not since or len(since) < len(self._nodes):
+        nodes = self._nodes.values()
+        since = [node.since for node in nodes if node.since is not None]
+        wanted = len(self._lines if self.printed is None else self.nodes)
+        if not since or len(since) < max(wanted, len(nodes)):
             return None
-        return min(node.last for node in self._nodes) - max(since)
+        return min(node.last for node in nodes) - max(since)

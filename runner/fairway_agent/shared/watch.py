@@ -19,6 +19,7 @@ from fairway_agent.shared import submissions
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.limits import Over
     from fairway_agent.plan import RunPlan
 
 _SOONEST = 10.0  # seconds between two looks at what the other tasks hold
@@ -62,6 +63,20 @@ class Watch:
         return self.started is not None and self._look()
 
     @property
+    def over(self) -> Over | None:
+        """The limit that it is over, as far as somebody has seen that."""
+        return submissions.limited(self.folder, self.submission)
+
+    @property
+    def record(self) -> Path:
+        """Where the run's record lies: in its folder, unless its tasks have one of their own."""
+        return self.folder
+
+    def held(self, now: float) -> Held:
+        """What its tasks have held until now."""
+        return limits.held(self.folder, self.nodes, now)
+
+    @property
     def _is_limited(self) -> bool:
         return self.plan.max_duration is not None or self.plan.max_cost is not None
 
@@ -74,12 +89,12 @@ class Watch:
         return found.moment_or_none("started") if mine else None
 
     def _look(self) -> bool:
-        if submissions.limited(self.folder, self.submission) is not None:
+        if self.over is not None:
             return True
         now, held = time.time(), Held()
         if self.plan.max_cost is not None:
-            self.nodes = self.nodes or limits.nodes_of(self.folder)
-            held = limits.held(self.folder, self.nodes, now)
+            self.nodes = self.nodes or limits.nodes_of(self.record)
+            held = self.held(now)
         over = limits.over(self.plan, now, self.started, held)
         if over is None:
             self.due = self._next(now, held)
@@ -101,7 +116,7 @@ class Watch:
 
     def _most_nodes(self) -> int:
         """How many nodes the run may have at once."""
-        target = record.read_json(self.folder / "target.json")
+        target = record.read_json(self.record / "target.json")
         return max(1, int((target.get("nodes") or {}).get("max") or 1))
 
     def take_back(self) -> None:

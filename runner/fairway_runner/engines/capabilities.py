@@ -33,6 +33,8 @@ class Capabilities:
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
     """Whether something there watches a run as a whole, beside its tasks."""
+    tells_waiting: bool = _row("`notify:` of `waiting`", False)
+    """Whether something there sees that a run waits."""
     tells_secretly: bool = _row("`notify:` of `waiting` by what is in `secrets:`", False)
     """Whether who tells that a run waits has the job's secrets."""
     limits: bool = _row("`max_duration:` and `max_cost:`", False)
@@ -63,6 +65,7 @@ ENGINES = {
         runs_here=True,
         containers=True,
         notifies=True,
+        tells_waiting=True,
         tells_secretly=True,
         limits=True,
         idle_gpu=True,
@@ -74,6 +77,7 @@ ENGINES = {
     "ssh": Capabilities(
         containers=True,
         notifies=True,
+        tells_waiting=True,
         tells_secretly=True,
         limits=True,
         idle_gpu=True,
@@ -86,6 +90,7 @@ ENGINES = {
         limits=True,
         idle_gpu=True,
         notifies=True,
+        tells_waiting=True,
         shares=True,
         node_actions=("drain", "resume", "reboot"),
         machines=True,
@@ -94,7 +99,10 @@ ENGINES = {
         containers=True,
         setup_as_admin=True,
         after=False,
-        counts_losses=False,
+        notifies=True,
+        limits=True,
+        idle_gpu=True,
+        idle_parts=True,
         shares=True,
         schedules=True,
         resizes=True,
@@ -172,6 +180,12 @@ def _about_notify(job: Job, target: Target, able: Capabilities) -> Iterator[Find
             f"or use a target with {engines_with('notifies')}"
         )
         yield Finding("not-supported", message, hint, "notify")
+    elif job.notify and "waiting" in job.notify.on and not able.tells_waiting:
+        message = (
+            f"`{target.name}` cannot tell that a run waits: nothing runs there until it begins"
+        )
+        hint = "leave `waiting` out of `notify.on`"
+        yield Finding("not-supported", message, hint, "notify.on")
     elif job.notify and "waiting" in job.notify.on and not able.tells_secretly:
         for name in job.notify.secrets.values():
             message = f"`{target.name}` cannot tell that a run waits: only its tasks know `{name}`"

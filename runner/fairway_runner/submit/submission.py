@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_core.notifications import Notify
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Finally, Job
@@ -184,7 +185,7 @@ def prepare(
 def _with_receiver(job: Job, target: Target) -> Job:
     """The job with the project's default of who hears of it, where its target sends word."""
     if job.notify is None and capabilities(target.engine).notifies:
-        default = default_notify()
+        default = _told_there(default_notify(), target)
         # A default with a secret is for jobs that have the secret.
         if default is not None and set(default.secrets.values()) <= set(job.secrets):
             job = job.model_copy(update={"notify": default})
@@ -193,6 +194,14 @@ def _with_receiver(job: Job, target: Target) -> Job:
             message = f"`notify.{field}`: the job has no secret `{name}`"
             raise UserError.of("bad-value", message, f"add `secrets: {{{name}: keyvault:NAME}}`")
     return job
+
+
+def _told_there(default: Notify | None, target: Target) -> Notify | None:
+    """The default without what nobody there sees; None where nothing is left."""
+    if default is None or capabilities(target.engine).tells_waiting:
+        return default
+    on = tuple(event for event in default.on if event != "waiting")
+    return default.model_copy(update={"on": on}) if on else None
 
 
 def _checked(job_file: JobFile, job: Job, target: Target) -> list[Finding]:

@@ -237,10 +237,10 @@ class TestShares:
         return BatchTask(RunPlan("r", "/code"), spec, work, work, 1, nodes=nodes)
 
     def test_it_says_what_it_has_and_gives_it_back(self, work: Path) -> None:
-        assert self.task(work, 1).run() == 1
+        assert self.task(work, 1).run().exit_code == 1
         lent = Lent.from_json(json.loads((work / "logs" / SHARE_FILE).read_bytes()))
         assert lent == Lent(2, (0,), (0, 1), 0.5)
-        assert self.task(work, 2).run() == 2, "all of it is free again"
+        assert self.task(work, 2).run().exit_code == 2, "all of it is free again"
         folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
         assert folder.stat().st_mode & 0o777 == 0o700
 
@@ -256,7 +256,7 @@ class TestShares:
             ledger.give_back(other)
 
         monkeypatch.setattr(batch_task.time, "sleep", sleep)
-        assert self.task(work, 2).run() == 2
+        assert self.task(work, 2).run().exit_code == 2
         assert capsys.readouterr().out == "fairway: the task waits for 2 GPUs of its node\n"
 
     @pytest.mark.parametrize("notice", ["", "Preempt"])
@@ -273,12 +273,12 @@ class TestShares:
                 task.running_file.unlink()
 
         monkeypatch.setattr(batch_task.time, "sleep", sleep)
-        assert task.run() == CANCELLED
+        assert task.run().exit_code == CANCELLED
         assert task.cancelled is not bool(notice)
         ledger.give_back(other)
 
     def test_a_node_that_is_too_small(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert self.task(work, 3).run() == NO_START
+        assert self.task(work, 3).run().exit_code == NO_START
         said = "the task was not started: it wants 3 GPUs, and the node has 2 GPUs and 4 cores"
         assert said in capsys.readouterr().out
 
@@ -289,6 +289,6 @@ class TestShares:
         elsewhere.mkdir()
         folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
         folder.symlink_to(elsewhere)
-        assert self.task(work, 1).run() == NO_START
+        assert self.task(work, 1).run().exit_code == NO_START
         assert "it belongs to another user" in capsys.readouterr().out
         assert list(elsewhere.iterdir()) == []

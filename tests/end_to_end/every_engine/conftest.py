@@ -71,6 +71,9 @@ def batch(folder: Path) -> Iterator[Place]:
     from fairway_simulator.batch.azurite import AzuriteMissing
     from fairway_simulator.batch.simulator import IDENTITY
 
+    data = folder.with_name(f"{folder.name}-data")
+    data.mkdir()
+    data.chmod(0o1777)
     service = BatchSimulator(folder, nodes=3, storage=True)
     try:
         service.start()
@@ -80,6 +83,7 @@ def batch(folder: Path) -> Iterator[Place]:
         "name": "pool",
         "engine": "batch",
         "nodes": {"min": 0, "max": 4},
+        "mounts": {"data": str(data)},
         "storage": {"containers": ["datasets", "outputs", "code"]},
         "batch": {"pool": "sim", "identity": IDENTITY},
     }

@@ -12,6 +12,7 @@ from fairway_core.target import Target
 from fairway_runner.engines.batch import examination, login, preconditions
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.batch.node_actions import NodeActions
+from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,7 +56,7 @@ def refused(call: Callable[[], object]) -> Finding:
 
 
 def job(nodes: int = 1) -> Any:
-    return SimpleNamespace(nodes=nodes, container=None)
+    return Job(name="x", command="true", nodes=nodes)
 
 
 HELD = {"storage": {**RECORD["storage"], "containers": ["outputs", "code"]}}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fairway_agent.plan import RunPlan, Staged
+from fairway_agent.plan import WARN, Budget, IdleGpu, Receiver, RunPlan, Staged
 from fairway_agent.share import Wanted
 from fairway_agent.task_spec import Output, TaskSpec
 from fairway_core.target import Target
 from fairway_runner.engines.azure.storage import Storage
-from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
+from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder, is_ending
 from fairway_runner.jobs.job import Job
 
 IDENTITY = "/subscriptions/0/identities/pool"
@@ -292,3 +292,48 @@ def test_a_task_takes_slots_by_its_part_of_the_node(
 def test_cores_of_a_node_without_gpus() -> None:
     task = wire(size="Standard_D16s_v6", slots=4).task(replace(SPEC, wanted=Wanted(cores=5)))
     assert task["requiredSlots"] == 2
+
+
+class TestEndings:
+    """What tasks say of their ends is kept where somebody reads it."""
+
+    HEARS = Receiver("https://x.io/", ("failed",), "auto")
+
+    def test_nobody_reads_it(self) -> None:
+        made = wire()
+        assert made.job_spec("x", {})["jobReleaseTask"]["commandLine"].endswith("/fairway/r'")
+        assert not any(map(is_ending, made.task(SPEC)["outputFiles"]))
+        assert made.job_spec("x", {})["commonEnvironmentSettings"] == [
+            {"name": "FAIRWAY_RUN", "value": "r"}
+        ]
+
+    @pytest.mark.parametrize(
+        "plan",
+        [
+            {"max_duration": 60.0},
+            {"max_cost": Budget(1.0, "USD", 2.0)},
+            {"idle_gpu": IdleGpu(5.0, 60.0, WARN)},
+            {"retry_limits": {"node": 0}},
+        ],
+    )
+    def test_a_limit_does(self, plan: dict[str, Any]) -> None:
+        made = wire(**plan)
+        [kept] = filter(is_ending, made.task(SPEC)["outputFiles"])
+        place = kept["destination"]["container"]
+        assert (kept["filePattern"], place["path"]) == ("logs/ending*.json", "r/endings/0/0")
+        assert kept["uploadOptions"] == {"uploadCondition": "taskcompletion"}
+        assert "resourceFiles" not in made.job_spec("x", {})["jobReleaseTask"]
+
+    def test_the_release_of_the_job_tells_who_wants_to_hear(self) -> None:
+        made = replace(wire(notify=self.HEARS), generation=2, done={"succeeded": 3})
+        job = made.job_spec("x", {})
+        release = job["jobReleaseTask"]
+        assert release["commandLine"].endswith("fairway-node\" tell'")
+        [brought] = release["resourceFiles"]
+        assert (brought["blobPrefix"], brought["filePath"]) == ("r/endings/2/", "endings")
+        assert brought["identityReference"] == {"resourceId": IDENTITY}
+        assert release["environmentSettings"] == [
+            {"name": "FAIRWAY_DONE", "value": '{"succeeded": 3}'}
+        ]
+        assert {"name": "FAIRWAY_SUBMISSION", "value": "2"} in job["commonEnvironmentSettings"]
+        assert "https://x.io" not in json.dumps([job, made.task(SPEC)])

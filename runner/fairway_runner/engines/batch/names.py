@@ -62,6 +62,11 @@ def record_blob(run: str) -> str:
     return f"{run}/record.tar.gz"
 
 
+def endings_folder(run: str, generation: int) -> str:
+    """Where the tasks of a run say how they have ended, in the container `outputs`."""
+    return f"{run}/endings/{generation}/"
+
+
 def task_folder(run: str, task: int | str) -> str:
     """Where a task's logs and outputs are kept, in the container `outputs`."""
     return f"{run}/{task}/"

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.run_state import RunState
+from fairway_agent.task import TIMED_OUT
 from fairway_agent.task_state import TaskState
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, pools, states
 from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.engines.batch.endings import Endings
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.setup import unprepared, watch_setup
 from fairway_runner.engines.batch.slots import Shares
@@ -99,26 +101,35 @@ class Poller:
             self._count(run, state)
             return
         found = self._tasks(run, job, state)
-        counts = Counter(status.state for status in found.values())
-        counts["queued"] += run.record.tasks - len(found)
         Shares(run, self.account, self.storage, state.job).add(found, self._known)
         ended = states.has_ended(job)
         setup = watch_setup(run, self.account, state.job, ended=ended)
         if logs:
-            copied = Logs(run, self.account, self.storage, state.job)
-            copied.follow(found)
-            for number, status in found.items():
-                if status.started:
-                    found[number] = states.count_up(status, copied.attempt(number))
+            self._follow_logs(run, state, found)
+        over = Endings(run, self.account, self.storage, state).add(found, self._known)
+        counts = Counter(status.state for status in found.values())
+        counts["queued"] += run.record.tasks - len(found)
         if ended:
             counts["cancelled"] += counts.pop("queued", 0)
         known = self._run_state(found, counts, job, ended=ended)
+        if over is not None and known.is_final:
+            known = replace(
+                known, state="failed", reason=over.reason, limit=over.limit, exit_code=TIMED_OUT
+            )
         if setup:
             known = replace(known, reason=setup)
         if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
             known = self._unprepared(known, job, ended=ended)
         self._write_tasks(run, found)
         _write_state(run, known)
+
+    def _follow_logs(self, run: RunFolder, state: State, found: dict[int, TaskState]) -> None:
+        """Copies what is new, by which more attempts may be seen than Batch tells of."""
+        copied = Logs(run, self.account, self.storage, state.job)
+        copied.follow(found)
+        for number, status in found.items():
+            if status.started:
+                found[number] = states.count_up(status, copied.attempt(number))
 
     def _unprepared(self, known: RunState, job: Mapping[str, Any], *, ended: bool) -> RunState:
         """The state of a run that no node could be prepared for, which is ended."""

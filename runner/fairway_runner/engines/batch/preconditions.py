@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.plan import CANCEL
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
@@ -34,7 +35,8 @@ def require(account: Account, job: Job) -> None:
         message = f"the account has no pool `{account.pool}`"
         hint = "deploy the environment, or read its targets again: fairway targets sync"
         raise UserError.of("no-pool", message, hint) from None
-    findings = [*_of_pool(pool, job, account.target)] or [*_of_nodes(account, pool, job)]
+    findings = [*_of_pool(pool, job, account.target), *_of_limits(pool, job, account.target)]
+    findings = findings or [*_of_nodes(account, pool, job)]
     if findings:
         raise UserError(findings)
 
@@ -94,6 +96,27 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
         message = f"every job on the pool `{name}` runs in a container, and this one names no image"
         yield Finding("no-container-image", message, "-s container.image=IMAGE, or another target")
     yield from _of_size(pool, job, target)
+
+
+def _of_limits(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
+    """What tasks tell each other, and their next attempts, is in a folder that all nodes mount."""
+    if target.mounts or pool.get("mountConfiguration"):
+        return
+    nothing = f"`{target.name}` mounts no file system that its nodes share"
+    mount = "or add `mounts:` to its cluster in the environment, and deploy again"
+    for name in ("max_duration", "max_cost"):
+        if getattr(job, name) is not None:
+            message = f"a run cannot be limited as a whole: {nothing}"
+            hint = f"limit each attempt instead: -s {name}=null -s timeout=SPAN; {mount}"
+            yield Finding("no-shared-folder", message, hint, name)
+    if job.retry_limits:
+        message = f"nobody can count how often a node is lost: {nothing}"
+        changes = " ".join(f"-s retry.{name}=null" for name in job.retry_limits)
+        hint = f"the service begins such tasks again as often as that happens: {changes}; {mount}"
+        yield Finding("no-shared-folder", message, hint, "retry")
+    if job.idle_gpu is not None and job.idle_gpu.then == CANCEL and job.failures_allowed:
+        message = f"a task that was ended for idle GPUs would begin again elsewhere: {nothing}"
+        yield Finding("no-shared-folder", message, f"-s retries=0; {mount}", "idle_gpu")
 
 
 def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:

@@ -5,12 +5,17 @@ The SDK's model objects say the same, and take longer to build than tasks take t
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.batch.tracking import is_tracked
+from fairway_agent.batch.word import BROUGHT as BROUGHT_ENDINGS
+from fairway_agent.batch.word import DONE
+from fairway_agent.ending import FILE as ENDING
 from fairway_agent.outputs import BROUGHT
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names, slots
@@ -42,6 +47,11 @@ _PROGRAM = '"$AZ_BATCH_JOB_PREP_WORKING_DIR/fairway/fairway-node"'
 PREPARATION = "prepare"
 
 
+def is_told(plan: RunPlan) -> bool:
+    """Whether the tasks of a run say how they have ended."""
+    return plan.notify is not None or is_tracked(plan)
+
+
 @dataclass(frozen=True)
 class Blobs:
     """The blobs that a run's nodes begin with, by their names."""
@@ -55,7 +65,8 @@ class Blobs:
 @dataclass
 class RequestBuilder:
     """Turns one run into a job and tasks. `first` has for a retry the number that the next
-    attempt of each task has; `only` are the tasks that run, in a retry."""
+    attempt of each task has, and `done` how many tasks that do not run again ended in which
+    state."""
 
     run: str
     plan: RunPlan
@@ -65,6 +76,7 @@ class RequestBuilder:
     blobs: Blobs
     generation: int = 0
     first: Mapping[str, int] = field(default_factory=dict)
+    done: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def job_id(self) -> str:
@@ -82,11 +94,23 @@ class RequestBuilder:
             "onTaskFailure": "noaction",
             "usesTaskDependencies": True,
             **({"maxParallelTasks": self.plan.max_parallel} if self._is_limited else {}),
-            "commonEnvironmentSettings": [{"name": "FAIRWAY_RUN", "value": self.run}],
+            "commonEnvironmentSettings": self._common,
             "jobPreparationTask": self._preparation(),
             "jobReleaseTask": self._release(),
             "metadata": [{"name": name, "value": value} for name, value in metadata.items()],
         }
+
+    @property
+    def _common(self) -> list[dict[str, str]]:
+        common = [{"name": "FAIRWAY_RUN", "value": self.run}]
+        if self.generation and self._tells_endings:
+            common.append({"name": "FAIRWAY_SUBMISSION", "value": str(self.generation)})
+        return common
+
+    @cached_property
+    def _tells_endings(self) -> bool:
+        """Whether somebody reads what its tasks say of their end."""
+        return is_told(self.plan)
 
     @property
     def _is_limited(self) -> bool:
@@ -110,11 +134,29 @@ class RequestBuilder:
 
     def _release(self) -> dict[str, Any]:
         scratch = f"/mnt/resource_nvme/fairway/{self.run}"
-        return {
+        release: dict[str, Any] = {
             "id": "release",
             "commandLine": f"/bin/bash -c 'rm -rf {scratch}'",
             "userIdentity": _USER,
         }
+        if self.plan.notify is None:
+            return release
+        endings = {
+            "storageContainerUrl": self._outputs_url,
+            "blobPrefix": self._endings,
+            "filePath": BROUGHT_ENDINGS,
+            **self._identity,
+        }
+        return {
+            **release,
+            "commandLine": f"/bin/bash -c 'rm -rf {scratch}; exec {_PROGRAM} tell'",
+            "resourceFiles": [endings],
+            "environmentSettings": [{"name": DONE, "value": json.dumps(dict(self.done))}],
+        }
+
+    @property
+    def _endings(self) -> str:
+        return names.endings_folder(self.run, self.generation)
 
     def _staged(self) -> Iterator[dict[str, Any]]:
         """Inputs from storage; a node moves those for a shared folder on."""
@@ -221,6 +263,8 @@ class RequestBuilder:
         files = [
             self._kept(each, place, "taskcompletion") for each in ("../std*.txt", "logs/*.txt")
         ]
+        if self._tells_endings:
+            files.append(self._kept(_SAID, f"{self._endings}{index}", "taskcompletion"))
         for name, output in outputs.items():
             pattern, path = _output_pattern(name, output.pattern)
             condition = _CONDITIONS[output.when]
@@ -241,10 +285,18 @@ class RequestBuilder:
 
 _CONDITIONS = {"always": "taskcompletion", "success": "tasksuccess", "failure": "taskfailure"}
 
+# By a pattern: a task that was ended from outside has no such file.
+_SAID = f"logs/{ENDING.replace('.', '*.')}"
+
 _SATISFY = {
     name: {"dependencyAction": "satisfy"}
     for name in ("default", "preProcessingError", "fileUploadError")
 }
+
+
+def is_ending(kept: Mapping[str, Any]) -> bool:
+    """Whether it is how a task has ended that is kept so."""
+    return bool(kept["filePattern"] == _SAID)
 
 
 def with_hidden(pattern: str) -> list[str]:

@@ -14,7 +14,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names, recurrence
-from fairway_runner.engines.batch.request_builder import with_hidden
+from fairway_runner.engines.batch.request_builder import is_ending, with_hidden
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
 from fairway_runner.engines.schedules import Schedule
 from fairway_runner.runs.folder import RunFolders
@@ -129,6 +129,7 @@ def _spec(
         }
         for pattern in with_hidden("kept/**/*")
     ]
+    manager["outputFiles"] += [each for each in task["outputFiles"] if is_ending(each)]
     specification["jobManagerTask"] = {**manager, "killJobOnCompletion": True}
     return {
         "id": name,

@@ -26,7 +26,7 @@ from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.refusals import Unavailable
 from fairway_runner.jobs.job import Job
-from fairway_runner.runs.plans import read_last, read_plan, read_specs
+from fairway_runner.runs.plans import read_last, read_plan, read_retry, read_specs
 from fairway_runner.runs.records import known_as
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ class Submission:
             *(run, plan, job, self.account.target, self.storage, blobs),
             generation=self.state.generation,
             first=self.state.first,
+            done=read_retry(folder).done if self.state.generation else {},
         )
         metadata = {
             names.RUN: run,

@@ -1,0 +1,89 @@
+"""What ends a run on a pool beside its own scripts: limits, and nodes that are lost too often."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Batch, Gate, Pipe
+
+
+def held(pipe: Pipe, gate: Gate) -> str:
+    return f"echo attempt $FAIRWAY_ATTEMPT; exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
+
+
+def task_of(batch: Batch, run: str) -> dict[str, Any]:
+    task: dict[str, Any] = json.loads(batch.ok("show", run, "--json"))["task_list"][0]
+    return task
+
+
+@pytest.mark.parametrize(
+    ("notice", "limits", "reason"),
+    [
+        (0.0, {"node": 0}, "its node was lost; `retry: {node: 0}` is used up"),
+        (8.0, {"preemption": 0}, "its node was taken away; `retry: {preemption: 0}` is used up"),
+    ],
+)
+def test_a_node_that_is_lost_too_often_ends_the_task(
+    batch: Batch, pipe: Pipe, gate: Gate, notice: float, limits: dict[str, int], reason: str
+) -> None:
+    """Though the service begins it again, and again after each of its own failures."""
+    job = batch.fairway.job(
+        held(pipe, gate),
+        template="plain",
+        retry={"error": 2, **limits},
+        checkpoint={"grace": "1s"},
+    )
+    run = batch.submit(job)
+    pipe.lines(1)
+    run.refresh()
+    node = str(run.task_status(0).node)
+    batch.service.preempt(node, **({"notice": notice} if notice else {}))
+    run.wait()
+    task = task_of(batch, run.id)
+    assert (task["state"], task["exit_code"], task["reason"]) == ("failed", 5, reason)
+    assert (task["attempts"], task["ends"]) == (1, {next(iter(limits)): 1})
+
+
+def test_other_causes_have_limits_of_their_own(batch: Batch, pipe: Pipe, gate: Gate) -> None:
+    """A lost node and a failure, each once."""
+    command = f"test $FAIRWAY_ATTEMPT != 1 || exit 3; {held(pipe, gate)}"
+    limits = {"node": 1, "preemption": 0, "error": 1}
+    run = batch.submit(batch.fairway.job(command, template="plain", retry=limits))
+    with pipe.path.open("w"):  # it does not end with the first attempt
+        pipe.lines(1)
+        run.refresh()
+        batch.service.preempt(str(run.task_status(0).node))
+        pipe.lines(2)
+    gate.open()
+    run.wait()
+    task = task_of(batch, run.id)
+    assert (task["state"], task["attempts"]) == ("succeeded", 3)
+    assert task["ends"] == {"node": 1, "error": 1}
+    assert run.task_status(0).held
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"max_duration": "1h"}, "-s max_duration=null -s timeout=SPAN"),
+        ({"max_duration": "1h"}, "a run cannot be limited as a whole: `batch-sim` mounts"),
+        ({"retry": {"node": 3}}, "nobody can count how often a node is lost"),
+        ({"retries": 1, "idle_gpu": {"below": 5, "for": "30m"}}, "would begin again elsewhere"),
+    ],
+)
+def test_a_pool_whose_nodes_share_nothing_says_so(
+    batch: Batch, fields: dict[str, Any], says: str
+) -> None:
+    size = {"vm_size": "Standard_ND96isr_H100_v5"} if "idle_gpu" in fields else {}
+    batch.target(mounts={}, **size)
+    job = batch.fairway.job("true", template="plain", **fields)
+    done = batch.fairway.within("submit", job, "--target", "batch-sim")
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "`batch-sim` mounts no file system that its nodes share" in done.stderr
+    assert "add `mounts:` to its cluster" in done.stderr
+    assert batch.runs() == []

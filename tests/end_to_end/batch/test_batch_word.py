@@ -1,0 +1,66 @@
+"""Word of runs on a pool: sent by a node of it when the job ends, whoever looks or not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conftest import Batch, Gate, Pipe, Receiver
+
+
+def test_of_a_sweep_one_word_is_sent(batch: Batch, receiver: Receiver) -> None:
+    """By one of its nodes, though the receiver fails at first; nobody waits for the run."""
+    receiver.answers += [503]
+    sweep = {"points": [{"grid": {"x": [0, 3, 0]}}]}
+    notify = {"webhook": receiver.url}
+    job = batch.fairway.job("exit {{ params.x }}", template="plain", sweep=sweep, notify=notify)
+    run = batch.submit(job)
+    said = receiver.next()
+    assert (said["run"], said["state"]) == (run.id, "failed")
+    assert said["tasks"] == {"succeeded": 2, "failed": 1}
+    run.wait()
+    assert receiver.seen == 2
+
+
+def test_of_a_run_that_is_cancelled(
+    batch: Batch, pipe: Pipe, gate: Gate, receiver: Receiver
+) -> None:
+    held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
+    sweep = {"max_parallel": 1, "points": [{"repeat": 2}]}
+    job = batch.fairway.job(
+        held, template="plain", sweep=sweep, notify={"webhook": receiver.url, "on": ["failed"]}
+    )
+    run = batch.submit(job)
+    pipe.lines(1)
+    batch.ok("cancel", run.id)
+    said = receiver.next()
+    assert (said["state"], said["tasks"]) == ("cancelled", {"cancelled": 2})
+
+
+def test_of_a_retry_the_tasks_that_were_done_count(batch: Batch, receiver: Receiver) -> None:
+    command = 'test {{ params.x }} = 0 || test "$FAIRWAY_ATTEMPT" = 1'
+    sweep = {"points": [{"grid": {"x": [0, 1]}}]}
+    notify = {"webhook": receiver.url, "on": ["failed", "succeeded"]}
+    job = batch.fairway.job(command, template="plain", sweep=sweep, notify=notify)
+    run = batch.submit(job)
+    assert receiver.next()["tasks"] == {"succeeded": 1, "failed": 1}
+    run.wait()
+    batch.ok("retry", run.id)
+    said = receiver.next()
+    assert (said["state"], said["tasks"]) == ("succeeded", {"succeeded": 2})
+
+
+def test_a_default_of_the_project_leaves_out_what_nobody_sees(
+    batch: Batch, receiver: Receiver
+) -> None:
+    batch.target()
+    file = batch.fairway.folder / "fairway.yaml"
+    project: dict[str, Any] = {"notify": {"webhook": receiver.url, "on": ["waiting", "succeeded"]}}
+    file.write_text(json.dumps({**json.loads(file.read_text()), **project}))
+    run = batch.submit(batch.fairway.job("true", template="plain"))
+    assert receiver.next()["text"].startswith(f"{run.id} succeeded")
+    job = batch.fairway.job("true", template="plain", notify=project["notify"])
+    done = batch.fairway.within("submit", job, "--target", "batch-sim")
+    assert done.returncode == 2
+    assert "cannot tell that a run waits: nothing runs there until it begins" in done.stderr

@@ -1,0 +1,130 @@
+"""What tasks on a pool say of their ends, with what the service knows of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.ending import Ending
+from fairway_agent.limits import Over
+from fairway_agent.plan import WARN, IdleGpu, RunPlan
+from fairway_agent.record import write_json
+from fairway_agent.task_spec import TaskSpec
+from fairway_agent.task_state import TaskState
+from fairway_core.findings import Finding
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.batch.endings import Endings, said
+from fairway_runner.engines.batch.submission import State
+from fairway_runner.runs.records import RunRecord
+from fairway_runner.runs.store import Run, RunStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WHY = "it was over its max_cost of 200 USD"
+
+
+def ending(job: str = "r-1", task: str = "0", **state: Any) -> Ending:
+    facts = {"state": "failed", "attempt": 0, "exit_code": 124, "held": 90.0, "reason": "x"}
+    return Ending(job, task, "n1", TaskState(**{**facts, **state}), "max_cost", WHY)
+
+
+class Service:
+    """What nodes and storage have; `asked` counts."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.stored: dict[str, bytes] = {}
+        self.asked = 0
+
+    def task_file(self, _job: str, task: str, name: str, *_: int) -> bytes:
+        self.asked += 1
+        assert name == "wd/logs/ending.json"
+        if task not in self.files:
+            raise ServiceError(Finding("refused", "x"), status=404, code="")
+        return self.files[task]
+
+    def read(self, _container: str, blob: str, *_: int) -> bytes:
+        if blob not in self.stored:
+            raise ServiceError(Finding("refused", "x"), status=404, code="")
+        return self.stored[blob]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    record = RunRecord("r-1", "r", "b", time.time(), 1, "job.yaml", "0", engine="batch")
+    made, lock = RunStore(tmp_path / ".fairway").create(record, {})
+    os.close(lock)
+    (made.folder / "tasks.jsonl").write_text(TaskSpec(0).line())
+    (made.folder / "plan.json").write_text(RunPlan("r-1", "/x", max_duration=60.0).text())
+    return made
+
+
+def look(
+    run: Run, service: Service, status: TaskState, before: TaskState | None = None
+) -> tuple[TaskState, Over | None]:
+    found = {0: status}
+    state = State("r-1", 0, complete=True, tasks=1, first={}, only=None)
+    over = Endings(run, service, service, state).add(found, lambda *_: before)  # type: ignore[arg-type]
+    return found[0], over
+
+
+FAILED = TaskState("failed", attempt=3, started=1.0, ended=9.0, exit_code=124)
+
+
+def test_it_is_read_once_and_from_storage_where_the_node_is_gone(run: Run) -> None:
+    service = Service()
+    service.stored["r-1/endings/0/0/ending.json"] = json.dumps(ending().to_json()).encode()
+    status, over = look(run, service, FAILED)
+    assert (status.attempt, status.held, status.reason, status.started) == (0, 90.0, "x", 1.0)
+    assert over == Over("max_cost", WHY)
+    write_json(run.folder / "state.json", {"state": "running", "limit": "max_cost", "reason": WHY})
+    again, over = look(run, service, FAILED, status)
+    assert (again, over, service.asked) == (status, Over("max_cost", WHY), 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[" * 60_000,
+        b"null",
+        json.dumps(ending(job="r-2").to_json()).encode(),
+        json.dumps(ending(task="1").to_json()).encode(),
+        json.dumps(ending(exit_code=0).to_json()).encode(),
+        json.dumps(ending(state="running").to_json()).encode(),
+    ],
+)
+def test_what_is_not_its_own_word_changes_nothing(run: Run, text: bytes) -> None:
+    service = Service()
+    service.files["0"] = text
+    assert look(run, service, FAILED) == (FAILED, None)
+
+
+def test_nobody_is_asked_for_nothing(run: Run) -> None:
+    service = Service()
+    assert look(run, service, TaskState("running", attempt=0)) == (
+        TaskState("running", attempt=0),
+        None,
+    )
+    killed = TaskState("failed", attempt=0, ended=9.0)  # without an exit code
+    assert look(run, service, killed) == (killed, None)
+    (run.folder / "plan.json").write_text(RunPlan("r-1", "/x").text())
+    assert look(run, service, FAILED) == (FAILED, None)
+    assert service.asked == 0
+
+
+def test_a_task_whose_gpus_are_idle_is_warned_of_while_it_runs(run: Run) -> None:
+    plan = RunPlan("r-1", "/x", idle_gpu=IdleGpu(5.0, 60.0, WARN))
+    (run.folder / "plan.json").write_text(plan.text())
+    service, status = Service(), TaskState("running", attempt=1)
+    assert look(run, service, status) == (status, None)
+    warned = Ending("r-1", "0", "n1", TaskState("running", attempt=1, reason="idle"))
+    service.files["0"] = json.dumps(warned.to_json()).encode()
+    assert look(run, service, status)[0].reason == "idle"
+    assert said(TaskState("running", attempt=2), warned).reason is None
