@@ -12,11 +12,15 @@ import pytest
 
 import fairway_hpc
 from fairway_agent import task as agent_task
+from fairway_agent.fields import Unfit
 from fairway_agent.plan import RunPlan
+from fairway_agent.slurm.reports import AccountsReport
 from fairway_agent.task_spec import TaskSpec
 from fairway_core.cost.prices import read_prices
-from fairway_core.findings import UserError
-from fairway_runner.runs import accounting
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.engine import Account, Accounts
+from fairway_runner.engines.slurm.accounts import accounts_of
+from fairway_runner.runs import accounting, elsewhere
 from fairway_runner.runs.accounting import uses
 
 if TYPE_CHECKING:
@@ -305,3 +309,118 @@ def test_from_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     with pytest.raises(UserError, match="runs have no `nmae`"):
         fairway_hpc.costs(by="nmae")
+
+
+class Cluster:
+    """A target's engine, of which another machine has a run and another person has two."""
+
+    def __init__(self, make_run: MakeRun, *accounts: Account, lacking: str = "") -> None:
+        self.make_run = make_run
+        self.told = Accounts(accounts, lacking)
+        self.asked: list[float | None] = []
+
+    def adopt(self, store: RunStore) -> list[Finding]:
+        """As `fairway list --target` does."""
+        if not (store.folder / "away-x").exists():
+            _make(self.make_run, "away-x", [{"held": 3600.0}], user="eve", created=1.3e9)
+        return [Finding("damaged-run", "one cannot be read", severity=Severity.WARNING)]
+
+    def accounts(self, since: float | None) -> Accounts:
+        self.asked.append(since)
+        return self.told
+
+
+# Four node hours, and two; the first is in the store as well.
+ACCOUNTS = (
+    Account("one-a", "eve", 1e9, 99_999.0),
+    Account("train-v2-abcdef", "bo", 1.25e9, 14_400.0),
+    Account("score-ghijkl", "cy", 1.4e9, 7_200.0),
+)
+CLUSTER = {
+    "version": 1,
+    "name": "nd",
+    "engine": "slurm",
+    "vm_size": SIZE,
+    "environment": "lab",
+    "nodes": {"min": 0, "max": 4},
+    "region": "southcentralus",
+    "slurm": {"host": "192.0.2.1", "user": "me", "partition": "nd", "shared": "/data/fairway"},
+}
+
+
+@pytest.fixture
+def cluster(folder: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster(make_run, *ACCOUNTS)
+    (folder / "fairway.yaml").write_text(json.dumps({"targets": [CLUSTER]}))
+    monkeypatch.setattr(elsewhere, "engine_for", lambda _: made)
+    return made
+
+
+def test_runs_of_other_machines_and_people_count(
+    fairway: RunFairway, folder: Path, cluster: Cluster
+) -> None:
+    facts = _costs(fairway, folder, "--by", "user")
+    costs = {each["key"]: (each["node_hours"], each["cost"]) for each in facts["groups"]}
+    # At 90 dollars a node hour; eve's run from another machine is 1 more.
+    assert costs["bo"] == (4.0, 360.0)
+    assert costs["cy"] == (2.0, 180.0)
+    assert costs["eve"][0] == 3.0
+    by_name = _costs(fairway, folder, "--by", "name")["groups"]
+    assert {"away", "train-v2", "score"} <= {each["key"] for each in by_name}
+    late = _costs(fairway, folder, "--since", "2014-01-01T00:00:00+00:00")["groups"]
+    assert [each["key"] for each in late] == ["score-ghijkl"]
+    assert cluster.asked[0] is None
+    assert cluster.asked[-1] == 1388534400.0
+
+
+def test_only_the_targets_of_that_environment_are_asked(
+    fairway: RunFairway, folder: Path, cluster: Cluster
+) -> None:
+    (folder / "lab.yaml").write_text(ENVIRONMENT)
+    (folder / "other.yaml").write_text(ENVIRONMENT.replace("name: lab", "name: elsewhere"))
+    assert _costs(fairway, folder, "other.yaml")["total"]["runs"] == 0
+    assert cluster.asked == []
+    groups = _costs(fairway, folder, "lab.yaml")["groups"]
+    assert {"away-x", "score-ghijkl", "train-v2-abcdef"} <= {each["key"] for each in groups}
+
+
+def test_a_target_that_does_not_tell_is_named(
+    fairway: RunFairway, folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.told = Accounts(lacking="Slurm accounting storage is disabled")
+    _, out, err = fairway(folder, "cost", "--runs", "--prices", "prices.toml")
+    assert "away-x" in out
+    assert "one cannot be read" in err
+    assert "`nd` has no accounting: Slurm accounting storage is disabled" in err
+    assert "what other people have run there is not counted" in err
+
+    def away(_: object) -> Cluster:
+        raise UserError.of("no-connection", "`nd` does not answer", exit_code=5)
+
+    monkeypatch.setattr(elsewhere, "engine_for", away)
+    code, out, err = fairway(folder, "cost", "--runs", "--prices", "prices.toml")
+    assert (code, "one-a" in out, "`nd` does not answer" in err) == (0, True, True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"runs": [], "why": ""},
+        {"runs": {"../evil": {"user": "a", "submitted": 1, "node_seconds": 1}}},
+        {"runs": {"job-a": {"user": 3, "submitted": 1, "node_seconds": 1}}},
+        {"runs": {"job-a": {"user": "a", "submitted": 1, "node_seconds": -1}}},
+        {"runs": {"job-a": {"user": "a", "submitted": 1}}},
+        {"runs": {"job-a": {"user": "a", "submitted": 3e11, "node_seconds": 1}}},
+    ],
+)
+def test_what_are_no_accounts_is_refused(answer: Any) -> None:
+    with pytest.raises(Unfit):
+        accounts_of(AccountsReport.from_json(answer))
+
+
+def test_accounts_of_a_cluster() -> None:
+    told = {"runs": {"job-a": {"user": "a", "submitted": 5, "node_seconds": 7}}, "why": ""}
+    found = accounts_of(AccountsReport.from_json(told)).found
+    assert found == [Account("job-a", "a", 5.0, 7.0)]
+    assert accounts_of(AccountsReport(None, "x" * 999)).lacking == "x" * 300

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fairway_core.cost.prices import Prices
     from fairway_core.environment import Environment
     from fairway_core.findings import UserError
+    from fairway_core.target import Target
     from fairway_runner.runs.store import Run
 
 _HoursOption = Annotated[
@@ -30,7 +31,7 @@ _HoursOption = Annotated[
 ]
 _RunsOption = Annotated[
     bool,
-    typer.Option("--runs", help="What this project's runs have cost, on ENVIRONMENT or anywhere."),
+    typer.Option("--runs", help="What runs have cost, on ENVIRONMENT or anywhere."),
 ]
 _ByOption = Annotated[
     str | None,
@@ -75,9 +76,9 @@ def command(
     """Show what an environment costs per hour and per month.
 
     Shows it at the minimum and maximum number of nodes, and while nothing runs. With --runs it
-    shows what the runs of this project have cost: their nodes, from the start of each attempt to
-    its end. Prices come from Azure's public price service, which needs no credentials, and are
-    cached for a week.
+    shows what runs have cost: their nodes, from the start of each attempt to its end. Those that
+    other machines and other people have submitted to the project's targets count too. Prices come
+    from Azure's public price service, which needs no credentials, and are cached for a week.
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
     from fairway_core.cost.environment import idle_spans, parts_of, scheduled_hours
@@ -139,20 +140,29 @@ def _print_runs(
     )
     from fairway_core.findings import format_finding
     from fairway_runner.moments import moment
-    from fairway_runner.runs.accounting import grouped, this_month, total, uses
+    from fairway_runner.runs.accounting import grouped, this_month, total, uses, uses_elsewhere
+    from fairway_runner.runs.elsewhere import look
     from fairway_runner.runs.query import Wanted, select
     from fairway_runner.runs.refresh import refresh_all
     from fairway_runner.runs.store import RunStore
+    from fairway_runner.targets.lookup import all_targets
 
     store = RunStore.here()
     first = None if since is None else moment("--since", since)
+    loaded = None if environment is None else _environment(environment)
+    targets = [known.target for known in all_targets().values()]
+    others = look(store, [each for each in targets if _is_of(loaded, each)], first)
     unanswered = refresh_all(store.unsorted())
     listing = select(store, Wanted(since=first))
-    for finding in (*unanswered, *listing.findings):
+    for finding in (*others.findings, *unanswered, *listing.findings):
         print(format_finding(finding), file=sys.stderr)
     runs = [run for run, _ in listing.runs]
-    loaded = None if environment is None else _environment(environment)
     found = uses(_of(loaded, runs), prices, region)
+    found += [
+        use
+        for use in uses_elsewhere(others.accounts, prices, region)
+        if first is None or use.run.record.created >= first
+    ]
     facts = run_cost_facts(grouped(found, by), total(found), by=by, currency=prices.currency)
     if loaded is not None and loaded.budget is not None and first is None:
         facts["budget"] = budget_facts(loaded.budget, this_month(found), prices.currency)
@@ -171,6 +181,10 @@ def _environment(name: str) -> Environment:
     from fairway_core.environment.selection import environment_file
 
     return load_environment(environment_file(name))
+
+
+def _is_of(environment: Environment | None, target: Target) -> bool:
+    return environment is None or target.environment == environment.name
 
 
 def _of(environment: Environment | None, runs: list[Run]) -> list[Run]:

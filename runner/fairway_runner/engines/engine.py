@@ -7,7 +7,7 @@ reads states, logs and outputs reads files, and need not know of engines.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
@@ -16,7 +16,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import deadline as command_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from fairway_core.machine import Machine
@@ -46,6 +46,25 @@ class Node:
     reason: str = ""
     facts: dict[str, str] = field(default_factory=dict)
     machine: Machine | None = None
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a run has held by the accounts of its target, in node-seconds; who submitted it, and
+    when, in seconds since 1970."""
+
+    run: str
+    user: str
+    submitted: float
+    node_seconds: float
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The accounts of a target; `lacking` is why it has none, "" where all runs can be adopted."""
+
+    found: Sequence[Account] = ()
+    lacking: str = ""
 
 
 class Engine(Protocol):
@@ -121,6 +140,10 @@ class Engine(Protocol):
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run on the target that was submitted from elsewhere; returns
         what is wrong with those that cannot be read."""
+
+    def accounts(self, since: float | None) -> Accounts:
+        """What runs have held on the target since a moment, or ever, of which it keeps accounts of
+        its own: also those of which `adopt` finds nothing, as another person's."""
 
     def nodes(self) -> list[Node]:
         """The nodes of the target, in the order of their names."""

@@ -7,12 +7,19 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.fields import Unfit
 from fairway_agent.slurm.commands import DOWN, NO_ANSWER
-from fairway_agent.slurm.reports import NodesReport, NodesRequest, SubmitRequest
+from fairway_agent.slurm.reports import (
+    AccountsReport,
+    AccountsRequest,
+    NodesReport,
+    NodesRequest,
+    SubmitRequest,
+)
 from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.engine import Node, unsupported
+from fairway_runner.engines.engine import Accounts, Node, unsupported
 from fairway_runner.engines.remote.scheduled import ScheduledEngine
 from fairway_runner.engines.slurm.health import findings_of
 
@@ -71,6 +78,17 @@ class SlurmEngine(ScheduledEngine):
             )
             for node in self._look().nodes
         ]
+
+    def accounts(self, since: float | None) -> Accounts:
+        """By sacct."""
+        from fairway_runner.engines.slurm.accounts import accounts_of
+
+        request = AccountsRequest(self.access.partition, since)
+        report = self.ask("accounts", request, AccountsReport)
+        try:
+            return accounts_of(report)
+        except Unfit as error:
+            raise self.remote_host.strange(error) from None
 
     def act_on_node(self, action: str, node: str) -> None:
         """Drains, resumes or reboots it by scontrol."""

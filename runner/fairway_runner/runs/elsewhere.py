@@ -1,0 +1,51 @@
+"""What runs have held that this project did not submit: other machines of its people have their own
+projects, and other people their own accounts on the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.engines.engine import engine_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fairway_core.target import Target
+    from fairway_runner.engines.engine import Account
+    from fairway_runner.runs.store import RunStore
+
+
+@dataclass
+class Elsewhere:
+    """Accounts of runs of which there is no folder here, each with its target, and what is said of
+    targets that do not tell."""
+
+    accounts: list[tuple[Target, Account]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def look(store: RunStore, targets: Iterable[Target], since: float | None) -> Elsewhere:
+    """Makes a folder for each run on these targets that can be read from here, and asks for the
+    accounts of the others."""
+    found = Elsewhere()
+    for target in targets:
+        if runs_here(target.engine):
+            continue
+        try:
+            engine = engine_for(target)
+            found.findings += engine.adopt(store)
+            told = engine.accounts(since)
+        except UserError as error:
+            found.findings += error.findings
+            continue
+        found.accounts += [(target, account) for account in told.found]
+        if told.lacking:
+            message = f"`{target.name}` has no accounting: {told.lacking}"
+            hint = "what other people have run there is not counted"
+            found.findings.append(Finding("no-accounts", message, hint, severity=Severity.WARNING))
+    known = {run.id for run in store.unsorted()}
+    found.accounts = [each for each in found.accounts if each[1].run not in known]
+    return found
