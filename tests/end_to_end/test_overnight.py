@@ -1,0 +1,34 @@
+"""The example of a run that nobody sits beside, as its README has it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Fairway
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "overnight"
+
+
+def test_it_fails_once_goes_on_and_is_told_of(fairway: Fairway) -> None:
+    folder = fairway.folder / "overnight"
+    shutil.copytree(EXAMPLE, folder)
+    words = [sys.executable, str(folder / "listen.py"), "1", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as listener:
+        assert listener.stdout is not None
+        url = listener.stdout.readline().split()[-1]
+        run = fairway.submit(folder / "job.yaml", "-s", f"notify.webhook={url}")
+        assert listener.stdout.readline().startswith(f"{run} succeeded after ")
+        assert listener.wait() == 0
+    listed = fairway("list", "--tag", "nightly", "--columns", "metric:distance,note").stdout
+    assert run in listed
+    assert "fails once on purpose" in listed
+    log = fairway("logs", run, "--grep", "fairway:|goes on").stdout.splitlines()
+    assert log[0].startswith("fairway: attempt 2: the one before ended with exit code 1; the check")
+    assert log[1] == "goes on from step 120"
+    assert fairway("note", "overnight", "fails once, and gets there").returncode == 0
+    assert fairway.show(run)["note"] == "fails once, and gets there"
