@@ -28,7 +28,8 @@ class Staged:
     """An input that is copied from storage before a task starts: the blobs below `path` of a
     container. `stage` says where to: `scratch` is each node's own disk, `shared` the folder of all
     nodes; `to` is a folder that the job names. `account` is the storage account's address, which
-    is known where the task runs."""
+    is known where the task runs. `source` is the folder of the project that submits from which they
+    are brought into storage first, where that is so; see `Chained`."""
 
     name: str
     container: str
@@ -36,6 +37,7 @@ class Staged:
     stage: str
     to: str | None = None
     account: str = ""
+    source: str | None = None
 
     @classmethod
     def from_json(cls, facts: object) -> Staged:
@@ -47,6 +49,7 @@ class Staged:
             path=fields.text("path"),
             stage=fields.text("stage"),
             to=fields.text_or_none("to"),
+            source=fields.text_or_none("source"),
         )
 
     def to_json(self) -> dict[str, str]:
@@ -54,7 +57,26 @@ class Staged:
         facts = {"name": self.name, "container": self.container, "path": self.path}
         if self.to is not None:
             facts["to"] = self.to
+        if self.source is not None:
+            facts["source"] = self.source
         return {**facts, "stage": self.stage}
+
+
+@dataclass(frozen=True, slots=True)
+class Chained:
+    """An input that a task of another run has kept: the folder `path`, below the one in which the
+    folder `runs` is. It is copied there from `source`, the same in the project that submits, where
+    it is not the other run's own."""
+
+    name: str
+    path: str
+    source: str | None = None
+
+    @classmethod
+    def from_json(cls, facts: object) -> Chained:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "an input of another run")
+        return cls(fields.text("name"), fields.text("path"), fields.text_or_none("source"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +274,7 @@ class RunPlan:
     notify: Receiver | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     staged: tuple[Staged, ...] = ()
+    chained: tuple[Chained, ...] = ()
     retry: Retry | None = None
 
     @property
@@ -302,6 +325,7 @@ class RunPlan:
             notify=_receiver(fields.facts.get("notify")),
             environment=fields.variables("environment"),
             staged=tuple(map(Staged.from_json, fields.each("staged"))),
+            chained=tuple(map(Chained.from_json, fields.each("chained"))),
         )
 
     def to_json(self) -> dict[str, object]:
@@ -327,6 +351,7 @@ class RunPlan:
             **({"retry_limits": self.retry_limits} if self.retry_limits else {}),
             **({"max_cost": asdict(self.max_cost)} if self.max_cost else {}),
             **({"idle_gpu": asdict(self.idle_gpu)} if self.idle_gpu else {}),
+            **({"chained": [asdict(each) for each in self.chained]} if self.chained else {}),
         }
 
     def text(self) -> str:

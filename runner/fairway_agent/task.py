@@ -415,6 +415,14 @@ class Task:
             found[f"FAIRWAY_OUTPUT_{name.upper()}"] = self.folder / "work" / name
         return found
 
+    def _chained(self) -> dict[str, str]:
+        """The variables of the inputs that another run has kept."""
+        base = self.run_folder.parents[1]
+        return {
+            f"FAIRWAY_INPUT_{each.name.upper()}": str(base / each.path)
+            for each in self.plan.chained
+        }
+
     def _others(self) -> dict[str, str]:
         """The variable by which the run's last task sees what the others have kept."""
         if not self.spec.is_last:
@@ -451,6 +459,7 @@ class Task:
             "FAIRWAY_HOSTFILE": str(hostfile),
             "FAIRWAY_MAIN_HOST": hosts[0],
             **{name: str(directory) for name, directory in directories.items()},
+            **self._chained(),
             **self._others(),
             self.MARK: self.mark(),
             **(self.share.environment() if self.share is not None else {}),

@@ -17,7 +17,7 @@ from fairway_core.schema import field_words, models_in
 from fairway_runner.jobs.job import Job
 
 ROOT = Path(__file__).resolve().parents[2]
-JOBS = sorted(ROOT.glob("examples/*/job*.yaml"))
+JOBS = sorted(ROOT.glob("examples/*/*.yaml"))
 ENVIRONMENTS = sorted(ROOT.glob("stacks/environments/*.yaml"))
 BASE = "name: lab\nlocation: westeurope\n"
 JOB = "name: j\ncommand: python train.py\n"
@@ -58,7 +58,7 @@ def test_our_environments_fit(environments: Any, file: Path) -> None:
     assert _fits(environments, file.read_text())
 
 
-@pytest.mark.parametrize("file", JOBS, ids=lambda file: file.parent.name)
+@pytest.mark.parametrize("file", JOBS, ids=lambda file: f"{file.parent.name}/{file.name}")
 def test_our_jobs_fit(jobs: Any, file: Path) -> None:
     assert _fits(jobs, file.read_text())
 
@@ -110,6 +110,7 @@ def test_wrong_environments_do_not(environments: Any, text: str) -> None:
         "nodes: 2\n",
         "nodes: '{{ params.nodes }}'\nparams: {nodes: 2}\n",
         "params: {a: 1, b: x, c: [1, 2], d: true}\n",
+        "inputs: {a: data:/a, b: {from: 'd:x'}, c: {from: run, run: x-1}, d: {best: {run: x}}}\n",
     ],
 )
 def test_right_jobs_fit(jobs: Any, text: str) -> None:

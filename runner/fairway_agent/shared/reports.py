@@ -123,6 +123,27 @@ class RunsReport(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class InputsRequest(JsonRecord):
+    """Which of these folders, that a run reads and others have kept, are missing; with `adopt` they
+    have been put there for it."""
+
+    CALLED = "the request"
+
+    run: str
+    paths: tuple[str, ...]
+    adopt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InputsReport(JsonRecord):
+    """The missing ones, each with the folder in which it is to be put."""
+
+    CALLED = "the answer about inputs"
+
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Done(JsonRecord):
     """What was asked for is done; there is nothing to tell."""
 

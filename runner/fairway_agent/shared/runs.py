@@ -6,6 +6,7 @@ import shutil
 from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import record
+from fairway_agent.shared import inputs
 from fairway_agent.shared.receive import forget_code
 from fairway_agent.shared.reports import RunsReport, RunsRequest
 
@@ -56,6 +57,7 @@ def _remove(shared: Path, folder: Path) -> None:
     if folder.is_dir():
         code = str(_facts(folder / "provenance.json").get("code", ""))
         forget_code(shared, code[:16], folder.name)
+        inputs.forget(shared, folder.name)
         shutil.rmtree(gone, ignore_errors=True)
         folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)

@@ -65,6 +65,10 @@ def _remarks(facts: dict[str, Any]) -> Iterator[str]:
             yield f"tried   {printable(each['target'])}, {when}: {printable(each['reason'])}"
     if facts["next_targets"]:
         yield f"next    {', '.join(map(printable, facts['next_targets']))}"
+    for name, each in facts["inputs"].items():
+        value = f" ({each['metric']}={each['value']:g})" if each.get("metric") else ""
+        place = f"{each['output']} of task {each['task']} of {each['run']}{value}"
+        yield f"input   {printable(f'{name}: {place}')}"
     if facts["tags"]:
         yield f"tags    {printable(' '.join(facts['tags']))}"
     for line in facts["note"].splitlines():

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from fairway_agent.plan import Chained, Staged
     from fairway_core.machine import Machine
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
+    from fairway_runner.runs.kept import KeptOutput
 
 Progress = Callable[[int, int], None]
 
@@ -91,6 +93,11 @@ class Engine(Protocol):
 
     def predecessor(self, run: RunFolder) -> str:
         """How the plan of a later run names this one, under `after`."""
+
+    def input_from(self, name: str, kept: KeptOutput) -> Chained | Staged:
+        """How the plan of a later run names an input that this task has kept: where it lies, if
+        that is where the tasks of this target see it, or else where `start` copies it, from this
+        machine."""
 
     def start(
         self,

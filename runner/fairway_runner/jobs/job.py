@@ -13,6 +13,7 @@ from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.notifications import Notify
 from fairway_runner.jobs.foreign_keys import FOREIGN_CAUSES, FOREIGN_KEYS
+from fairway_runner.jobs.inputs import Input
 from fairway_runner.jobs.labels import Note, Tags
 from fairway_runner.jobs.params import Identifier, ParamValue, Scalar
 from fairway_runner.jobs.sweep.models import Sweep
@@ -111,30 +112,12 @@ def _image(value: str) -> str:
     return value
 
 
-def _mounted_path(value: str) -> str:
-    mount, colon, path = value.partition(":")
-    if not colon or not re.fullmatch(r"[a-z][a-z0-9-]*", mount) or ".." in path.split("/"):
-        hint = "write MOUNT:PATH, for example data:/imagenet/train"
-        raise FieldError(f"`{value}` is not a path on a mount", hint)
-    return value
-
-
-def _container_path(value: str) -> str:
-    name, colon, path = value.partition(":")
-    if not colon or not re.fullmatch(r"[a-z0-9](-?[a-z0-9])+", name) or ".." in path.split("/"):
-        hint = "write CONTAINER:PATH, for example datasets:words/"
-        raise FieldError(f"`{value}` is not a path in a storage container", hint)
-    return value
-
-
 JobName = Annotated[str, AfterValidator(_job_name)]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ProgramText = Annotated[str, AfterValidator(_program_text)]
-MountedPath = Annotated[str, AfterValidator(_mounted_path)]
 SecretSource = Annotated[str, AfterValidator(_secret_source)]
 MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
 Image = Annotated[str, AfterValidator(_image)]
-ContainerPath = Annotated[str, AfterValidator(_container_path)]
 SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
 
@@ -175,30 +158,6 @@ class Checkpoint(Model):
     """The signal that tells a task to stop."""
     grace: Span = 10.0
     """How long a task may take after that signal before it is killed."""
-
-
-class StagedInput(Model):
-    """Blobs that are copied to the nodes before the tasks, and checked against their digests.
-
-    `scratch` is the local disk of each node, `shared` a folder that all nodes see, which `to`
-    may name. Files that are already there are not copied again.
-    """
-
-    from_: Annotated[ContainerPath, Field(alias="from")]
-    """Where they are: `CONTAINER:PATH`."""
-    stage: Literal["scratch", "shared"] = "scratch"
-    """Where they go."""
-    to: MountedPath | None = None
-    """The folder for `shared`, as `MOUNT:PATH`; by default one of Fairway's own."""
-
-    @field_validator("to")
-    @classmethod
-    def _is_shared(cls, to: str | None, info: ValidationInfo) -> str | None:
-        if to is not None and info.data.get("stage") != "shared":
-            raise FieldError(
-                "only what is staged for all nodes has a folder", "add `stage: shared`"
-            )
-        return to
 
 
 class Metric(Model):
@@ -323,8 +282,9 @@ class Job(Model):
     """The files that the job needs."""
     setup: ProgramText | Setup | None = None
     """A shell command line that runs once per node, before the tasks."""
-    inputs: dict[Identifier, MountedPath | StagedInput] = Field(default_factory=dict)
-    """Directories that the job reads, each in FAIRWAY_INPUT_<ID>: on a mount, or staged."""
+    inputs: dict[Identifier, Input] = Field(default_factory=dict)
+    """Directories that the job reads, each in FAIRWAY_INPUT_<ID>: on a mount, staged from storage,
+    or kept by another run."""
     env: dict[VariableName, str] = Field(default_factory=dict)
     """Environment variables of every rank."""
     secrets: dict[VariableName, SecretSource] = Field(default_factory=dict)

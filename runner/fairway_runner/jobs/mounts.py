@@ -10,6 +10,7 @@ from fairway_agent.plan import Staged
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.jobs.inputs import BestInput, KeptInput
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 
 def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, str]:
     """FAIRWAY_INPUT_<ID> for each input that is there; UserError at its line where one cannot
-    be read. On `local` a staged input is too: its container is a folder of this machine."""
+    be read. On `local` a staged input is too: its container is a folder of this machine. Those of
+    other runs are found by `submit.chain`."""
     found = {}
     for name, source in job.inputs.items():
         place: DataPath = ("inputs", name)
+        if isinstance(source, KeptInput | BestInput):
+            continue
         if not isinstance(source, str):
             if not runs_here(target.engine):
                 continue
@@ -47,7 +51,7 @@ def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[Staged]:
         return staged
     known = target.storage.containers if target.storage else ()
     for name, source in job.inputs.items():
-        if isinstance(source, str):
+        if isinstance(source, str | KeptInput | BestInput):
             continue
         container, _, path = source.from_.partition(":")
         if container not in known:

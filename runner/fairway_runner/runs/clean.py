@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs.facts import input_facts
 from fairway_runner.runs.records import FINAL_STATES, read_json
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.submit import snapshot as code
@@ -56,7 +57,29 @@ def removable(
             continue
         if (not states or state in states) and (older_than is None or now - ended >= older_than):
             chosen.append(run)
-    return sorted(chosen, key=lambda run: run.id)
+    return sorted(_unread(store, chosen, is_named=bool(names)), key=lambda run: run.id)
+
+
+def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[Run]:
+    """Those of which no run that goes on reads what they have kept; UserError for a named one."""
+    readers = _readers(store) if chosen else {}
+    for run in chosen:
+        if is_named and run.id in readers:
+            reader = readers[run.id]
+            message = f"{reader}, which has not ended, needs what {run.id} has kept"
+            hint = f"wait for its end (fairway wait {reader}) or end it (fairway cancel {reader})"
+            raise UserError.of("running-run", message, hint)
+    return [run for run in chosen if run.id not in readers]
+
+
+def _readers(store: RunStore) -> dict[str, str]:
+    """By the id of each run whose outputs are read by one that goes on, which that is."""
+    found: dict[str, str] = {}
+    for run in store.unsorted():
+        wanted = [str(each["run"]) for each in input_facts(run).values()]
+        if wanted and _end_of(run)[0] not in (*FINAL_STATES, DAMAGED):
+            found |= dict.fromkeys(wanted, run.id)
+    return found
 
 
 def _end_of(run: Run) -> tuple[str, float]:

@@ -7,7 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.runs.accounting import use_of
-from fairway_runner.runs.facts import run_facts, setup_facts, target_facts, task_facts
+from fairway_runner.runs.facts import (
+    input_facts,
+    run_facts,
+    setup_facts,
+    target_facts,
+    task_facts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +43,8 @@ class Detail:
         """Reads it; UserError for a run that cannot be read."""
         from fairway_runner.runs.figures import figures, in_words
 
-        facts, tasks = run_facts(run) | target_facts(run), run.tasks
+        facts = run_facts(run) | target_facts(run) | {"inputs": input_facts(run)}
+        tasks = run.tasks
         samples = [sample for some in figures(run).values() for sample in some]
         return cls(
             run=run,

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.fields import Fields, Unfit
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
@@ -56,6 +57,30 @@ def target_facts(run: Run) -> dict[str, Any]:
         for t in found.tries
     ]
     return {"tried": tried, "next_targets": list(found.left) if found.is_open else []}
+
+
+def input_facts(run: Run) -> dict[str, Any]:
+    """By the name of each input that another run has kept: which run, task and output that is, and
+    of the best one the metric and its value. Empty for a run without such an input."""
+    try:
+        found = read_json(run.folder / "provenance.json").get("inputs")
+    except (UserError, OSError):
+        return {}
+    inputs = found if isinstance(found, dict) else {}
+    return {name: each for name in inputs if (each := _kept_by(inputs[name]))}
+
+
+def _kept_by(found: object) -> dict[str, Any] | None:
+    """One of them; None where that cannot be read."""
+    try:
+        fields = Fields(found, "an input")
+        named = {name: fields.text(name) for name in ("run", "task", "output")}
+        metric = fields.text_or_none("metric")
+    except Unfit:
+        return None
+    value = fields.facts.get("value")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {**named, "metric": metric, "value": value} if metric and is_number else named
 
 
 def _over_limit(run: Run, status: RunState) -> str | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
-    from fairway_agent.plan import Budget, Staged
+    from fairway_agent.plan import Budget, Chained, Staged
     from fairway_core.notifications import Notify
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 class Plan:
     """The plan of one run, put together task by task.
 
-    `directory` is where the tasks run, `inputs` the variables that name their inputs,
-    `staged` what is copied before them, `after` the runs to wait for, as the engine names them,
-    `needs` the programs that the main host must have, `budget` what the run may cost.
+    `directory` is where the tasks run, `inputs` the variables that name their inputs, `staged` what
+    is copied before them, `chained` what other runs have kept, `after` the runs to wait for, as the
+    engine names them, `needs` the programs that the main host must have, `budget` what the run may
+    cost.
     """
 
     run: str
@@ -32,6 +33,7 @@ class Plan:
     directory: PurePath
     inputs: Mapping[str, str]
     staged: Sequence[Staged] = ()
+    chained: Sequence[Chained] = ()
     after: Sequence[str] = ()
     needs: Sequence[str] = ()
     budget: Budget | None = None
@@ -75,6 +77,7 @@ class Plan:
             notify=_receiver(job.notify),
             environment={**self.engine.environment(), **self.inputs},
             staged=tuple(self.staged),
+            chained=tuple(self.chained),
         )
         files = {"plan.json": common.text(), "tasks.jsonl": "".join(self.tasks)}
         if self.setup is not None:

@@ -152,7 +152,7 @@ def _keep(prepared: Prepared, run: Run) -> None:
     prepared.record = replace(prepared.record, job_file=run.record.job_file)
     made = json.loads(prepared.files["provenance.json"])
     names = ("fairway", "python", "machine", "user", "template", "set")
-    known = {name: made[name] for name in names}
+    known = {**{name: made[name] for name in names}, "inputs": made.get("inputs")}
     prepared.files["provenance.json"] = _provenance(run, **known)
     if (run.folder / "code.diff").exists():
         prepared.files["code.diff"] = recorded.text(run, "code.diff")
@@ -160,7 +160,10 @@ def _keep(prepared: Prepared, run: Run) -> None:
 
 def _provenance(run: Run, **facts: Any) -> str:
     known = recorded.facts(run, "provenance.json")
-    return json.dumps({**known, **facts, "rerun_of": run.id}, indent=1)
+    found = {**known, **facts, "rerun_of": run.id}
+    if not found.get("inputs"):
+        found.pop("inputs", None)  # it read what other runs have kept, and does so no more
+    return json.dumps(found, indent=1)
 
 
 def _snapshot(run: Run) -> Path:

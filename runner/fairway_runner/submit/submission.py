@@ -7,7 +7,7 @@ import os
 import time
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_core.checks import check_job
@@ -23,6 +23,7 @@ from fairway_runner.runs.moving import FILES
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.budget import budget_of
+from fairway_runner.submit.chain import Chain
 from fairway_runner.submit.plan import Plan
 from fairway_runner.submit.provenance import provenance
 from fairway_runner.submit.resume import advance, cut_off, earlier, forgetting, resume
@@ -141,12 +142,14 @@ def prepare(
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = code_folder or _code_folder(job_file, job)
+    kept = Chain.of(job_file, job, engine, store)
     plan = Plan(
         run=run_id or store.new_id(job.name),
         engine=engine,
         directory=folder,
         inputs=mounts.input_directories(first, job, target),
-        staged=mounts.staged_inputs(first, job, target),
+        staged=[*mounts.staged_inputs(first, job, target), *kept.staged],
+        chained=kept.chained,
         after=[engine.predecessor(store.find(each)) for each in job.after],
     )
     use = ParamUse(job_file)
@@ -174,7 +177,7 @@ def prepare(
         "job.yaml": job_file.document.text.source,
         "job.json": job.model_dump_json(indent=1, by_alias=True),
         "target.json": json.dumps(target.record(), indent=1),
-        **_provenance(job_file, folder, source, collected.digest),
+        **_provenance(job_file, folder, source, collected.digest, kept.facts),
     }
     sweep = job_file.sweep()
     whole = job.model_copy(update={"sweep": sweep.section if sweep else None})
@@ -245,7 +248,10 @@ def _code_folder(job_file: JobFile, job: Job) -> Path:
     return folder
 
 
-def _provenance(job_file: JobFile, folder: Path, template: str, digest: str) -> dict[str, str]:
+def _provenance(
+    job_file: JobFile, folder: Path, template: str, digest: str, inputs: Mapping[str, Any]
+) -> dict[str, str]:
     facts, diff = provenance(folder, template, digest)
     facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
+    facts |= {"inputs": inputs} if inputs else {}
     return {"provenance.json": json.dumps(facts, indent=1), "code.diff": diff}

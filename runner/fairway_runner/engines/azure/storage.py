@@ -12,6 +12,7 @@ from fairway_runner.engines.azure.calls import Calls, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from azure.storage.blob import BlobProperties, BlobServiceClient, ContainerClient
 
@@ -81,6 +82,16 @@ class Storage:
         self._call(
             container, f"the blob {name}", lambda: client.upload_blob(name, data, overwrite=True)
         )
+
+    def upload_file(self, container: str, name: str, path: Path) -> None:
+        """The same of a file, which is read as it is sent."""
+        client = self.container(container)
+
+        def upload() -> None:
+            with path.open("rb") as file:
+                client.upload_blob(name, file, overwrite=True)
+
+        self._call(container, f"the blob {name}", upload)
 
     def exists(self, container: str, name: str) -> bool:
         """Whether there is a blob of that name."""

@@ -15,7 +15,7 @@ from fairway_runner.engines import beside
 from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS, Storage
-from fairway_runner.engines.batch import names, preconditions
+from fairway_runner.engines.batch import inputs, names, preconditions
 from fairway_runner.engines.batch.cancelling import end_early
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.generations import require_latest
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_agent.plan import Staged
     from fairway_core.findings import Finding
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Node, Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
+    from fairway_runner.runs.kept import KeptOutput
 
 
 @dataclass
@@ -80,6 +82,10 @@ class BatchEngine:
     def predecessor(self, run: RunFolder) -> str:
         """Batch has no order among jobs."""
         raise preconditions.after()
+
+    def input_from(self, name: str, kept: KeptOutput) -> Staged:
+        """Staged from the storage account, into which `start` brings what is not there."""
+        return inputs.staged(name, kept, self.target)
 
     def start(
         self,

@@ -70,3 +70,13 @@ def endings_folder(run: str, generation: int) -> str:
 def task_folder(run: str, task: int | str) -> str:
     """Where a task's logs and outputs are kept, in the container `outputs`."""
     return f"{run}/{task}/"
+
+
+def output_folder(run: str, task: int | str, output: str) -> str:
+    """Where one output of a task is kept, in the container `outputs`."""
+    return f"{task_folder(run, task)}outputs/{output}/"
+
+
+def chained_folder(digest: str) -> str:
+    """Where an input lies, in the container `code`, that a run elsewhere has kept."""
+    return f"chained/{digest}/"

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.missing import how_to_get
+from fairway_agent.plan import Chained
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import Accounts, Node, no_progress, unsupported
-from fairway_runner.engines.local import machine
+from fairway_runner.engines.local import inputs, machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
+    from fairway_runner.runs.kept import KeptOutput
 
 _SUPERVISOR = "fairway_agent.supervisor"
 _CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
@@ -75,6 +77,11 @@ class LocalEngine:
         """Its folder."""
         return str(run.folder)
 
+    def input_from(self, name: str, kept: KeptOutput) -> Chained:
+        """Its folder here, into which other engines bring what their tasks have kept."""
+        kept.bring()
+        return Chained(name, kept.path)
+
     def start(
         self,
         run: RunFolder,
@@ -89,6 +96,11 @@ class LocalEngine:
         The lock passes to the supervisor, as do the secrets: by a pipe, and nowhere else.
         UserError where nothing can be written, which leaves nothing behind.
         """
+        try:
+            inputs.require(run)
+        except UserError:
+            os.close(lock)
+            raise
         if retry and run.state_at_end == "lost":
             _end_all(run)
         elif not retry:

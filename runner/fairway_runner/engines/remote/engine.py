@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
+from fairway_agent.plan import Chained
+from fairway_agent.shared.inputs import FOLDER
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.dev import TEMPLATE
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
+    from fairway_runner.runs.kept import KeptOutput
 
 R = TypeVar("R", bound="JsonRecord")
 
@@ -109,14 +112,25 @@ class RemoteEngine:
             self.mirror.require_latest(run)
         return submissions.begin(run, retry=retry)
 
+    def input_from(self, name: str, kept: KeptOutput) -> Chained:
+        """Its folder on the shared one, or one there that is named by what is in it."""
+        if self._shares_folder(kept.run):
+            return Chained(name, kept.path)
+        kept.bring()
+        return Chained(name, f"{FOLDER}/{kept.digest()}", kept.path)
+
     def predecessor(self, run: RunFolder) -> str:
         """Its id; UserError where it does not run in the same shared folder."""
-        is_mine = run.record.engine == self.target.engine
-        if is_mine and self.place_of(submitted_to(run)) == self.place_of(self.target):
+        if self._shares_folder(run):
             return run.id
         message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this cluster"
         hint = f"wait for it first: fairway wait {run.id}"
         raise UserError.of("foreign-run", message, hint)
+
+    def _shares_folder(self, run: RunFolder) -> bool:
+        """Whether a run lies in the same shared folder."""
+        is_mine = run.record.engine == self.target.engine
+        return is_mine and self.place_of(submitted_to(run)) == self.place_of(self.target)
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress

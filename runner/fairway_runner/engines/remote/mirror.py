@@ -26,7 +26,7 @@ from fairway_agent.shared.reports import (
 )
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.absence import Absence
-from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote import inputs, submissions
 from fairway_runner.engines.remote.answers import adopted, check_tasks, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
 from fairway_runner.runs.records import known_state, known_task
@@ -60,13 +60,17 @@ class Mirror:
     states: str = f"{_SHARED}.states"
 
     def publish(self, run: RunFolder, snapshot: Path) -> PurePosixPath:
-        """Brings the run's files and its code there, unless they are; the run's folder there.
+        """Brings the run's files, its code and its inputs of other runs there, unless they are; the
+        run's folder there. Refused where such an input has gone.
 
         The code is left at the snapshot's name under `code/`; see `node.receive.adopt_code`.
         """
         code = snapshot.name
+        chained = inputs.Inputs.of(run, self.remote)
+        missing = chained.missing()
         request = ReceiveRequest(run.id, code)
         found = self.remote.call(f"{_SHARED}.receive", request, ReceiveReport, _packed(run))
+        chained.bring(missing)
         if not found.has_code:
             if not snapshot.is_dir():
                 message = f"the code of {run.id} is neither here nor at {self.remote.shared}"

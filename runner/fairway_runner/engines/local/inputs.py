@@ -1,0 +1,18 @@
+"""Inputs of a run that other runs have kept on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_runner.engines.refusals import gone_input
+from fairway_runner.runs.plans import read_plan
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.folder import RunFolder
+
+
+def require(run: RunFolder) -> None:
+    """Refused where one of them has gone: its run was removed."""
+    for each in read_plan(run.folder).chained:
+        if not (run.folder.parents[1] / each.path).is_dir():
+            raise gone_input(each.name, each.path)

@@ -1,0 +1,82 @@
+"""Inputs on the shared folder of a cluster that other runs have kept."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent.faults import Fault
+from fairway_agent.shared import inputs
+from fairway_agent.shared.reports import InputsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PATH = "chained/0123456789abcdef"
+
+
+def ask(shared: Path, run: str, *paths: str, adopt: bool = False) -> Mapping[str, str]:
+    return inputs.answer(shared, InputsRequest(run, paths, adopt), io.BytesIO()).missing
+
+
+def bring(shared: Path, run: str) -> None:
+    """As a client does: it copies what is missing, and says that it has."""
+    (shared / "runs" / run).mkdir(parents=True)
+    for draft in ask(shared, run, PATH).values():
+        Path(draft).mkdir()
+        Path(draft, "x").write_text(run)
+    ask(shared, run, PATH, adopt=True)
+
+
+def test_it_is_copied_once_and_goes_with_its_last_run(tmp_path: Path) -> None:
+    bring(tmp_path, "a-1")
+    bring(tmp_path, "a-2")
+    assert (tmp_path / PATH / "x").read_text() == "a-1"
+    inputs.forget(tmp_path, "a-1")
+    assert (tmp_path / PATH).is_dir()
+    inputs.forget(tmp_path, "a-2")
+    assert [path.name for path in (tmp_path / "chained").iterdir()] == [".users"]
+
+
+def test_a_run_that_was_taken_back_keeps_nothing(tmp_path: Path) -> None:
+    bring(tmp_path, "a-1")
+    bring(tmp_path, "a-2")
+    (tmp_path / "runs/a-2").rmdir()
+    inputs.forget(tmp_path, "a-1")
+    assert not (tmp_path / PATH).exists()
+
+
+def test_what_another_run_has_is_not_missing(tmp_path: Path) -> None:
+    own = "runs/b-1/tasks/0/outputs/model"
+    (tmp_path / own).mkdir(parents=True)
+    assert ask(tmp_path, "a-1", own, "runs/b-2/tasks/0/outputs/model").keys() == {
+        "runs/b-2/tasks/0/outputs/model"
+    }
+
+
+def test_of_two_that_copy_the_same_both_have_it(tmp_path: Path) -> None:
+    drafts = [Path(ask(tmp_path, run, PATH)[PATH]) for run in ("a-1", "a-2")]
+    for draft in drafts:
+        draft.mkdir()
+    for run in ("a-1", "a-2"):
+        ask(tmp_path, run, PATH, adopt=True)
+    assert not any(draft.exists() for draft in drafts)
+    assert {path.name for path in (tmp_path / "chained/.users" / Path(PATH).name).iterdir()} == {
+        "a-1",
+        "a-2",
+    }
+
+
+def test_a_copy_that_never_came_is_said(tmp_path: Path) -> None:
+    ask(tmp_path, "a-1", PATH)
+    with pytest.raises(Fault, match=r"the input is not at .*0123456789abcdef"):
+        ask(tmp_path, "a-1", PATH, adopt=True)
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "chained").write_text("a file")
+    with pytest.raises(Fault, match="nothing can be written to"):
+        ask(tmp_path, "a-1", PATH)

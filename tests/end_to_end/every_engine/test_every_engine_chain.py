@@ -1,0 +1,91 @@
+"""Runs that read what other runs have kept, over every engine."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conftest import Fairway, Place
+
+READ = 'find "$FAIRWAY_INPUT_MODEL/" -type f -print0 | sort -z | xargs -0 cat'
+
+
+def kept(fairway: Fairway, target: str, command: str, **fields: Any) -> str:
+    """A run on the target that has kept what the command wrote into its output `model`."""
+    outputs = {"model": {}, "other": {"when": "failure"}}
+    job = fairway.job(command, template="plain", outputs=outputs, **fields)
+    run = fairway.submit(job, "--target", target)
+    assert fairway("wait", run).returncode == 0
+    return run
+
+
+def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any]]:
+    """What a run on the target reads of such an input, and what `show` says of its inputs."""
+    run = fairway.submit(
+        fairway.job(READ, template="plain", inputs={"model": source}), "--target", target
+    )
+    assert fairway("wait", run).returncode == 0, fairway("logs", run).stdout
+    return fairway("logs", run).stdout, fairway.show(run)["inputs"]["model"]
+
+
+def test_what_a_run_has_kept_is_read_wherever_it_ran(fairway: Fairway, place: Place) -> None:
+    deep = 'mkdir -p "$FAIRWAY_OUTPUT_MODEL/a b" && echo one >"$FAIRWAY_OUTPUT_MODEL/a b/x.txt"'
+    here = kept(fairway, "local", f'{deep} && echo two >"$FAIRWAY_OUTPUT_MODEL/y.txt"')
+    there = kept(fairway, place.name, f'{deep} && echo three >"$FAIRWAY_OUTPUT_MODEL/y.txt"')
+    for run, target, text in (
+        (here, place.name, "one\ntwo\n"),
+        (there, place.name, "one\nthree\n"),
+        (there, "local", "one\nthree\n"),
+    ):
+        said, facts = read(fairway, target, {"from": "run", "run": run})
+        assert (said, facts) == (text, {"run": run, "task": "0", "output": "model"})
+    assert f"input   model: model of task 0 of {there}" in fairway("show", newest(fairway)).stdout
+
+
+def newest(fairway: Fairway) -> str:
+    """The run that was submitted last."""
+    runs = json.loads(fairway.within("list", "--json").stdout)
+    return str(max(runs, key=lambda run: run["created"])["run_id"])
+
+
+def test_the_best_task_of_a_sweep_is_read(fairway: Fairway, place: Place) -> None:
+    run = kept(
+        fairway,
+        place.name,
+        "echo loss={{ params.x }}; echo {{ params.x }} > $FAIRWAY_OUTPUT_MODEL/x",
+        sweep={"points": {"grid": {"x": [3, 1, 2]}}},
+        metrics={"loss": "loss=([0-9.]+)"},
+    )
+    said, facts = read(fairway, place.name, {"best": {"run": run, "metric": "loss"}})
+    assert said == "1\n"
+    assert facts == {"run": run, "task": "1", "output": "model", "metric": "loss", "value": 1.0}
+    said, _ = read(fairway, place.name, {"best": {"run": run, "better": "higher"}})
+    assert said == "3\n"
+    said, _ = read(fairway, place.name, {"from": "run", "run": run, "task": 2})
+    assert said == "2\n"
+
+
+def test_a_rerun_reads_the_same(fairway: Fairway, place: Place) -> None:
+    run = kept(fairway, place.name, "echo one > $FAIRWAY_OUTPUT_MODEL/x")
+    reader = fairway.job(READ, inputs={"model": {"from": "run", "run": run}}, template="plain")
+    first = fairway.submit(reader, "--target", place.name)
+    assert fairway("wait", first).returncode == 0
+    for arguments in ((), ("-s", "env.A=b")):
+        again = json.loads(fairway("rerun", first, *arguments, "--json").stdout)["run_id"]
+        assert fairway("wait", again).returncode == 0
+        assert fairway("logs", again).stdout == "one\n"
+        assert fairway.show(again)["inputs"]["model"]["run"] == run
+
+
+def test_what_was_removed_meanwhile_is_not_there(fairway: Fairway, place: Place) -> None:
+    run = kept(fairway, place.name, "echo one > $FAIRWAY_OUTPUT_MODEL/x")
+    reader = fairway.job(READ, inputs={"model": {"from": "run", "run": run}}, template="plain")
+    first = fairway.submit(reader, "--target", place.name)
+    assert fairway("wait", first).returncode == 0
+    assert fairway("clean", run, "--yes").returncode == 0
+    again = fairway("rerun", first)
+    assert again.returncode == 2
+    assert "the input `model` is not there any more" in again.stderr
+    assert first in fairway.within("list").stdout
+    assert len(json.loads(fairway.within("list", "--json").stdout)) == 1

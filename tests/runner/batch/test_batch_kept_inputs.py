@@ -1,0 +1,126 @@
+"""Inputs of Batch runs that other runs have kept, in the storage account."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.plan import RunPlan, Staged
+from fairway_core.target import Target
+from fairway_runner.engines.batch import inputs
+from fairway_runner.engines.refusals import Refused
+from fairway_runner.runs.kept import KeptOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import MakeRun
+
+    from fairway_runner.runs.store import Run
+
+
+class Blobs:
+    """A storage account that notes what is sent to it."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+        self.sent: list[str] = []
+
+    def blobs(self, container: str, prefix: str) -> Iterator[Any]:
+        for name, size in self.known.items():
+            if f"{container}:{prefix}" == name[: len(container) + 1 + len(prefix)]:
+                yield SimpleNamespace(name=name.partition(":")[2], size=size)
+
+    def upload_file(self, container: str, name: str, path: Path) -> None:
+        self.sent.append(name)
+        self.known[f"{container}:{name}"] = path.stat().st_size
+
+
+def pool(environment: str = "e", account: str = "https://a.blob.core.windows.net") -> Target:
+    batch = {"endpoint": "https://b", "pool": "p", "identity": "i"}
+    storage = {"account_url": account, "containers": ["outputs", "code"]}
+    facts = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 4}}
+    return Target.model_validate(
+        {**facts, "environment": environment, "batch": batch, "storage": storage}
+    )
+
+
+def run_on(make_run: MakeRun, target: Target) -> Run:
+    run = make_run("train-a", engine=target.engine)
+    (run.folder / "target.json").write_text(json.dumps(target.record()))
+    folder = run.folder / "tasks/0/outputs/model/deep"
+    folder.mkdir(parents=True)
+    (folder / "x").write_text("model")
+    (folder.parent / "y").write_text("")
+    return run
+
+
+def planned(run: Run, *staged: Staged) -> None:
+    plan = RunPlan(run=run.id, directory="code", staged=staged)
+    (run.folder / "plan.json").write_text(plan.text())
+
+
+def kept(run: Run, brought: list[str]) -> KeptOutput:
+    return KeptOutput(run, 0, "model", lambda: brought.append(run.id))
+
+
+def test_what_lies_in_the_same_account_is_staged_from_there(make_run: MakeRun) -> None:
+    brought: list[str] = []
+    found = inputs.staged("init", kept(run_on(make_run, pool()), brought), pool())
+    assert found == Staged("init", "outputs", "train-a/0/outputs/model/", "scratch")
+    assert brought == []
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [pool(environment="f"), pool(account="https://z"), Target.local()],
+    ids=["environment", "account", "engine"],
+)
+def test_what_lies_elsewhere_is_copied_once(make_run: MakeRun, elsewhere: Target) -> None:
+    brought: list[str] = []
+    run = run_on(make_run, elsewhere)
+    found = inputs.staged("init", kept(run, brought), pool())
+    assert brought == [run.id]
+    assert found.container == "code"
+    assert found.source == "runs/train-a/tasks/0/outputs/model"
+    planned(run, found)
+    storage: Any = Blobs()
+    inputs.bring(run, storage)
+    assert sorted(storage.sent) == [f"{found.path}deep/x", f"{found.path}y"]
+    inputs.bring(run, storage)
+    assert len(storage.sent) == 2
+    storage.known[f"code:{found.path}y"] = 7  # not whole
+    inputs.bring(run, storage)
+    assert storage.sent[2:] == [f"{found.path}y"]
+
+
+def test_its_name_follows_from_what_is_in_it(make_run: MakeRun) -> None:
+    run = run_on(make_run, Target.local())
+    own = kept(run, [])
+    first = own.digest()
+    (own.folder / "y").write_text("m")
+    second = own.digest()
+    (own.folder / "y").rename(own.folder / "z")
+    assert len({first, second, own.digest()}) == 3
+    (own.folder / "z").rename(own.folder / "y")
+    (own.folder / "y").write_text("")
+    assert own.digest() == first
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Staged("init", "outputs", "gone-a/0/outputs/model/", "scratch"),
+        Staged("init", "code", "chained/0/", "scratch", source="runs/gone-a/tasks/0/outputs/m"),
+    ],
+)
+def test_what_is_nowhere_any_more_is_refused(make_run: MakeRun, entry: Staged) -> None:
+    run = run_on(make_run, pool())
+    planned(run, entry)
+    storage: Any = Blobs()
+    with pytest.raises(Refused, match="the input `init` is not there any more"):
+        inputs.bring(run, storage)

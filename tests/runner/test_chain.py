@@ -1,0 +1,191 @@
+"""Inputs that other runs have kept: what is refused, and at which line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.plan import Chained
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.runs.clean import removable
+from fairway_runner.runs.facts import input_facts
+from fairway_runner.submit.chain import Chain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs.store import Run, RunStore
+
+MODEL = {"pattern": "model/**", "when": "success"}
+
+
+@pytest.fixture
+def train(make_run: MakeRun) -> Run:
+    """A sweep of three tasks, the last of which failed, with a `finally`."""
+    tasks: list[dict[str, Any]] = [{"log": "loss=2\n"}, {"log": "loss=1\n"}, {"state": "failed"}]
+    metrics = {"loss": "loss=([0-9.]+)"}
+    run = make_run("train-abc", [*tasks, {}], "failed", metrics=metrics)
+    lines = (run.folder / "tasks.jsonl").read_text().splitlines()[:3]
+    specs = [{**json.loads(line), "outputs": {"model": MODEL}} for line in lines]
+    (run.folder / "tasks.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in specs))
+    last = {**specs[0], "index": "finally", "outputs": {"table": MODEL}}
+    (run.folder / "finally.jsonl").write_text(json.dumps(last))
+    folder = run.folder / "tasks/1/outputs/model"
+    folder.mkdir(parents=True)
+    (folder / "x").write_text("model")
+    return run
+
+
+def chain(folder: Path, store: RunStore, source: Any) -> Chain:
+    """What becomes of one input of a job on this machine."""
+    file = folder / "job.yaml"
+    file.write_text(f"name: a\ncommand: 'true'\ninputs:\n  model: {json.dumps(source)}\n")
+    job_file, target = load_job(file), Target.local()
+    return Chain.of(job_file, job_file.resolve(target), engine_for(target), store)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"from": "run", "run": "train-abc", "task": 1},
+        {"from": "run", "run": "train", "task": 1, "output": "model"},
+        {"best": {"run": "train-abc"}},
+    ],
+)
+def test_a_task_s_output_is_an_input(
+    tmp_path: Path, store: RunStore, train: Run, source: Any
+) -> None:
+    found = chain(tmp_path, store, source)
+    assert found.chained == [Chained("model", "runs/train-abc/tasks/1/outputs/model")]
+    best = {"metric": "loss", "value": 1.0} if "best" in source else {}
+    known = {"run": "train-abc", "task": "1", "output": "model", **best}
+    assert found.facts == {"model": known}
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "hint"),
+    [
+        ({"run": "tain-abc", "task": 1}, "there is no run `tain-abc`", "did you mean `train-abc`"),
+        ({"run": "../train-abc", "task": 1}, "there is no run", ""),
+        ({"run": "train-abc"}, "train-abc is a sweep of 3 tasks", "`task: 0` to 2, or `best: "),
+        ({"run": "train-abc", "task": 3}, "train-abc has no task 3", "0 to 2, and finally"),
+        ({"run": "train-abc", "task": 2}, "has failed, and it keeps `model` only on success", ""),
+        ({"run": "train-abc", "task": 0}, "task 0 of train-abc has kept no file in `model`", ""),
+        (
+            {"run": "train-abc", "task": 1, "output": "modle"},
+            "task 1 of train-abc keeps no output `modle`",
+            "did you mean `model`?",
+        ),
+        (
+            {"run": "train-abc", "task": "finally"},
+            "task finally of train-abc keeps no output `model`",
+            "table",
+        ),
+        ({"best": {"run": "train-abc", "metric": "los"}}, "train-abc has no metric `los`", "loss"),
+        (
+            {"best": {"run": "train-abc", "better": "higher"}},
+            "task 0 of train-abc has kept no file in `model`",
+            "fairway logs train-abc",
+        ),
+    ],
+)
+def test_what_is_not_there_is_refused_at_its_line(
+    tmp_path: Path, store: RunStore, train: Run, source: Any, message: str, hint: str
+) -> None:
+    given = source if "best" in source else {"from": "run", **source}
+    with pytest.raises(UserError) as caught:
+        chain(tmp_path, store, given)
+    [finding] = caught.value.findings
+    assert message in finding.message
+    assert hint in finding.hint
+    assert finding.path == "inputs.model"
+    assert finding.location is not None
+    assert finding.location.line == 4
+
+
+def test_a_run_that_keeps_nothing_is_named_with_what_to_write(
+    tmp_path: Path, store: RunStore, make_run: MakeRun
+) -> None:
+    make_run("train-abc")
+    with pytest.raises(UserError, match="keeps no output `model`") as caught:
+        chain(tmp_path, store, {"from": "run", "run": "train-abc"})
+    assert caught.value.findings[0].hint == "give its job one: outputs: {model: {}}"
+
+
+def test_a_run_that_goes_on_may_keep_more(tmp_path: Path, store: RunStore, train: Run) -> None:
+    (train.folder / "run.json").write_text(
+        (train.folder / "run.json").read_text().replace('"local"', '"elsewhere"')
+    )
+    (train.folder / "state.json").write_text(json.dumps({"state": "running"}))
+    with train.folder.joinpath("lock").open() as held:
+        import fcntl
+
+        fcntl.flock(held, fcntl.LOCK_EX)
+        facts = json.loads((train.folder / "run.json").read_text())
+        facts["engine"] = "local"
+        (train.folder / "run.json").write_text(json.dumps(facts))
+        with pytest.raises(UserError, match="train-abc has not ended: it is running") as caught:
+            chain(tmp_path, store, {"from": "run", "run": "train-abc", "task": 1})
+    assert caught.value.findings[0].hint == "wait for it first: fairway wait train-abc"
+
+
+def test_a_run_is_not_removed_while_another_reads_it(
+    store: RunStore, train: Run, make_run: MakeRun
+) -> None:
+    reader = make_run("score-abc", state="running", engine="elsewhere")
+    known = {"run": "train-abc", "task": "1", "output": "model"}
+    facts = {"code": "c" * 64, "inputs": {"model": known, "odd": 3, "more": {"run": 1}}}
+    (reader.folder / "provenance.json").write_text(json.dumps(facts))
+    assert input_facts(reader) == {"model": known}
+    with pytest.raises(UserError, match="score-abc, which has not ended, needs what train-abc"):
+        removable(store, ["train-abc"])
+    assert removable(store) == []
+    (reader.folder / "state.json").write_text(json.dumps({"state": "succeeded"}))
+    assert {run.id for run in removable(store)} == {"score-abc", "train-abc"}
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (0.5, "input   model: model of task 1 of train-abc (loss=0.5)"),
+        ("\x1b[2J", "input   model: model of task 1 of train-abc"),
+    ],
+)
+def test_show_says_what_it_reads(
+    tmp_path: Path, make_run: MakeRun, fairway: RunFairway, value: Any, line: str
+) -> None:
+    run = make_run("score-abc")
+    known = {"run": "train-abc", "task": "1", "output": "model", "metric": "loss", "value": value}
+    (run.folder / "provenance.json").write_text(json.dumps({"inputs": {"model": known}}))
+    code, out, _ = fairway(tmp_path, "show", run.id)
+    assert code == 0
+    assert line in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ("{m: 3}", "`inputs.m`: expected text or a mapping, found the number 3"),
+        ("{m: {from: run}}", "`inputs.m.run` is missing"),
+        ("{m: {from: run, run: a, task: last}}", "a whole number or one of `finally`"),
+        ("{m: {from: run, run: a, task: -1}}", "a number of at least 0"),
+        ("{m: {best: {metric: loss}}}", "`inputs.m.best.run` is missing"),
+        ("{m: {best: {run: a, better: high}}}", "expected one of `lower`, `higher`"),
+        ("{m: {from: run, run: a, stage: scratch}}", "unknown key `stage`"),
+        ("{m: {from: run, run: a, output: a b}}", "`a b` is not a name"),
+        ("{m: {run: a}}", "`inputs.m.from` is missing"),
+    ],
+)
+def test_what_is_no_input_is_refused(tmp_path: Path, inputs: str, message: str) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(f"name: a\ncommand: 'true'\ninputs: {inputs}\n")
+    with pytest.raises(UserError) as caught:
+        load_job(file).resolve(Target.local())
+    assert message in caught.value.findings[0].message
