@@ -33,6 +33,7 @@ INFINIBAND = sorted(
 # A job that each template can launch, over the defaults below.
 JOBS: dict[str, dict[str, Any]] = {
     "notebook": {"command": "report.ipynb", "outputs": {"notebook": {}}},
+    "score": {"inputs": {"images": "data:/images"}},
     "nccl-tests": {"command": "/opt/nccl-tests/build/all_reduce_perf", "processes_per_node": 8},
 }
 
@@ -240,6 +241,16 @@ def test_a_template_says_what_it_is(name: str) -> None:
             {"template": "notebook", "outputs": {}},
             "options.output",
             "the job has no output `notebook` to keep the executed notebook",
+        ),
+        (
+            {"template": "score", "inputs": {}},
+            "inputs",
+            "the job has no input, and so no files to share out",
+        ),
+        (
+            {"template": "score", "inputs": {"a": "data:/a", "b": "data:/b"}},
+            "inputs",
+            "the job has 2 inputs, and does not say which one's files are shared out",
         ),
         ({"template": "notebook", "command": "a.py"}, "command", "`a.py` is not a notebook"),
         (

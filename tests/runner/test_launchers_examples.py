@@ -9,6 +9,8 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -28,8 +30,9 @@ def submit(
 ) -> subprocess.CompletedProcess[str]:
     """Submits an example's job from an empty folder, and follows it to its end."""
     fairway = Path(sys.executable).with_name("fairway")
+    file = example if example.suffix else example / "job.yaml"
     return subprocess.run(
-        [fairway, "submit", example / "job.yaml", "--target", "local", "--watch", *arguments],
+        [fairway, "submit", file, "--target", "local", "--watch", *arguments],
         cwd=folder,
         env={**os.environ, **variables},
         capture_output=True,
@@ -103,6 +106,63 @@ def test_tensorflow_s_cluster(examples: Path, tmp_path: Path) -> None:
     assert "\ndone: the chief has found 3 others\n" in done.stdout
     found = set(re.findall(r"^localhost:\d+ is (.*)$", done.stdout, re.MULTILINE))
     assert found == {"ps 0", "worker 0", "worker 1"}
+
+
+def runs_of_digits(examples: Path, folder: Path) -> str:
+    """Trains a model and makes images, as runs of their own; what the training printed last."""
+    done = submit(examples / "digits", folder, "--run-id", "digits-a", "-s", "params.epochs=3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = submit(examples / "score/images.yaml", folder, "--run-id", "images-a")
+    assert made.returncode == 0, made.stdout + made.stderr
+    return done.stdout
+
+
+def test_scores_are_those_of_the_model(examples: Path, tmp_path: Path) -> None:
+    trained = runs_of_digits(examples, tmp_path)
+    done = submit(examples / "score/score.yaml", tmp_path, "--run-id", "score-a")
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = tmp_path / ".fairway/runs/score-a/tasks"
+    said = (runs / "finally/log.txt").read_text()
+    accuracy = re.findall(r"^done: (accuracy=\S+) images/s", trained, re.MULTILINE)
+    assert [f"done: {each} images=359\n" for each in accuracy] == [said]
+    assert len((runs / "finally/outputs/table/names.csv").read_text().splitlines()) == 359
+    named = [json.loads((runs / f"{task}/state.json").read_text())["state"] for task in range(4)]
+    assert named == ["succeeded"] * 4
+
+
+def test_a_model_answers_requests(examples: Path, tmp_path: Path) -> None:
+    runs_of_digits(examples, tmp_path)
+    fairway = Path(sys.executable).with_name("fairway")
+    job = ["-s", "params.port=0", "--target", "local", "--run-id", "serve-a"]
+    serve = [fairway, "submit", examples / "serve/serve.yaml", *job, "--watch"]
+    folder = tmp_path / ".fairway/runs/images-a/tasks/0/outputs/images"
+    import numpy as np
+
+    paths = sorted(folder.glob("*.npy"))[:20]
+    images = [np.load(path).tolist() for path in paths]
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            port = next(line.split()[-1] for line in server.stdout if "ready on port" in line)
+            found = ask(port, {"images": images})
+            assert len(found["probable"]) == 20
+            right = sum(int(p.stem[-1]) == d for p, d in zip(paths, found["digits"], strict=True))
+            assert right >= 15
+            for wrong in ({}, {"images": [[1, 2]]}, {"images": "x"}, []):
+                with pytest.raises(urllib.error.HTTPError, match="400"):
+                    ask(port, wrong)
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=300) as answer:
+                assert json.loads(answer.read()) == {"ready": True}
+        finally:
+            subprocess.run([fairway, "cancel", "serve-a"], cwd=tmp_path, check=True, timeout=300)
+    assert server.returncode == 130
+
+
+def ask(port: str, facts: object) -> dict[str, list[float]]:
+    """What the server answers."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}", json.dumps(facts).encode())
+    with urllib.request.urlopen(request, timeout=300) as answer:
+        return dict(json.loads(answer.read()))
 
 
 def notebook_of(folder: Path) -> dict[str, object]:

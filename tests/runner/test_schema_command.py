@@ -111,6 +111,7 @@ def test_wrong_environments_do_not(environments: Any, text: str) -> None:
         "nodes: '{{ params.nodes }}'\nparams: {nodes: 2}\n",
         "params: {a: 1, b: x, c: [1, 2], d: true}\n",
         "inputs: {a: data:/a, b: {from: 'd:x'}, c: {from: run, run: x-1}, d: {best: {run: x}}}\n",
+        "sweep: {points: {shards: {input: a, of: 4}}}\n",
     ],
 )
 def test_right_jobs_fit(jobs: Any, text: str) -> None:

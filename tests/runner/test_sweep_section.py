@@ -33,6 +33,7 @@ ACCEPTED = [
     "[{random: {count: 1, seed: 0, a: {integer: [-2, 2]}, b: {gauss: [-1, 0.5]}}}]",
     "[{random: {count: 1, a: {uniform: [2, 2]}, b: {triangular: [1, 1, 1]}}}]",
     "[{repeat: 100000}]",
+    "{shards: {input: data, of: 200}}",
     "[{files: '/data/**/x-[0-9].bin'}, {python: 'pkg.points:generate'}]",
 ]
 
@@ -124,6 +125,11 @@ REFUSED = [
     ("{repeat: 0}", "points.repeat", "at least 1", ""),
     ("{repeat: many}", "points.repeat", "whole number", ""),
     ("{repeat: 1.0}", "points.repeat", "whole number", ""),
+    ("{shards: 4}", "points.shards", "a mapping", ""),
+    ("{shards: {of: 4}}", "points.shards.input", "is missing", "add `input:`"),
+    ("{shards: {input: a, of: 0}}", "points.shards.of", "at least 1", ""),
+    ("{shards: {input: a b, of: 1}}", "points.shards.input", "not a name", ""),
+    ("{shards: {input: a, of: 100001}}", "points.shards", "at most 100,000", "split"),
     ("{files: ''}", "points.files", "names no file", "data/*.csv"),
     ("{files: ./}", "points.files", "names no file", ""),
     ("{files: ../x.csv}", "points.files", "leads out", "absolute"),

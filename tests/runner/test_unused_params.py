@@ -124,6 +124,14 @@ def test_one_that_is_declared_or_read_may_be_set(
     assert (code, err) == (0, "")
 
 
+def test_those_of_shares_need_not_be_read(tmp_path: Path, fairway: RunFairway) -> None:
+    local = {"name": "local", "mounts": {"data": str(tmp_path)}}
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [local]}))
+    fields = {"inputs": {"images": "data:/"}, **points({"shards": {"input": "images", "of": 2}})}
+    code, _, err = fairway(tmp_path, "submit", written(tmp_path, **fields), "--dry-run")
+    assert (code, err) == (0, "")
+
+
 @pytest.mark.parametrize(
     "text", ["{{ params.lr }}", "{{ job.params.lr }}", '{% include "_part.sh.j2" %}']
 )

@@ -85,6 +85,7 @@ of an input or an output in capitals: the input `train` is in `FAIRWAY_INPUT_TRA
 | `FAIRWAY_SCRATCH_DIR` | directory on the node's own disk, for temporary files |
 | `FAIRWAY_RUN`, `FAIRWAY_TASK` | ID of the run; number of the task, from 0, or `finally` |
 | `FAIRWAY_TASKS_DIR` | of `finally`: [what tasks kept](howto/merge-a-sweep.md), at `TASK/OUTPUT` |
+| `FAIRWAY_FILES` | of the template `score`: a text with the task's files, a path a line |
 | `FAIRWAY_ATTEMPT` | number of the attempt, from 0 |
 | `FAIRWAY_NODES` | number of nodes |
 | `FAIRWAY_PROCESSES_PER_NODE`, `FAIRWAY_WORLD_SIZE` | number of ranks on a node, and in all |

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.launcher import Launcher
 
-_FILE_NAMES = {"file", "name", "stem"}  # every point of `files:` has them, wanted or not
+# Every point of these has them, wanted or not.
+_OF_POINTS = {"files": {"file", "name", "stem"}, "shards": {"shard", "shards", "shard_input"}}
 
 
 @dataclass
@@ -87,8 +88,8 @@ class ParamUse:
         self._document = job_file.document
         self._declared = _declared(self._document.text.data)
         sweep = job_file.sweep()
-        if sweep and any(each.key == "files" for _, each in sweep.section.generators()):
-            self._declared |= _FILE_NAMES
+        for _, each in sweep.section.generators() if sweep else ():
+            self._declared |= _OF_POINTS.get(each.key, set())
         data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
         self._fields = _Reading()
         for text in _texts(data):

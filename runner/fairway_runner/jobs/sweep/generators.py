@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
     from fairway_runner.jobs.params import ParamValue, Scalar
     from fairway_runner.jobs.sweep.axes import Range
-    from fairway_runner.jobs.sweep.models import Combinations, Generator, Permutations, Random
+    from fairway_runner.jobs.sweep.models import (
+        Combinations,
+        Generator,
+        Permutations,
+        Random,
+        Shards,
+    )
 
     Point = dict[str, ParamValue]
     Axes = dict[str, list[ParamValue] | Range]
@@ -79,6 +85,11 @@ def _random(section: Random) -> Iterator[Point]:
         yield point
 
 
+def _shards(section: Shards) -> Iterator[Point]:
+    for number in range(section.of):
+        yield {"shard": number, "shards": section.of, "shard_input": section.input}
+
+
 def _repeat(times: int) -> Iterator[Point]:
     for _ in range(times):
         yield {}
@@ -91,4 +102,5 @@ _GENERATORS: dict[str, Callable[[Any], Iterator[Point]]] = {
     "permutations": _permutations,
     "random": _random,
     "repeat": _repeat,
+    "shards": _shards,
 }

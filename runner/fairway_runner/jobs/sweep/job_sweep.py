@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fairway_core.documents import Document, FieldError
 from fairway_core.findings import Finding, UserError
-from fairway_core.suggestions import nearest
+from fairway_core.suggestions import did_you_mean, nearest
 from fairway_runner.jobs.params import Identifier, ParamValue
 from fairway_runner.jobs.sweep.expansion import count, points
 from fairway_runner.jobs.sweep.models import Sweep
@@ -47,6 +47,7 @@ class JobSweep:
     def points(self) -> Iterator[dict[str, ParamValue]]:
         """The values that each task sets over the job's parameters, made one at a time."""
         with self._at_lines():
+            self._require_inputs()
             yield from points(self.section, self.folder)
 
     def count(self) -> int | None:
@@ -58,6 +59,16 @@ class JobSweep:
         """All parameters of each task: the point's values over the job's own."""
         for point in self.points():
             yield {**self.params, **point}
+
+    def _require_inputs(self) -> None:
+        """FieldError for shares of an input that the job does not have."""
+        inputs = self.document.data.get("inputs")
+        known = list(inputs) if isinstance(inputs, dict) else []
+        for path, generator in self.section.generators():
+            if generator.key == "shards" and generator.value.input not in known:
+                name = generator.value.input
+                hint = did_you_mean(name, known) or f"add it: inputs: {{{name}: MOUNT:PATH}}"
+                raise FieldError(f"the job has no input `{name}`", hint, (*path, "input"))
 
     @contextmanager
     def _at_lines(self) -> Iterator[None]:

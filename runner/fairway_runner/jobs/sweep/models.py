@@ -142,6 +142,15 @@ class Random(Model):
         return self.__pydantic_extra__
 
 
+class Shards(Model):
+    """Shares of the files of an input, for the template `score`."""
+
+    input: Identifier
+    """The input, by its name under `inputs:`."""
+    of: Annotated[int, Field(ge=1)]
+    """How many shares there are, each a task; one that no file is left for has nothing to do."""
+
+
 _Axes = Annotated[dict[Identifier, Axis], AfterValidator(_named)]
 _EqualAxes = Annotated[_Axes, AfterValidator(_equally_long)]
 
@@ -167,6 +176,9 @@ class Generator(OneKey):
     """A point for each file that matches: the parameters `file`, `name` and `stem`."""
     python: FunctionReference | None = None
     """The mappings that a function yields, in a module of the job's folder."""
+    shards: Shards | None = None
+    """A point for each share of an input's files: the parameters `shard`, from 0, `shards`, which
+    counts them, and `shard_input`. The template `score` gives each task its share."""
 
     @property
     def count(self) -> int | None:
@@ -178,6 +190,8 @@ class Generator(OneKey):
                 return length_of(next(iter(self.value.values())))
             case "repeat":
                 return int(self.value)
+            case "shards":
+                return int(self.value.of)
             case "files" | "python":
                 return None
         return int(self.value.count)

@@ -1,0 +1,50 @@
+"""The example `examples/serve` on a node behind ssh, reached through `fairway tunnel`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PATIENCE = 300.0  # seconds; only a hang takes so long
+
+# A network that takes the first ten pixels for how probable the digits are.
+_MODEL = """
+import numpy as np, os
+eye = np.eye(64)
+np.savez(os.environ["FAIRWAY_OUTPUT_MODEL"] + "/model.npz",
+         w1=eye, b1=np.zeros(64), w2=eye[:, :10], b2=np.zeros(10))
+"""
+
+
+def test_a_model_on_a_node_answers_requests_from_here(
+    fairway: Any, cluster: Any, repository: Path
+) -> None:
+    (fairway.folder / "model.py").write_text(_MODEL)
+    model = fairway.job("python model.py", template="plain", outputs={"model": {}})
+    train = fairway.submit(model, "--target", "local")
+    assert fairway("wait", train).returncode == 0, fairway("logs", train).stdout
+    example = repository / "examples/serve/serve.yaml"
+    words = ("-s", f"params.model={train}", "-s", "params.port=0", "--target", "pair")
+    serve = fairway.submit(example, *words)
+    log = fairway.start("logs", "-f", serve)
+    port = next(line.split()[-1] for line in log.stdout if "ready on port" in line)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        here = probe.getsockname()[1]
+    tunnel = fairway.start("tunnel", serve, port, "--local-port", str(here))
+    assert f"localhost:{here}" in tunnel.stdout.readline()
+    images = [[float(pixel == digit) for pixel in range(64)] for digit in (3, 9, 0)]
+    body = json.dumps({"images": images}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{here}", body)
+    with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+        assert json.loads(answer.read())["digits"] == [3, 9, 0]
+    tunnel.send_signal(signal.SIGINT)
+    tunnel.communicate(timeout=_PATIENCE)
+    assert fairway("cancel", serve).returncode == 0
+    log.communicate(timeout=_PATIENCE)

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# The command runs once, on the main host, for its share of an input's files.
+set -euo pipefail
+
+# Every file whose turn it is, in the order of their paths; hidden ones are no data.
+folder=$FAIRWAY_INPUT_IMAGES
+export FAIRWAY_FILES=$FAIRWAY_SHARED_DIR/files-$FAIRWAY_TASK
+: >"$FAIRWAY_FILES"
+count=$(
+    find -L "$folder/" -mindepth 1 -name '.*' -prune -o -type f -print0 |
+        LC_ALL=C sort -z | tr '\n\0' '\1\n' |
+        awk '(NR - 1) % 1 == 0 { print >ENVIRON["FAIRWAY_FILES"] } END { print NR }'
+)
+if grep -q $'\1' "$FAIRWAY_FILES"; then
+    echo "fairway: a file of the input images has a line break in its name" >&2
+    exit 1
+elif [ "$count" -eq 0 ]; then
+    echo "fairway: the input images has no file" >&2
+    exit 1
+elif [ ! -s "$FAIRWAY_FILES" ]; then
+    echo "fairway: share 0 of 1 has none of the $count files"
+    exit 0
+fi
+echo "fairway: share 0 of 1 has $(wc -l <"$FAIRWAY_FILES") of the $count files"
+exec bash -c 'python train.py'
