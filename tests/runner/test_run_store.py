@@ -84,6 +84,25 @@ def test_what_cannot_be_written_leaves_nothing_behind(store: RunStore, tmp_path:
     assert list(store.folder.iterdir()) == []
 
 
+def test_half_a_folder_of_a_command_that_was_killed_is_in_nobodys_way(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is removed by `kill -9`."""
+    monkeypatch.setattr("pathlib.Path.rename", _killed)
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+    with pytest.raises(KeyboardInterrupt):
+        store.create(record("job-aaaaaa"), {})
+    monkeypatch.undo()
+    assert [path.name[:12] for path in store.folder.iterdir()] == [".job-aaaaaa."]
+    run, lock = store.create(record("job-aaaaaa"), {})
+    os.close(lock)
+    assert [each.id for each in store.all()] == [run.id]
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_ids_are_new_and_easy_to_say(store: RunStore) -> None:
     ids = {store.new_id("job") for _ in range(100)}
     assert len(ids) == 100

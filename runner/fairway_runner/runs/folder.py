@@ -293,7 +293,8 @@ class RunFolders:
     def _create(self, record: RunRecord, files: Mapping[str, str]) -> tuple[RunFolder, int]:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.base / ".gitignore").write_text("*\n", encoding="ascii")
-        draft = self.folder / f".{record.id}"
+        # Nobody else's: of one that was killed the half of a folder may be left.
+        draft = self.folder / f".{record.id}.{secrets.token_hex(4)}"
         draft.mkdir()
         try:
             records = {
