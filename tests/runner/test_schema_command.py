@@ -118,6 +118,43 @@ def test_right_jobs_fit(jobs: Any, text: str) -> None:
     assert _fits(jobs, JOB + text)
 
 
+STEPS = "name: j\nsteps: {a: {command: x}, b: {command: x, nodes: 2, "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "after: a}}\n",
+        "after: [a]}}\ntemplate: plain\n",
+        "after: {a: failed}, inputs: {m: {from: step, step: a}}}}\n",
+        "after: {a: {exit_code: [1, 2]}}, inputs: {m: {best: {step: a, metric: x}}}}}\n",
+    ],
+)
+def test_right_steps_fit(jobs: Any, text: str) -> None:
+    assert _fits(jobs, STEPS + text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "after: 3}}\n",
+        "after: {a: done}}}\n",
+        "after: {a: {exit_code: 300}}}}\n",
+        "inputs: {m: {from: step, stap: a}}}}\n",
+        "inputs: {m: {best: {step: a, run: b}}}}}\n",
+        "name: own}}\n",
+        "nodse: 2}}\n",
+    ],
+)
+def test_wrong_steps_do_not(jobs: Any, text: str) -> None:
+    assert not _fits(jobs, STEPS + text)
+
+
+def test_a_job_has_a_command_or_steps(jobs: Any) -> None:
+    assert not _fits(jobs, "name: j\nnodes: 2\n")
+    assert not _fits(jobs, "name: j\nsteps: {}\n")
+
+
 @pytest.mark.parametrize(
     "text", ["nodes: two\n", "nodes: 0\n", "node: 1\n", "env: {A: 1}\n", "params: {a: {b: 1}}\n"]
 )

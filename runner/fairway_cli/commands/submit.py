@@ -77,13 +77,18 @@ def command(
     Of several targets the first takes the run that has no reason to refuse it. Whoever follows the
     run (--watch, `fairway wait`, `fairway logs -f`) takes it to the next one where a target has no
     capacity or quota for it, or where it waits longer than --patience.
+
+    Of a job with steps those start that come after no other; whoever follows the run starts the
+    others when their time has come.
     """
     from fairway_cli.ui.started import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.jobs.steps import has_steps
     from fairway_runner.runs.labels import labelled
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.resume import resume as go_on
     from fairway_runner.submit.several import choose, prepare_for
+    from fairway_runner.submit.steps import prepare_steps, start_steps
     from fairway_runner.submit.submission import start
 
     store = RunStore.here()
@@ -91,8 +96,20 @@ def command(
         run = go_on(_unfinished(store, resume))
     elif job is None:
         raise UserError.of("no-job", "say which job", "fairway submit JOB, or --resume RUN")
+    elif has_steps((job_file := load_job(job, set_ or ())).document.data):
+        if patience is not None:
+            raise UserError.of(
+                "not-supported", "--patience is for a job without steps", "leave it out"
+            )
+        whole = prepare_steps(job_file, store, target_names(target), run_id=run_id)
+        whole.record = labelled(whole.record, tag or (), note)
+        for finding in whole.warnings:
+            print(format_finding(finding), file=sys.stderr)
+        if dry_run:
+            print_prepared(whole.record, json_=json_)
+            return
+        run = start_steps(whole, store)
     else:
-        job_file = load_job(job, set_ or ())
         longest = None if patience is None else span("--patience", patience)
         choice = choose(job_file, target_names(target), longest)
         prepared = prepare_for(job_file, choice, store, run_id=run_id)
@@ -100,7 +117,8 @@ def command(
         for finding in prepared.warnings:
             print(format_finding(finding), file=sys.stderr)
         if dry_run:
-            print_prepared(prepared, json_=json_)
+            others = [each.record.target for each in prepared.next]
+            print_prepared(prepared.record, others, json_=json_)
             return
         _ask(prepared.record.tasks, yes=yes)
         run = start(prepared, store)

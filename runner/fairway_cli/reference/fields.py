@@ -69,6 +69,8 @@ the field is. `fairway schema job` prints what follows for editors. Beyond the f
   shell text instead.
 - `processes_per_node: gpus` starts one process per GPU, or one per core on sizes without GPUs; with
   `gpus` or `cores`, one for each of those.
+- `steps` in place of `command` holds several jobs, each with these fields:
+  see [Several steps in one file](howto/steps.md).
 - `fairway templates` lists the launchers, and `fairway templates NAME` the options of one.
 
 ## Variables

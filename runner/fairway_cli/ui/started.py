@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_core.findings import printable
 from fairway_runner.runs.facts import run_facts, target_facts
+from fairway_runner.runs.steps import ENGINE, has_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.store import Run
-    from fairway_runner.submit.submission import Prepared
 
 Changes = Mapping[str, tuple[Any, Any]]
 
@@ -23,14 +24,14 @@ _DETACHED = 130
 _IN_JSON = ("run_id", "target", "tasks", "state")
 
 
-def print_prepared(prepared: Prepared, *, json_: bool = False) -> None:
-    """What a submission would start."""
-    record, others = prepared.record, [each.record.target for each in prepared.next]
+def print_prepared(record: RunRecord, others: Sequence[str] = (), *, json_: bool = False) -> None:
+    """What a submission would start, and on which other targets that may be."""
     if json_:
         facts = {"target": record.target, "tasks": record.tasks, "dry_run": True}
-        print(json.dumps({**facts, **({"next_targets": others} if others else {})}))
+        print(json.dumps({**facts, **({"next_targets": [*others]} if others else {})}))
         return
-    tasks = "1 task" if record.tasks == 1 else f"{record.tasks:,} tasks"
+    kind = "step" if record.engine == ENGINE else "task"
+    tasks = f"1 {kind}" if record.tasks == 1 else f"{record.tasks:,} {kind}s"
     where = ", or else on ".join([record.target, *others])
     print(f"{record.name} is valid; it would start {tasks} on {where}")
 
@@ -52,6 +53,8 @@ def print_started(
             print(f"{run.id} runs on {facts['target']}")
             for line in changes_shown(changes or {}):
                 print(line)
+            if has_steps(run.folder):
+                print(f"  its steps begin by: fairway wait {run.id}")
             if left:
                 print(f"  or else on: {', '.join(left)}, by: fairway wait {run.id}")
             print(f"  follow it:  fairway logs {run.id} -f")

@@ -180,13 +180,32 @@ class Engine(Protocol):
         """What is wrong with the target, each with its hint."""
 
 
+class StepsEngine(Engine, Protocol):
+    """That of a run of several steps."""
+
+    def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
+        """Begins each step whose time has come, unless another command does so, and brings what is
+        known of the others up to date."""
+
+
 def engine_for(target: Target, deadline: float | None = None) -> Engine:
     """The engine of a target; what it needs is imported now.
 
     `deadline` are the seconds for which a failing service is asked again, where they are not
     those of the command line.
     """
-    module = import_module(f"fairway_runner.engines.{target.engine}.engine")
+    return _made(target.engine, target, deadline)
+
+
+def engine_of_steps(deadline: float | None = None) -> StepsEngine:
+    """What looks after a run of several steps, each of which has a target of its own."""
+    from fairway_core.target import Target
+
+    return cast("StepsEngine", _made("steps", Target.local(), deadline))
+
+
+def _made(name: str, target: Target, deadline: float | None) -> Engine:
+    module = import_module(f"fairway_runner.engines.{name}.engine")
     seconds = command_line.deadline() if deadline is None else deadline
     return cast("Engine", module.ENGINE(target, seconds))
 

@@ -155,7 +155,10 @@ def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
 
     >>> job = load_job("examples/digits/job.yaml", ["nodes=3"])  # doctest: +SKIP
     """
-    document = read(file).override(overrides, Job)
+    from fairway_runner.jobs.steps import typed_by
+
+    document = read(file)
+    document = document.override(overrides, typed_by(document.data))
     return JobFile(document, Path(file).resolve().parent, assignments=tuple(overrides))
 
 

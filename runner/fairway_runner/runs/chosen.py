@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 from fairway_agent.fields import shown
 from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
+from fairway_runner.runs import steps
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
 
 
 def chosen_task(run: RunFolder, task: str | int) -> int:
-    """The place of a task in the run, given by its number or as `finally`; UserError where the run
-    has no such task."""
+    """The place of a task in the run, given by its number or as `finally`, or of a step, given by
+    its name too; UserError where the run has no such task."""
+    if steps.has_steps(run.folder):
+        names = [each.name for each in steps.read(run.folder)]
+        if task in names:
+            return names.index(str(task))
     count = run.record.tasks - run.has_last
     if task == LAST and run.has_last:
         return count

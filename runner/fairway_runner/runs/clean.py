@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs import steps
 from fairway_runner.runs.facts import input_facts
 from fairway_runner.runs.records import FINAL_STATES, read_json
 from fairway_runner.runs.refresh import refresh_all
@@ -73,10 +74,14 @@ def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[R
 
 
 def _readers(store: RunStore) -> dict[str, str]:
-    """By the id of each run whose outputs are read by one that goes on, which that is."""
+    """By the id of each run whose outputs are read by one that goes on, or that is a step of it,
+    which that is."""
     found: dict[str, str] = {}
     for run in store.unsorted():
         wanted = [str(each["run"]) for each in input_facts(run).values()]
+        with suppress(UserError):
+            if steps.has_steps(run.folder):
+                wanted += [each.run for each in steps.read(run.folder)]
         if wanted and _end_of(run)[0] not in (*FINAL_STATES, DAMAGED):
             found |= dict.fromkeys(wanted, run.id)
     return found

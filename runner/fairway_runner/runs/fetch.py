@@ -13,6 +13,8 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.runs.chosen import chosen_task, task_name
+from fairway_runner.runs.steps import has_steps
+from fairway_runner.runs.steps import read as read_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,8 +45,11 @@ def fetch(
 
     Each file appears as a whole. A file that is there and is the same stays; UserError, with
     nothing copied, where one is different, unless `force` says to replace it. `arrived` is
-    told how many files of how many have come from elsewhere.
+    told how many files of how many have come from elsewhere. Those of a run of several steps go to
+    `<folder>/<step>/<task>/`; `task` is then one of the steps.
     """
+    if has_steps(run.folder):
+        return _fetch_steps(run, folder, task, force=force, arrived=arrived)
     tasks = range(run.record.tasks) if task is None else [chosen_task(run, task)]
     run.engine.collect(run, tasks, arrived)
     wanted = [file for index in tasks for file in _kept(run, index)]
@@ -65,6 +70,28 @@ def fetch(
         message = f"{error.filename or folder}: cannot be written: {error.strerror}"
         raise UserError.of("unwritable-folder", message, "choose another with --to") from None
     return Fetched(folder, tuple(file.name for file in new), size, len(wanted) - len(new))
+
+
+def _fetch_steps(
+    run: Run, folder: Path, task: str | int | None, *, force: bool, arrived: Progress
+) -> Fetched:
+    """The same of the steps that have begun, each in a folder of its own."""
+    steps = read_steps(run.folder)
+    wanted = steps if task is None else [steps[chosen_task(run, task)]]
+    own = {each.name: type(run)(run.folder.with_name(each.run)) for each in wanted}
+    begun = {name: each for name, each in own.items() if (each.folder / "run.json").exists()}
+    if not begun:
+        what = f"any step of {run.id}" if task is None else f"the step {task} of {run.id}"
+        message = f"nothing has been kept yet by {what}"
+        raise UserError.of("nothing-to-fetch", message, f"see its state: fairway show {run.id}")
+    files: list[str] = []
+    size = unchanged = 0
+    for name, each in begun.items():
+        each.refresh(logs=True)
+        found = fetch(each, folder / name, force=force, arrived=arrived)
+        files += [f"{name}/{file}" for file in found.files]
+        size, unchanged = size + found.size, unchanged + found.unchanged
+    return Fetched(folder, tuple(files), size, unchanged)
 
 
 class _File(NamedTuple):

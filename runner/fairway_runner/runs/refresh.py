@@ -20,7 +20,7 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
     """Looks at the runs that go on elsewhere, and with `logs` brings what those with metrics
     have printed, also where they have ended; returns what is wrong with targets that do not
     answer, whose runs stay as they were last seen."""
-    by_target: dict[tuple[str, bool], list[Run]] = {}
+    by_target: dict[tuple[str, str, bool], list[Run]] = {}
     movable: list[tuple[Run, bool]] = []
     for run in runs:
         try:
@@ -29,11 +29,12 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
             if elsewhere and not run.status.is_final and fallback.is_open(run.folder):
                 movable.append((run, printed))  # it may go to another target meanwhile
             elif elsewhere and (printed or not run.status.is_final):
-                by_target.setdefault((run.record.target, printed), []).append(run)
+                place = (run.record.engine, run.record.target, printed)
+                by_target.setdefault(place, []).append(run)
         except (UserError, OSError):
             continue  # whoever reads it next says what is wrong with it
     findings: list[Finding] = []
-    looks = [partial(_refresh, some, logs=printed) for (_, printed), some in by_target.items()]
+    looks = [partial(_refresh, some, logs=printed) for (*_, printed), some in by_target.items()]
     looks += [partial(run.refresh, logs=printed) for run, printed in movable]
     for look in looks:
         try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs import fallback
+from fairway_runner.runs import fallback, steps
 from fairway_runner.runs.folder import RunFolder, RunFolders
 from fairway_runner.runs.records import FINAL_STATES, RunRecord
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.run_state import RunState
-    from fairway_runner.engines.engine import Engine
+    from fairway_runner.engines.engine import Engine, StepsEngine
     from fairway_runner.runs.figures import Sample
     from fairway_runner.runs.log_lines import LogLine
     from fairway_runner.runs.results import TaskResult
@@ -54,9 +54,11 @@ class Run(RunFolder):
     @cached_property
     def engine(self) -> Engine:
         """What runs it, with a connection of its own where that is elsewhere."""
-        from fairway_runner.engines.engine import engine_for
+        from fairway_runner.engines.engine import engine_for, engine_of_steps
         from fairway_runner.targets.lookup import submitted_to
 
+        if steps.has_steps(self.folder):
+            return engine_of_steps()
         return engine_for(submitted_to(self))
 
     def reread(self) -> None:
@@ -74,7 +76,11 @@ class Run(RunFolder):
 
     def follow(self, *, logs: bool = False) -> None:
         """The same for a command that follows it to its end: one that may go to other targets is
-        taken to the next where this one has no room for it."""
+        taken to the next where this one has no room for it, and one of several steps begins those
+        whose time has come."""
+        if steps.has_steps(self.folder):
+            cast("StepsEngine", self.engine).go_on(self, logs=logs)
+            return
         if not fallback.is_open(self.folder):
             self.refresh(logs=logs)
             return

@@ -19,6 +19,7 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import target_of
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile
+from fairway_runner.runs import steps
 from fairway_runner.runs.labels import labelled
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import recorded
@@ -73,6 +74,10 @@ def rerun(
     the run's tags, beside the new ones. `tell` is called with the changes before anything starts.
     UserError where the run's record is incomplete, its code is gone, or a change cannot be.
     """
+    if steps.has_steps(run.folder):
+        message = f"{run.id} is a run of several steps, and is not run again as a whole"
+        hint = f"submit it again from its file, or one step: fairway rerun {run.id}-STEP"
+        raise UserError.of("several-steps", message, hint)
     if not assignments and target is None:
         return Again(_same(run, tags, note))
     return _changed(run, assignments, target, tags, note, tell)
@@ -120,7 +125,7 @@ def _changed(
         parsed = parse_yaml(recorded.text(run, "job.yaml"), run.record.job_file)
         before = Document(parsed, parsed.data).override(facts.get("set", []), Job)
         after = before.override(assignments, Job)
-        job_file = _job_file(after, facts, snapshot, there)
+        job_file = job_file_of(after, facts, snapshot, there)
         job_file = replace(job_file, assignments=(*facts.get("set", []), *assignments))
         prepared = prepare(job_file, there, store, code_folder=snapshot)
         _keep(prepared, run)
@@ -133,7 +138,7 @@ def _changed(
     return Again(new, changes, prepared.warnings)
 
 
-def _job_file(
+def job_file_of(
     document: Document, facts: Mapping[str, Any], snapshot: Path, target: Target
 ) -> JobFile:
     """The job with the folder in which its templates and the files of its sweep are: that of the

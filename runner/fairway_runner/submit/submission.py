@@ -20,6 +20,7 @@ from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
 from fairway_runner.runs import fallback
 from fairway_runner.runs.moving import FILES
+from fairway_runner.runs.steps import require_one_job
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.budget import budget_of
@@ -125,12 +126,14 @@ def prepare(
     run_id: str | None = None,
     code_folder: Path | None = None,
     asks: bool = True,
+    chains: bool = True,
 ) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
     something is.
 
     `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
-    job says. `asks` is whether the target's engine is asked, who may ask the target.
+    job says. `asks` is whether the target's engine is asked, who may ask the target; `chains`
+    whether inputs of other runs are looked for, which may not have begun.
     """
     tasks = job_file.tasks()
     first = next(tasks)
@@ -142,7 +145,7 @@ def prepare(
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = code_folder or _code_folder(job_file, job)
-    kept = Chain.of(job_file, job, engine, store)
+    kept = Chain.of(job_file, job, engine, store) if chains else Chain()
     plan = Plan(
         run=run_id or store.new_id(job.name),
         engine=engine,
@@ -150,7 +153,7 @@ def prepare(
         inputs=mounts.input_directories(first, job, target),
         staged=[*mounts.staged_inputs(first, job, target), *kept.staged],
         chained=kept.chained,
-        after=[engine.predecessor(store.find(each)) for each in job.after],
+        after=[engine.predecessor(require_one_job(store.find(each))) for each in job.after],
     )
     use = ParamUse(job_file)
     for task in chain([first], tasks):

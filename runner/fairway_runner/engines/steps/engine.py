@@ -1,0 +1,382 @@
+"""Begins the steps of a run, one after the other, and sees what becomes of them.
+
+No program of ours stays on to do that: the commands that follow the run do it. A step is begun by
+submitting its run under an ID that follows from that of the whole, which submits nothing twice
+wherever it was cut off; what has become of a step is written down once, and never looked at again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from fairway_agent import record, state_files
+from fairway_agent.run_state import RunState
+from fairway_agent.task_state import TaskState
+from fairway_core.findings import UserError
+from fairway_runner.engines.absence import Absence, is_away
+from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.engines.deadline import USUAL
+from fairway_runner.engines.engine import no_progress
+from fairway_runner.runs import steps
+from fairway_runner.runs.plans import read_retry
+from fairway_runner.runs.records import FINAL_STATES, known_state, known_task
+from fairway_runner.runs.refresh import refresh_all
+from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.submit.resume import resume
+from fairway_runner.submit.retry import retry as run_again
+from fairway_runner.submit.steps import start_step
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_agent.plan import Chained, Staged
+    from fairway_core.findings import Finding
+    from fairway_core.target import Target
+    from fairway_runner.engines.engine import Node, Progress
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.runs.folder import RunFolder, RunFolders
+    from fairway_runner.runs.kept import KeptOutput
+    from fairway_runner.runs.steps import StepRecord
+
+
+@dataclass
+class StepsEngine:
+    """See `engines.engine.Engine` for what each method does; each step has an engine of its own."""
+
+    target: Target
+    deadline: float = USUAL
+    pause: ClassVar[float] = 0.5
+    whole_submissions: set[str] = field(default_factory=set)
+    """The runs of steps that this process has seen to be submitted as a whole."""
+
+    def require(self, job: Job, needs: Sequence[str]) -> None:
+        """Does nothing: each step is looked at by its own engine."""
+
+    def environment(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def task_environment(self, ranks: int) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def predecessor(self, run: RunFolder) -> str:
+        """UserError: no target knows of it."""
+        return steps.require_one_job(run).id
+
+    def input_from(self, name: str, kept: KeptOutput) -> Chained | Staged:
+        """Nothing of its own reads anything."""
+        raise NotImplementedError
+
+    def start(
+        self,
+        run: RunFolder,
+        lock: int,
+        snapshot: Path,
+        secrets: Mapping[str, str],
+        *,
+        retry: bool = False,
+    ) -> None:
+        """Begins the steps that come after no other; in a retry, those that did not succeed."""
+        os.close(lock)
+        if retry:
+            self._again(run)
+        self.go_on(run)
+
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
+        """Looks at the steps that were begun, and begins none."""
+        for run in runs:
+            whole = _Whole.of(run)
+            away = whole.look(logs=logs)
+            whole.write()
+            _raise(away)
+
+    def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
+        """The same, and begins each step whose time has come, unless another command does so."""
+        lock = record.try_lock(run.folder / steps.LOCK)
+        if lock is None:
+            self.refresh([run], logs=logs)
+            return
+        try:
+            self._go_on(_Whole.of(run), logs=logs)
+        finally:
+            os.close(lock)
+
+    def wait(self, run: RunFolder) -> None:
+        """Begins one after the other until all have ended."""
+        absence = Absence(run, self.deadline)
+        while True:
+            absence.look(lambda: self.go_on(run))
+            if (known_state(run.folder) or RunState()).is_final:
+                return
+            time.sleep(self.pause)
+
+    def collect(
+        self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
+    ) -> None:
+        """Does nothing: each step keeps its own."""
+
+    def bring_figures(self, run: RunFolder) -> None:
+        """Does nothing: each step has its own."""
+
+    def cancel(self, run: RunFolder) -> None:
+        """Ends the steps that go on; no other begins."""
+        if (known_state(run.folder) or RunState()).is_final:
+            return
+        (run.folder / steps.CANCELLED).touch()
+        with record.alone(run.folder / steps.LOCK):
+            whole = _Whole.of(run)
+            for index, step in enumerate(whole.steps):
+                own = whole.run_of(step)
+                if own is not None and not whole.states[index].is_final:
+                    own.cancel()
+            self._go_on(whole)
+
+    def remove(self, run: RunFolder) -> None:
+        """Nothing lies elsewhere: the runs of its steps are removed by themselves."""
+
+    def adopt(self, store: RunFolders) -> Sequence[Finding]:
+        """Does nothing: every such run has its folder here."""
+        return ()
+
+    def nodes(self) -> list[Node]:
+        """None."""
+        return []
+
+    def act_on_node(self, action: str, node: str) -> None:
+        """There are none."""
+        raise NotImplementedError
+
+    def resize(self, nodes: int) -> None:
+        """There is nothing."""
+        raise NotImplementedError
+
+    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
+        """There is nothing to connect to."""
+        raise NotImplementedError
+
+    def main_host(self, run: RunFolder) -> str:
+        """UserError: each step has its own."""
+        return steps.require_one_job(run).id
+
+    def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
+        """UserError: each step has tasks of its own."""
+        return len(steps.require_one_job(run).id)
+
+    def doctor(self) -> list[Finding]:
+        """Nothing of its own can be broken."""
+        return []
+
+    def _go_on(self, whole: _Whole, *, logs: bool = False) -> None:
+        for step in whole.steps:
+            self._complete(whole.run_of(step))
+        away = whole.look(logs=logs)
+        try:
+            while whole.begin_next():
+                pass
+        finally:
+            whole.write()
+        _raise(away)
+
+    def _complete(self, run: Run | None) -> None:
+        """Sends what is not sent yet of a step's run, whose submission was cut off."""
+        if run is None or run.id in self.whole_submissions:
+            return
+        if not run.status.is_final:
+            resume(run)
+        self.whole_submissions.add(run.id)
+
+    def _again(self, run: RunFolder) -> None:
+        """The steps of a retry: those that ran, again; the others are to come."""
+        (run.folder / steps.CANCELLED).unlink(missing_ok=True)
+        whole = _Whole.of(run)
+        for index in read_retry(run.folder).only:
+            own = whole.run_of(whole.steps[index])
+            if own is not None and own.state in FINAL_STATES and own.state != "succeeded":
+                run_again(own)
+            state_files.write(run.task_folder(index), TaskState())
+        state_files.write(run.folder, RunState())
+
+
+ENGINE = StepsEngine
+
+
+@dataclass
+class _Whole:
+    """A run of steps, and where each of them stands."""
+
+    run: RunFolder
+    store: RunStore
+    steps: list[StepRecord]
+    states: list[TaskState]
+
+    @classmethod
+    def of(cls, run: RunFolder) -> _Whole:
+        """As it is written down."""
+        found = steps.read(run.folder)
+        states = [known_task(run.task_folder(i)) or TaskState() for i in range(len(found))]
+        return cls(run, RunStore(run.folder.parents[1]), found, states)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether no step is to begin any more."""
+        return (self.run.folder / steps.CANCELLED).exists()
+
+    def run_of(self, step: StepRecord) -> Run | None:
+        """The run of a step; None where it has not begun."""
+        own = Run(self.store.folder / step.run)
+        return own if (own.folder / "run.json").is_file() else None
+
+    def look(self, *, logs: bool = False) -> list[Finding]:
+        """Brings up to date what is known of steps that go on; returns what is said of targets that
+        do not answer."""
+        runs = {i: own for i, step in enumerate(self.steps) if (own := self.run_of(step))}
+        open_ = {i: own for i, own in runs.items() if not self.states[i].is_final}
+        away = refresh_all(open_.values())
+        for own in runs.values() if logs else ():
+            if not runs_here(own.record.engine):
+                own.refresh(logs=True)
+        for index, own in open_.items():
+            self._mirror(index, own)
+        return away
+
+    def begin_next(self) -> bool:
+        """Begins a step whose time has come, or settles that one does not begin; whether there was
+        one."""
+        for index, step in enumerate(self.steps):
+            if self.states[index].is_final or self.run_of(step) is not None:
+                continue
+            if self.is_cancelled:
+                self._settle(index, TaskState("cancelled", ended=time.time()))
+                return True
+            others = {name: self.states[self._index(name)] for name in step.after}
+            if not all(state.is_final for state in others.values()):
+                continue
+            unmet = [
+                f"{name} {_ending(state)}"
+                for name, state in others.items()
+                if not step.is_met(name, state.state, state.exit_code)
+            ]
+            if unmet:
+                reason = f"left out: {', '.join(unmet)}"
+                self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
+            else:
+                self._begin(index, step)
+            return True
+        return False
+
+    def write(self) -> None:
+        """Where the whole stands; its end is written once."""
+        known, state = known_state(self.run.folder), self._state()
+        if known is None or not (known.is_final or known == state):
+            state_files.write(self.run.folder, state)
+
+    def _state(self) -> RunState:
+        counts = Counter(state.state for state in self.states)
+        began = [each for each in self.states if not _is_left_out(each)]
+        started = min((each.started for each in began if each.started), default=None)
+        if any(not each.is_final for each in self.states):
+            return RunState("running" if _began(began) else "queued", started=started, tasks=counts)
+        ends = Counter(state.state for state in began)
+        state = record.end_state(ends)
+        if self.is_cancelled and counts["succeeded"] < len(self.states):
+            state = "cancelled"
+        ended = max((each.ended for each in self.states if each.ended), default=None)
+        return RunState(state, self._reason(state), started, ended or time.time(), tasks=counts)
+
+    def _reason(self, state: str) -> str | None:
+        """Which step has made it end so."""
+        for step, own in zip(self.steps, self.states, strict=True):
+            if state in ("failed", "lost") and own.state == state:
+                return f"the step {step.name} {_ending(own)}"
+        return None
+
+    def _begin(self, index: int, step: StepRecord) -> None:
+        try:
+            own = start_step(Run(self.run.folder), step, self.store)
+        except UserError as error:
+            if is_away(error) or error.exit_code == 5:
+                raise
+            reason = "; ".join(each.message for each in error.findings)
+            self._settle(index, TaskState("failed", reason=reason, ended=time.time()))
+            return
+        self._mirror(index, own)
+
+    def _mirror(self, index: int, own: Run) -> None:
+        """Writes down where the run of a step stands."""
+        status = own.status
+        if status.state == "lost" and _never_began(own):
+            shutil.rmtree(own.folder)  # whoever began it was killed before it did
+            return
+        ended = status.is_final
+        folder = self.run.task_folder(index)
+        _show_log(folder, own)
+        state = TaskState(
+            status.state,
+            attempt=0,
+            started=status.started,
+            ended=status.ended if ended else None,
+            exit_code=own.exit_code if ended else None,
+            reason=status.reason,
+        )
+        self._settle(index, state)
+
+    def _settle(self, index: int, state: TaskState) -> None:
+        self.states[index] = state
+        folder = self.run.task_folder(index)
+        if known_task(folder) != state:
+            folder.mkdir(parents=True, exist_ok=True)
+            state_files.write(folder, state)
+
+    def _index(self, name: str) -> int:
+        return next(i for i, step in enumerate(self.steps) if step.name == name)
+
+
+def _began(states: Sequence[TaskState]) -> bool:
+    """Whether something runs, or has."""
+    return any(each.state != "queued" for each in states)
+
+
+def _is_left_out(state: TaskState) -> bool:
+    """Whether a step never began, and will not."""
+    return state.state == "cancelled" and not state.attempts
+
+
+def _never_began(run: Run) -> bool:
+    """Whether nothing of a run on this machine was ever started."""
+    if not runs_here(run.record.engine) or run.status.started is not None:
+        return False
+    begun = [*(run.folder / "tasks").glob("*/state.json"), run.folder / "setup/state.json"]
+    return not any(path.exists() for path in begun)
+
+
+def _show_log(folder: Path, own: Run) -> None:
+    """Where the log of the step is: that of its only task, or how to see those of several."""
+    log = folder / "log.txt"
+    if os.path.lexists(log):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if own.record.tasks == 1:
+        log.symlink_to(os.path.relpath(own.log(0), folder))
+    else:
+        log.write_text(f"{own.record.tasks:,} tasks: fairway logs {own.id}\n", encoding="utf-8")
+
+
+def _ending(state: TaskState) -> str:
+    """How a step has ended, in words."""
+    if _is_left_out(state):
+        return "did not begin"
+    code = f" with exit code {state.exit_code}" if state.exit_code else ""
+    why = f": {state.reason}" if state.reason and not state.attempts else ""
+    return f"{'was ' if state.state == 'cancelled' else ''}{state.state}{code}{why}"
+
+
+def _raise(away: Sequence[Finding]) -> None:
+    if away:
+        raise UserError(away, exit_code=5)

@@ -1,0 +1,288 @@
+"""Several named jobs in one file, each of which begins when others have ended: `steps:`.
+
+What stands beside `steps:` holds for all of them; a step's own fields go over it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from fairway_core.documents import Document, FieldError, Model
+from fairway_core.findings import Finding, UserError
+from fairway_core.suggestions import did_you_mean
+from fairway_core.yaml_text import YamlText
+from fairway_runner.jobs.job import Job, JobName
+from fairway_runner.jobs.labels import Note, Tags
+from fairway_runner.jobs.sweep.one_key import Called
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_core.yaml_text import DataPath, Mark
+
+T = TypeVar("T")
+
+_MOST_STEPS = 100
+
+# What is one thing of the whole, and no step has of its own.
+OF_THE_WHOLE = ("name", "tags", "note", "code")
+
+
+def _step_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,14}", value):
+        hint = "up to 15 small letters, digits and hyphens, the first of them a letter"
+        raise FieldError(f"`{value[:60]}` is not a step's name", hint)
+    return value
+
+
+StepName = Annotated[str, AfterValidator(_step_name)]
+
+
+def _some(value: T) -> T:
+    if value == []:
+        raise FieldError("the list is empty", "write for example exit_code: 3")
+    return value
+
+
+_Code = Annotated[int, Field(ge=0, le=255)]
+
+
+class ExitCode(Model):
+    """That the run of a step has ended with this exit code, or one of these."""
+
+    exit_code: Annotated[_Code | list[_Code], AfterValidator(_some)]
+    """A code from 0 to 255, or a list of them; of a sweep it is that of its first failing task."""
+
+
+Condition = (
+    Literal["succeeded", "failed", "ended"]
+    | Annotated[ExitCode, Called("`succeeded`, `failed`, `ended` or {exit_code: 3}")]
+)
+"""How a step must have ended before another begins; `ended` is in any way."""
+
+
+def _after(value: Any) -> Any:
+    """One name, or several, without a condition: they must have succeeded."""
+    if isinstance(value, str):
+        return {value: "succeeded"}
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return dict.fromkeys(value, "succeeded")
+    return value
+
+
+After = Annotated[
+    dict[str, Condition],
+    BeforeValidator(_after, json_schema_input_type=str | list[str] | dict[str, Condition]),
+]
+
+
+class Step(BaseModel):
+    """One step: a job, and after which others it begins."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    after: After = Field(default_factory=dict)
+    """Those that come before it: a name, a list of them, or by name how each must have ended."""
+
+
+class Whole(BaseModel):
+    """A file with steps, before each is looked at as a job."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: JobName
+    tags: Tags = ()
+    note: Note = ""
+    steps: Annotated[dict[StepName, Step], Field(min_length=1, max_length=_MOST_STEPS)]
+
+
+class _Typed(Job):
+    """What `-s` may set in such a file, and of which kind it is."""
+
+    steps: dict[str, Job] = Field(default_factory=dict)
+
+
+def typed_by(data: Any) -> type[Job]:
+    """The model by which `-s` sets fields of a job's file."""
+    return _Typed if has_steps(data) else Job
+
+
+@dataclass(frozen=True)
+class NamedStep:
+    """A step of a file: its name, what must have become of which others, and its job."""
+
+    name: str
+    after: Mapping[str, Condition]
+    document: Document
+
+
+def has_steps(data: Any) -> bool:
+    """Whether a document is one of steps."""
+    return isinstance(data, dict) and "steps" in data
+
+
+def read_steps(document: Document, run: str) -> list[NamedStep]:
+    """The steps of a file, those first that others come after; `run` is the ID of the whole.
+
+    UserError at its line for what is wrong with them, but for what is wrong with the job of one.
+    """
+    whole = document.validate(Whole)
+    _require_known(document)
+    order = _ordered(whole, document)
+    return [
+        NamedStep(
+            name,
+            whole.steps[name].after,
+            _document_of(document, name, run, _before(whole, name)),
+        )
+        for name in order
+    ]
+
+
+def step_run(run: str, step: str) -> str:
+    """The ID of a step's run.
+
+    >>> step_run("digits-7k2m9p", "train")
+    'digits-7k2m9p-train'
+    """
+    return f"{run}-{step}"
+
+
+def _require_known(document: Document) -> None:
+    """UserError for keys that no job has, and for those of a step that are the whole's."""
+    known = {field.alias or name for name, field in Job.model_fields.items()} | {"steps"}
+    findings = []
+    for key in document.data:
+        if key not in known or key in ("after", "sweep"):
+            hint = did_you_mean(key, known) if key not in known else "write it in a step"
+            findings.append(_finding(document, (key,), f"unknown key `{key}`", hint, of_key=True))
+    for name, step in document.data["steps"].items():
+        for key in (key for key in OF_THE_WHOLE if key in step):
+            message = f"`{key}` is one for all steps"
+            findings.append(
+                _finding(document, ("steps", name, key), message, "write it beside `steps`")
+            )
+    if findings:
+        raise UserError(findings)
+
+
+def _ordered(whole: Whole, document: Document) -> list[str]:
+    """Their names, each behind those that it comes after; UserError for one that there is not, and
+    for those that wait for each other."""
+    for name, step in whole.steps.items():
+        for other in step.after:
+            if other not in whole.steps:
+                path = ("steps", name, "after")
+                raise UserError(
+                    [
+                        _finding(
+                            document,
+                            path,
+                            f"there is no step `{other[:60]}`",
+                            did_you_mean(other, whole.steps),
+                        )
+                    ]
+                )
+    found: list[str] = []
+    while len(found) < len(whole.steps):
+        ready = [
+            name
+            for name, step in whole.steps.items()
+            if name not in found and set(step.after) <= set(found)
+        ]
+        if not ready:
+            left = [name for name in whole.steps if name not in found]
+            message = f"these steps wait for each other: {', '.join(left)}"
+            path = ("steps", left[0], "after")
+            raise UserError([_finding(document, path, message, "take one of them out of `after`")])
+        found += ready
+    return found
+
+
+def _before(whole: Whole, name: str) -> set[str]:
+    """The steps that have ended when this one begins."""
+    found: set[str] = set()
+    waiting = [*whole.steps[name].after]
+    while waiting:
+        other = waiting.pop()
+        if other not in found:
+            found.add(other)
+            waiting += whole.steps[other].after
+    return found
+
+
+def _document_of(document: Document, name: str, run: str, before: set[str]) -> Document:
+    """The job of a step, each value of which is where it stands in the file."""
+    common, own = _fields_of(document.data, name)
+    data = {**common, **own, "name": f"{common['name']}-{name}"[:40].rstrip("-")}
+    if isinstance(data.get("inputs"), dict):
+        data["inputs"] = {
+            key: _input(document, name, key, value, run, before)
+            for key, value in data["inputs"].items()
+        }
+    root: DataPath = ("steps", name)
+
+    def placed(table: Mapping[DataPath, Any]) -> dict[DataPath, Any]:
+        kept = {path: at for path, at in table.items() if path and path[0] in common}
+        below = {path[2:]: at for path, at in table.items() if path[:2] == root}
+        hidden = {path for path in kept if path[0] in own and path[:1] != ("name",)}
+        return {**{path: at for path, at in kept.items() if path not in hidden}, **below}
+
+    marks: dict[str, dict[DataPath, Mark]] = {
+        "keys": placed(document.text.keys),
+        "values": placed(document.text.values),
+    }
+    written, own_written = _fields_of(document.text.data, name)
+    declared = {**written, **own_written}
+    text = YamlText(document.text.file, document.text.source, declared, **marks)
+    text.values.setdefault((), document.text.values[()])
+    return Document(text, data, placed(document.overrides))
+
+
+def _fields_of(data: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What holds for all steps, and the fields of one."""
+    own = data["steps"].get(name) or {}  # `-s` may have made it
+    common = {key: value for key, value in data.items() if key != "steps"}
+    return common, {key: value for key, value in own.items() if key != "after"}
+
+
+def _input(document: Document, name: str, key: str, value: Any, run: str, before: set[str]) -> Any:
+    """An input of a step, which names another step's run where it names the step."""
+    if not isinstance(value, dict):
+        return value
+    best = value.get("best")
+    if isinstance(best, dict) and "step" in best:
+        step, rest = best["step"], {k: v for k, v in best.items() if k != "step"}
+        found = {**value, "best": {**rest, "run": step_run(run, str(step))}}
+    elif value.get("from") == "step" or "step" in value:
+        step, rest = value.get("step"), {k: v for k, v in value.items() if k != "step"}
+        found = {**rest, "from": "run", "run": step_run(run, str(step))}
+    else:
+        return value
+    if str(step) not in before:
+        path: DataPath = ("steps", name, "inputs", key)
+        message = f"`{name}` does not come after the step `{str(step)[:60]}`"
+        known = document.data["steps"]
+        hint = f"add it: after: [{', '.join([*sorted(before), str(step)])}]"
+        hint = hint if str(step) in known else did_you_mean(str(step), known)
+        raise UserError([_finding(document, path, message, hint)])
+    return found
+
+
+def inputs_of_runs(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
+    """By the name of each input that another run has kept what says which that is."""
+    inputs = document.data.get("inputs")
+    for name, value in inputs.items() if isinstance(inputs, dict) else ():
+        if isinstance(value, dict) and (value.get("from") == "run" or "best" in value):
+            yield name, value
+
+
+def _finding(
+    document: Document, path: DataPath, message: str, hint: str, *, of_key: bool = False
+) -> Finding:
+    place = document.location(path, of_key=of_key)
+    return Finding("bad-steps", message, hint, ".".join(map(str, path)), location=place)

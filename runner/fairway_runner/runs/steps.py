@@ -1,0 +1,91 @@
+"""A run of several steps: each is a run of its own beside it, and a task of the whole.
+
+steps.json        the steps, in an order in which each is behind those that it comes after
+steps.lock        held by whoever begins steps
+steps.cancelled   there once the whole is to end
+tasks/N/          where a step stands, and the log of one that is a single task
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fairway_agent.fields import Fields, Unfit
+from fairway_core.findings import UserError
+from fairway_runner.runs.records import damaged, is_run_id, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_runner.runs.folder import RunFolder
+
+R = TypeVar("R", bound="RunFolder")
+
+FILE, LOCK, CANCELLED = "steps.json", "steps.lock", "steps.cancelled"
+ENGINE = "steps"
+"""What the record of such a run has in place of an engine's name."""
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step: its name, the ID of its run, its target; and by the name of each step that it comes
+    after how that must have ended: a word, or exit codes."""
+
+    name: str
+    run: str
+    target: str
+    after: Mapping[str, str | list[int]]
+
+    def is_met(self, other: str, state: str, exit_code: int | None) -> bool:
+        """Whether another step has ended as this one wants."""
+        wanted = self.after[other]
+        if isinstance(wanted, list):
+            return exit_code in wanted
+        states = {"succeeded": ("succeeded",), "failed": ("failed", "lost")}
+        return wanted == "ended" or state in states.get(wanted, ())
+
+
+def has_steps(folder: Path) -> bool:
+    """Whether the run of a folder is one of several steps."""
+    return (folder / FILE).exists()
+
+
+def text(steps: Sequence[StepRecord]) -> str:
+    """As the file has them."""
+    return json.dumps({"steps": [asdict(each) for each in steps]}, indent=1)
+
+
+def read(folder: Path) -> list[StepRecord]:
+    """Those of a run; UserError where the file is damaged or missing."""
+    path = folder / FILE
+    try:
+        return [_step(each) for each in Fields(read_json(path), "the steps").each("steps")]
+    except FileNotFoundError:
+        raise damaged(path, "missing") from None
+    except Unfit as error:
+        raise damaged(path, str(error)) from None
+
+
+def require_one_job(run: R) -> R:
+    """The run; UserError for one of several steps."""
+    if has_steps(run.folder):
+        known = ", ".join(each.run for each in read(run.folder))
+        message = f"{run.id} is a run of several steps"
+        raise UserError.of("several-steps", message, f"name the run of one of them: {known}")
+    return run
+
+
+def _step(facts: Any) -> StepRecord:
+    fields = Fields(facts, "a step")
+    run = fields.text("run")
+    if not is_run_id(run):  # it is a folder's name too
+        raise fields.unfit("run")
+    after = fields.mapping("after")
+    for name, wanted in after.items():
+        codes = wanted if isinstance(wanted, list) else []
+        if not isinstance(wanted, str) and not (codes and all(type(c) is int for c in codes)):
+            raise Fields(after, "`after` of a step").unfit(name)
+    return StepRecord(fields.text("name"), run, fields.text("target"), after)

@@ -1,0 +1,226 @@
+"""A job file of several steps: all that can be wrong with it is looked at before anything starts,
+and each step is submitted when its time has come."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.plan import RunPlan
+from fairway_agent.task_spec import TaskSpec
+from fairway_core.documents import Document
+from fairway_core.findings import Finding, UserError
+from fairway_core.suggestions import did_you_mean
+from fairway_core.target import Target
+from fairway_core.yaml_text import parse_yaml
+from fairway_runner.engines.engine import engine_of_steps
+from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.steps import inputs_of_runs, read_steps, step_run, typed_by
+from fairway_runner.runs import steps
+from fairway_runner.runs.steps import StepRecord
+from fairway_runner.submit import recorded
+from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.rerun import job_file_of
+from fairway_runner.submit.resume import earlier, resume
+from fairway_runner.submit.several import choose
+from fairway_runner.submit.submission import launch, prepare, start
+from fairway_runner.targets.lookup import find_target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.jobs.steps import Condition, NamedStep
+    from fairway_runner.runs.records import RunRecord
+    from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.submit.submission import Prepared
+
+
+@dataclass
+class PreparedSteps:
+    """A run of several steps that is ready to start; a person should hear of the `warnings`."""
+
+    record: RunRecord
+    files: dict[str, str]
+    code: code.Code
+    warnings: Sequence[Finding]
+
+
+def prepare_steps(
+    job_file: JobFile, store: RunStore, targets: Sequence[str] = (), *, run_id: str | None = None
+) -> PreparedSteps:
+    """Looks at all that can be wrong with each step, as far as that is known before the others have
+    ended; UserError with all that is. `targets` is where all of them run, in place of what they
+    say."""
+    whole = run_id or store.new_id(_name_of(job_file))
+    named = read_steps(job_file.document, whole)
+    found: dict[str, Prepared] = {}
+    errors: list[Finding] = []
+    for step in named:
+        try:
+            own = replace(job_file, document=step.document)
+            found[step.name] = _prepared(own, step, whole, store, targets)
+        except UserError as error:
+            errors += error.findings
+    if not errors:
+        errors = [each for step in named for each in _unkept(step, whole, found)]
+    if errors:
+        raise UserError(list(dict.fromkeys(errors)))
+    first = found[named[0].name]
+    records = [
+        StepRecord(
+            step.name,
+            step_run(whole, step.name),
+            found[step.name].record.target,
+            {name: _plain(each) for name, each in step.after.items()},
+        )
+        for step in named
+    ]
+    warnings = list(dict.fromkeys(each for one in found.values() for each in one.warnings))
+    return PreparedSteps(
+        _record(first, job_file, whole, records),
+        _files(first, job_file, whole, records),
+        first.code,
+        warnings,
+    )
+
+
+def start_steps(prepared: PreparedSteps, store: RunStore) -> Run:
+    """Records it, and begins the steps that come after no other."""
+    if before := earlier(store, prepared.record.id, prepared.files):
+        return resume(before)
+    with store.recording(), code.in_use(store.base / "code"):
+        snapshot = code.snapshot(prepared.code, store.base / "code")
+        engine = engine_of_steps()
+        return launch(store, engine, prepared.record, prepared.files, snapshot, {})
+
+
+def start_step(whole: Run, step: StepRecord, store: RunStore) -> Run:
+    """Submits the run of a step, or what was not submitted of it; UserError where that cannot
+    be."""
+    facts = recorded.facts(whole, "provenance.json")
+    target = find_target(step.target)
+    with code.in_use(recorded.snapshots(whole)):
+        snapshot = recorded.snapshot(whole)
+        parsed = parse_yaml(recorded.text(whole, "job.yaml"), whole.record.job_file)
+        document = Document(parsed, parsed.data)
+        document = document.override(facts.get("set", []), typed_by(document.data))
+        named = read_steps(document, whole.id)
+        own = next(each for each in named if each.name == step.name).document
+        job_file = replace(
+            job_file_of(own, facts, snapshot, target), assignments=tuple(facts.get("set", []))
+        )
+        prepared = prepare(job_file, target, store, run_id=step.run, code_folder=snapshot)
+        _say_whose(prepared, own, facts, whole, step)
+        return start(prepared, store)
+
+
+def _say_whose(
+    prepared: Prepared, own: Document, facts: Mapping[str, Any], whole: Run, step: StepRecord
+) -> None:
+    """Writes down of which run the step is, and its job alone, so that it can be run again."""
+    made = json.loads(prepared.files["provenance.json"])
+    kept = {name: facts[name] for name in ("git", "folder") if name in facts}
+    origin = {"step": {"of": whole.id, "name": step.name}, "set": []}
+    prepared.files["provenance.json"] = json.dumps({**made, **kept, **origin}, indent=1)
+    prepared.files["code.diff"] = recorded.text(whole, "code.diff")
+    prepared.files["job.yaml"] = json.dumps(own.data, indent=1)
+
+
+def _name_of(job_file: JobFile) -> str:
+    """The name, or one in its place: what is wrong with it is said later."""
+    name = job_file.document.data.get("name")
+    return name if isinstance(name, str) else "steps"
+
+
+def _prepared(
+    job_file: JobFile, step: NamedStep, whole: str, store: RunStore, targets: Sequence[str]
+) -> Prepared:
+    choice = choose(job_file, targets)
+    if len(choice.targets) > 1:
+        message = f"the step `{step.name}` names several targets, and has one"
+        place = step.document.location(("target",))
+        raise UserError(
+            [Finding("one-target", message, "name one of them", "target", location=place)]
+        )
+    run = step_run(whole, step.name)
+    return prepare(job_file, choice.targets[0], store, run_id=run, chains=False)
+
+
+def _unkept(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> list[Finding]:
+    """What is said of inputs that the step before does not keep."""
+    runs = {step_run(whole, name): name for name in found}
+    findings = []
+    for name, value in inputs_of_runs(step.document):
+        wanted = value.get("best", value)
+        if (other := runs.get(str(wanted.get("run")))) is None:
+            continue
+        job = found[other].job
+        last = wanted.get("task") == "finally"
+        outputs = (job.finally_.outputs if job.finally_ else {}) if last else job.outputs
+        output, metric = str(wanted.get("output") or name), wanted.get("metric")
+        message = hint = ""
+        if output not in outputs:
+            message = f"the step `{other}` keeps no output `{output}`"
+            hint = did_you_mean(output, outputs) or f"give it one: outputs: {{{output}: {{}}}}"
+        elif metric is not None and metric not in job.metrics:
+            message = f"the step `{other}` has no metric `{metric}`"
+            hint = did_you_mean(str(metric), job.metrics) or "give it one, under `metrics`"
+        if message:
+            path = ("inputs", name)
+            place = step.document.location(path)
+            dotted = f"steps.{step.name}.inputs.{name}"
+            findings.append(Finding("bad-steps", message, hint, dotted, location=place))
+    return findings
+
+
+def _plain(condition: Condition) -> str | list[int]:
+    """As the record has it."""
+    if isinstance(condition, str):
+        return condition
+    codes = condition.exit_code
+    return [codes] if isinstance(codes, int) else list(codes)
+
+
+def _record(
+    first: Prepared, job_file: JobFile, whole: str, records: Sequence[StepRecord]
+) -> RunRecord:
+    return replace(
+        first.record,
+        id=whole,
+        name=_name_of(job_file),
+        target=", ".join(dict.fromkeys(each.target for each in records)),
+        created=time.time(),
+        tasks=len(records),
+        metrics={},
+        engine=steps.ENGINE,
+    )
+
+
+def _files(
+    first: Prepared, job_file: JobFile, whole: str, records: Sequence[StepRecord]
+) -> dict[str, str]:
+    """The texts of its folder; the files that every run has are there too."""
+    source = job_file.document.text.source
+    known = steps.text(records)
+    digest = hashlib.sha256(f"{json.dumps(job_file.document.data)}{known}".encode()).hexdigest()
+    job = Job(name=_name_of(job_file), command="true", params={"steps": digest})
+    lines = [
+        TaskSpec(index=index, nodes=0, params={"step": each.name})
+        for index, each in enumerate(records)
+    ]
+    provenance = json.loads(first.files["provenance.json"])
+    provenance["set"] = list(job_file.assignments)
+    return {
+        "job.yaml": source,
+        "job.json": job.model_dump_json(indent=1, by_alias=True),
+        "target.json": json.dumps(Target.local().record(), indent=1),
+        "provenance.json": json.dumps(provenance, indent=1),
+        "code.diff": first.files["code.diff"],
+        "plan.json": RunPlan(run=whole, directory="code", tasks=len(records)).text(),
+        "tasks.jsonl": "".join(each.line() for each in lines),
+        steps.FILE: known,
+    }

@@ -1,0 +1,61 @@
+"""The example `examples/pipeline` over every engine: its command is killed, and another goes on."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_runner.runs.store import Run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Fairway, Place
+
+PATIENCE = 300.0  # seconds for what takes a moment
+
+
+def task_states(fairway: Fairway, run: str) -> list[str]:
+    """How each task of a run has ended."""
+    return [task["state"] for task in fairway.show(run)["task_list"]]
+
+
+@pytest.mark.timeout(1800)
+def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, repository: Path) -> None:
+    job = repository / "examples/pipeline/pipeline.yaml"
+    run = place.new_id("pipe")
+    words = ["--target", place.name, "--run-id", run, "-s", "steps.train.params.epochs=2"]
+    # Not more ranks at a time than this machine has cores, whatever the target.
+    words += ["-s", "steps.train.sweep.max_parallel=1", "-s", "steps.train.template=plain"]
+    watching = fairway.start("submit", job, *words, "--watch")
+    runs, deadline = fairway.folder / ".fairway" / "runs", time.monotonic() + PATIENCE
+    while not (runs / f"{run}-train" / "run.json").exists():
+        assert watching.poll() is None, watching.communicate()
+        assert time.monotonic() < deadline, "no training has begun"
+        time.sleep(0.02)
+    watching.send_signal(signal.SIGKILL)
+    watching.wait()
+    done = fairway("wait", run)
+    assert done.returncode == 0, fairway("show", run).stdout + done.stderr
+    facts = fairway.show(run)
+    assert [(e["params"]["step"], e["state"], e["attempts"]) for e in facts["task_list"]] == [
+        ("images", "succeeded", 1),
+        ("train", "succeeded", 1),
+        ("score", "succeeded", 1),
+    ]
+    known = {folder.name for folder in runs.iterdir() if not folder.name.startswith(".")}
+    assert known == {run, f"{run}-images", f"{run}-train", f"{run}-score"}
+    assert task_states(fairway, f"{run}-train") == ["succeeded"] * 3
+    assert task_states(fairway, f"{run}-score") == ["succeeded"] * 4
+    best: dict[str, Any] = fairway.show(f"{run}-score")["inputs"]["model"]
+    said = fairway("logs", f"{run}-score", "--task", "finally").stdout
+    assert re.findall(r"accuracy=(\S+) images=359", said) == [f"{best['value']:.3f}"]
+    assert Run(runs / f"{run}-score").record.target == place.name
+    fetched = fairway("fetch", run, "--task", "score", "--to", "got")
+    assert fetched.returncode == 0, fetched.stderr
+    table = (fairway.folder / "got/score/finally/table/names.csv").read_text()
+    assert len(table.splitlines()) == 359

@@ -1,0 +1,274 @@
+"""Runs of several steps on this machine, and what becomes of them when commands are killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Fairway, Gate
+
+KILLS = 14
+
+# The program, which ends itself as `kill -9` would before it changes a file, or starts a program,
+# for the N-th time; and says how often it did where that is never.
+KILLED = """
+import os, signal, sys
+left = [int(sys.argv[1])]
+EVENTS = {"os.rename", "os.mkdir", "os.symlink", "os.remove", "os.rmdir", "subprocess.Popen"}
+def hook(event, arguments):
+    if event in EVENTS:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+sys.argv = ["fairway", *sys.argv[2:]]
+from fairway_cli.main import main
+try:
+    main()
+finally:
+    with open("events", "w") as file:
+        file.write(str(-left[0]))
+"""
+
+
+def write(fairway: Fairway, named: Any, **common: Any) -> Path:
+    """A file of steps."""
+    file = fairway.folder / "steps.yaml"
+    file.write_text(json.dumps({"name": "pipe", "template": "plain", "steps": named, **common}))
+    return file
+
+
+def states(fairway: Fairway, run: str) -> dict[str, str]:
+    """How each step stands."""
+    return {each["params"]["step"]: each["state"] for each in fairway.show(run)["task_list"]}
+
+
+def test_one_begins_when_others_have_ended(fairway: Fairway) -> None:
+    kept = "echo {{ params.x }} > $FAIRWAY_OUTPUT_MODEL/m"
+    named = {
+        "data": {"command": "echo data > $FAIRWAY_OUTPUT_DATA/d", "outputs": {"data": {}}},
+        "train": {
+            "after": "data",
+            "inputs": {"data": {"from": "step", "step": "data"}},
+            "command": f"cat $FAIRWAY_INPUT_DATA/d && echo loss={{{{ params.x }}}} && {kept}",
+            "sweep": {"points": {"grid": {"x": [3, 1, 2]}}},
+            "outputs": {"model": {}},
+            "metrics": {"loss": "loss=(.)"},
+            "finally": {"command": "echo all of them"},
+        },
+        "score": {
+            "after": {"train": "succeeded"},
+            "inputs": {"model": {"best": {"step": "train", "metric": "loss"}}},
+            "command": "tee $FAIRWAY_OUTPUT_BEST/b < $FAIRWAY_INPUT_MODEL/m",
+            "outputs": {"best": {}},
+        },
+    }
+    done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:4]] == ["[0]", "[1]", "[2]"]
+    facts = fairway.show("pipe-a")
+    assert (facts["state"], facts["target"], facts["tasks"]) == ("succeeded", "local", 3)
+    assert fairway("logs", "pipe-a", "--task", "score").stdout == "1\n"
+    assert "4 tasks: fairway logs pipe-a-train" in fairway("logs", "pipe-a").stdout
+    assert "all of them" in fairway("logs", "pipe-a-train").stdout
+    assert fairway.show("pipe-a-score")["inputs"]["model"]["task"] == "1"
+    assert fairway("fetch", "pipe-a", "--to", "all").returncode == 0
+    assert (fairway.folder / "all/score/0/best/b").read_text() == "1\n"
+    assert (fairway.folder / "all/train/2/model/m").read_text() == "2\n"
+    assert fairway("fetch", "pipe-a", "--task", "score", "--to", "one").returncode == 0
+    assert [path.name for path in (fairway.folder / "one").iterdir()] == ["score"]
+    listed = json.loads(fairway.within("list", "--json").stdout)
+    assert [run["run_id"] for run in listed] == [
+        *("pipe-a", "pipe-a-data", "pipe-a-train", "pipe-a-score")
+    ]
+    again = fairway("rerun", "pipe-a-score", "-s", "env.A=1", "--watch")
+    assert again.returncode == 0, again.stderr
+    for words, why in (
+        (("rerun", "pipe-a"), "pipe-a is a run of several steps, and is not run again as a whole"),
+        (("exec", "pipe-a", "--", "x"), "pipe-a"),
+        (
+            (
+                "submit",
+                fairway.job(
+                    "x", "chain.yaml", inputs={"x": {"from": "run", "run": "pipe-a", "task": 0}}
+                ),
+            ),
+            "task 0 of pipe-a keeps no output `x`",
+        ),
+        (
+            ("submit", fairway.job("x", after=["pipe-a"]), "--target", "local"),
+            "pipe-a is a run of several steps",
+        ),
+    ):
+        refused = fairway(*words)
+        assert refused.returncode == 2
+        assert why in refused.stderr
+
+
+CONDITIONS = {
+    "works": {"command": "true"},
+    "fails": {"command": "exit 3"},
+    "good": {"command": "true", "after": "works"},
+    "mends": {"command": "true", "after": {"fails": "failed"}},
+    "code": {"command": "true", "after": {"fails": {"exit_code": [3, 4]}}},
+    "other": {"command": "true", "after": {"fails": {"exit_code": 4}}},
+    "both": {"command": "true", "after": ["works", "fails"]},
+    "none": {"command": "true", "after": "both"},
+    "always": {"command": "true", "after": {"both": "ended", "fails": "ended"}},
+}
+
+
+def test_what_has_become_of_others_is_asked(fairway: Fairway) -> None:
+    done = fairway("submit", write(fairway, CONDITIONS), "--run-id", "pipe-a", "--watch")
+    assert done.returncode == 3
+    assert "(the step fails failed with exit code 3)" in done.stdout
+    found = states(fairway, "pipe-a")
+    left_out = {name for name, state in found.items() if state == "cancelled"}
+    assert left_out == {"other", "both", "none"}
+    assert {name for name, state in found.items() if state == "failed"} == {"fails"}
+    reasons = {e["params"]["step"]: e["reason"] for e in fairway.show("pipe-a")["task_list"]}
+    assert reasons["both"] == "left out: fails failed with exit code 3"
+    assert reasons["none"] == "left out: both did not begin"
+    assert fairway.show("pipe-a")["task_states"] == {"succeeded": 5, "failed": 1, "cancelled": 3}
+
+
+def test_a_branch_that_is_left_out_is_no_failure(fairway: Fairway) -> None:
+    named = {
+        "train": {"command": "true"},
+        "mend": {"command": "true", "after": {"train": "failed"}},
+    }
+    assert fairway("submit", write(fairway, named), "--watch").returncode == 0
+
+
+def test_a_step_that_cannot_start_has_failed(fairway: Fairway) -> None:
+    """The model that it wants was not kept, which nobody knew before."""
+    named = {
+        "train": {"command": "true", "outputs": {"model": {}}},
+        "score": {
+            "command": "true",
+            "after": "train",
+            "inputs": {"model": {"from": "step", "step": "train"}},
+        },
+    }
+    done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
+    assert done.returncode == 5
+    reason = "the step score failed: task 0 of pipe-a-train has kept no file in `model`"
+    assert fairway.show("pipe-a")["reason"] == reason
+
+
+def test_it_is_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
+    named = {
+        "hold": {"command": f"read -r _ <{gate.path}"},
+        "next": {"command": "true", "after": {"hold": "ended"}},
+    }
+    said = fairway("submit", write(fairway, named), "--run-id", "pipe-a").stdout
+    refused = fairway("fetch", "pipe-a", "--task", "next")
+    assert (refused.returncode, "nothing has been kept yet by the step next" in refused.stderr) == (
+        2,
+        True,
+    )
+    assert "its steps begin by: fairway wait pipe-a" in said
+    assert states(fairway, "pipe-a") == {"hold": "running", "next": "queued"}
+    clean = fairway("clean", "pipe-a-hold", "--yes")
+    assert clean.returncode == 2
+    assert fairway("cancel", "pipe-a").stdout == "pipe-a cancelled\n"
+    assert states(fairway, "pipe-a") == {"hold": "cancelled", "next": "cancelled"}
+    assert fairway("wait", "pipe-a").returncode == 130
+    assert fairway.show("pipe-a-hold")["state"] == "cancelled"
+
+
+def test_a_retry_runs_what_did_not_succeed(fairway: Fairway) -> None:
+    fixed = fairway.folder / "fixed"
+    named = {
+        "first": {"command": f"echo first >>{fairway.folder}/ran"},
+        "second": {"command": f"test -e {fixed}", "after": "first"},
+        "third": {"command": f"echo third >>{fairway.folder}/ran", "after": "second"},
+    }
+    done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
+    assert done.returncode == 1
+    assert states(fairway, "pipe-a")["third"] == "cancelled"
+    fixed.touch()
+    again = fairway("retry", "pipe-a")
+    assert again.returncode == 0, again.stderr
+    assert fairway("wait", "pipe-a").returncode == 0
+    assert set(states(fairway, "pipe-a").values()) == {"succeeded"}
+    assert (fairway.folder / "ran").read_text() == "first\nthird\n"
+    assert fairway.show("pipe-a-second")["task_list"][0]["attempts"] == 2
+
+
+def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) -> None:
+    """What has become of it is written down with the whole."""
+    named = {
+        "first": {"command": f"echo first >>{fairway.folder}/ran"},
+        "hold": {"command": f"read -r _ <{gate.path}", "after": "first"},
+    }
+    fairway("submit", write(fairway, named), "--run-id", "pipe-a")
+    assert fairway("wait", "pipe-a-first").returncode == 0
+    fairway.show("pipe-a")
+    refused = fairway("clean", "pipe-a-first", "--yes")
+    assert refused.returncode == 2
+    assert "pipe-a, which has not ended, needs what pipe-a-first has kept" in refused.stderr
+    waiting = fairway.start("wait", "pipe-a")
+    gate.open()
+    assert waiting.wait(300) == 0
+    assert (fairway.folder / "ran").read_text() == "first\n"
+
+
+def test_the_same_submission_again_is_the_same_run(fairway: Fairway) -> None:
+    named = {"one": {"command": f"echo one >>{fairway.folder}/ran"}}
+    for _ in range(2):
+        done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
+        assert done.returncode == 0, done.stderr
+    assert (fairway.folder / "ran").read_text() == "one\n"
+    named["one"]["command"] = "echo other"
+    done = fairway("submit", write(fairway, named), "--run-id", "pipe-a")
+    assert done.returncode == 2
+    assert "the run `pipe-a` is of another job" in done.stderr
+
+
+@pytest.mark.timeout(3600)
+def test_killed_at_any_moment_nothing_runs_twice_nor_is_left_out(fairway: Fairway) -> None:
+    """Whoever submits and follows is killed; another command goes on."""
+    (fairway.folder / "killed.py").write_text(KILLED)
+    note = "echo {{ name }} >>$FAIRWAY_OUTPUT_NOTES/ran; cat $FAIRWAY_OUTPUT_NOTES/ran >>"
+
+    def words(run: str) -> list[str]:
+        ran = fairway.folder / f"{run}.txt"
+        named = {
+            "first": {"command": f"{note}{ran}", "outputs": {"notes": {}}},
+            "second": {
+                "command": f"{note}{ran}",
+                "outputs": {"notes": {}},
+                "after": "first",
+                "inputs": {"notes": {"from": "step", "step": "first"}},
+            },
+        }
+        return ["submit", str(write(fairway, named)), "--run-id", run, "--watch", "--quiet"]
+
+    def program(left: int, run: str) -> int:
+        command = [sys.executable, "killed.py", str(left), *words(run)]
+        ended = subprocess.run(
+            command, cwd=fairway.folder, capture_output=True, text=True, timeout=300
+        )
+        return ended.returncode
+
+    assert program(0, "whole") == 0
+    events = int((fairway.folder / "events").read_text())
+    assert events > KILLS
+    killed = 0
+    for number in range(KILLS):
+        run = f"killed-{number}"
+        killed += program(1 + number * events // KILLS, run) == -signal.SIGKILL
+        again = fairway(*words(run))
+        assert again.returncode == 0, (number, again.stdout, again.stderr)
+        ran = (fairway.folder / f"{run}.txt").read_text().split()
+        assert ran == ["pipe-first", "pipe-second"], number
+    assert killed >= KILLS - 2

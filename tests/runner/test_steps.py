@@ -1,0 +1,216 @@
+"""Files with `steps:`: what each step's job is, and what is refused at which line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.jobs.job_file import JobFile, load_job
+from fairway_runner.jobs.steps import read_steps
+from fairway_runner.runs import steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.jobs.job import Job
+
+TRAIN: dict[str, Any] = {
+    "command": "true",
+    "outputs": {"model": {}},
+    "metrics": {"loss": "loss=(.)"},
+    "sweep": {"points": {"grid": {"x": [1, 2]}}},
+    "params": {"x": 0},
+}
+BEST = {"model": {"best": {"step": "train", "metric": "loss"}}}
+
+
+def write(folder: Path, named: Any, **common: Any) -> Path:
+    """A file of steps, each value on a line of its own; JSON is YAML."""
+    file = folder / "steps.yaml"
+    file.write_text(json.dumps({"name": "pipe", "steps": named, **common}, indent=1))
+    return file
+
+
+def jobs(file: Path, *overrides: str) -> dict[str, Job]:
+    """The job of each step, in their order."""
+    job_file = load_job(file, overrides)
+    found = {}
+    for step in read_steps(job_file.document, "pipe-a"):
+        own = JobFile(step.document, file.parent)
+        found[step.name] = next(own.tasks()).resolve(Target.local())
+    return found
+
+
+def test_what_stands_beside_them_holds_for_all(tmp_path: Path) -> None:
+    named = {
+        "late": {"after": "early", "command": "late"},
+        "early": {"command": "early", "template": "every-node", "env": {"B": "2"}},
+    }
+    found = jobs(write(tmp_path, named, template="plain", env={"A": "1"}, tags=["x"]))
+    assert list(found) == ["early", "late"]
+    assert [each.name for each in found.values()] == ["pipe-early", "pipe-late"]
+    assert [each.template for each in found.values()] == ["every-node", "plain"]
+    assert [each.env for each in found.values()] == [{"B": "2"}, {"A": "1"}]
+    assert {each.tags for each in found.values()} == {("x",)}
+
+
+@pytest.mark.parametrize(
+    ("after", "known"),
+    [
+        ("train", {"train": "succeeded"}),
+        (["train", "other"], {"train": "succeeded", "other": "succeeded"}),
+        ({"train": "failed", "other": "ended"}, {"train": "failed", "other": "ended"}),
+    ],
+)
+def test_conditions_are_words(tmp_path: Path, after: Any, known: Any) -> None:
+    named = {"score": {"command": "a", "after": after}, "train": TRAIN, "other": {"command": "b"}}
+    document = load_job(write(tmp_path, named)).document
+    *_, last = read_steps(document, "pipe-a")
+    assert (last.name, last.after) == ("score", known)
+
+
+def test_inputs_name_the_runs_of_steps(tmp_path: Path) -> None:
+    inputs = {**BEST, "other": {"from": "step", "step": "train", "task": 1, "output": "model"}}
+    named = {"train": TRAIN, "score": {"after": "train", "command": "a", "inputs": inputs}}
+    found = jobs(write(tmp_path, named))["score"].model_dump(by_alias=True)["inputs"]
+    assert found["model"]["best"]["run"] == "pipe-a-train"
+    assert (found["other"]["from"], found["other"]["run"]) == ("run", "pipe-a-train")
+
+
+def test_fields_of_a_step_are_set_as_those_of_a_job(tmp_path: Path) -> None:
+    file = write(tmp_path, {"train": TRAIN, "score": {"command": "a"}}, params={"y": 1})
+    words = ("steps.train.nodes=3", "steps.train.command=b", "steps.score.env.A=1", "params.y=2")
+    found = jobs(file, *words)
+    assert (found["train"].nodes, found["train"].command) == (3, "b")
+    assert found["score"].env == {"A": "1"}
+    assert found["score"].params == {"y": 2}
+
+
+REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
+    ({}, {}, "`steps`: expected a length of at least 1", ""),
+    (3, {}, "`steps`: expected a mapping", ""),
+    ({"A b": TRAIN}, {}, "`A b` is not a step's name", "up to 15 small letters"),
+    ({"a-name-that-is-long": TRAIN}, {}, "is not a step's name", ""),
+    ({"a": 3}, {}, "`steps.a`: expected a mapping", ""),
+    ({"a": TRAIN}, {"stesp": 1}, "unknown key `stesp`", "did you mean `steps`?"),
+    ({"a": TRAIN}, {"sweep": {"points": {"repeat": 2}}}, "unknown key `sweep`", "in a step"),
+    ({"a": TRAIN}, {"after": ["x"]}, "unknown key `after`", "write it in a step"),
+    ({"a": {**TRAIN, "name": "x"}}, {}, "`name` is one for all steps", "beside `steps`"),
+    ({"a": {**TRAIN, "code": {}}}, {}, "`code` is one for all steps", ""),
+    ({"a": {**TRAIN, "after": "b"}}, {}, "there is no step `b`", ""),
+    ({"train": TRAIN, "a": {"after": "tain"}}, {}, "there is no step `tain`", "`train`?"),
+    ({"a": {"after": "a"}}, {}, "these steps wait for each other: a", "out of `after`"),
+    ({"a": {"after": "b"}, "b": {"after": "a"}}, {}, "wait for each other: a, b", ""),
+    ({"a": TRAIN, "b": {"after": {"a": "done"}}}, {}, "expected one of `succeeded`", ""),
+    ({"a": TRAIN, "b": {"after": {"a": {"exit_code": 300}}}}, {}, "at most 255", ""),
+    (
+        {"a": TRAIN, "b": {"after": {"a": {"exit_code": []}}}},
+        {},
+        "the list is empty",
+        "exit_code: 3",
+    ),
+    ({"a": TRAIN, "b": {"after": 3}}, {}, "expected a mapping, found the number 3", ""),
+    (
+        {"train": TRAIN, "b": {"command": "b", "inputs": BEST}},
+        {},
+        "`b` does not come after the step `train`",
+        "add it: after: [train]",
+    ),
+    (
+        {"a": {"command": "a"}, "train": TRAIN, "b": {"after": "a", "inputs": BEST}},
+        {},
+        "`b` does not come after the step `train`",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("named", "common", "message", "hint"), REFUSED)
+def test_what_is_wrong_is_shown_at_its_line(
+    tmp_path: Path, named: Any, common: dict[str, Any], message: str, hint: str
+) -> None:
+    document = load_job(write(tmp_path, named, **common)).document
+    with pytest.raises(UserError) as caught:
+        read_steps(document, "pipe-a")
+    finding = caught.value.findings[0]
+    assert message in finding.message
+    assert hint in finding.hint
+    assert finding.location is not None
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("step", "message", "line"),
+    [
+        ({"command": "a", "nodse": 2}, "unknown key `nodse`", '"nodse": 2'),
+        ({"command": ""}, "the command is empty", '"command": ""'),
+        ({"nodes": 2}, "`command` is missing", ""),
+        ({"command": "a", "template": "plian"}, "there is no template `plian`", "plian"),
+        ({"command": "a", "target": "nd"}, "there is no target `nd`", '"target": "nd"'),
+        ({"command": "a", "target": ["a", "b"]}, "there is no target `a`", '"a",'),
+        (
+            {"command": "a", "after": "train", "inputs": {"modle": BEST["model"]}},
+            "the step `train` keeps no output `modle`",
+            '"modle"',
+        ),
+        (
+            {
+                "command": "a",
+                "after": "train",
+                "inputs": {"model": {"best": {"step": "train", "metric": "los"}}},
+            },
+            "the step `train` has no metric `los`",
+            '"model"',
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_step_s_job_starts_nothing(
+    tmp_path: Path, fairway: RunFairway, step: Any, message: str, line: str
+) -> None:
+    write(tmp_path, {"train": {**TRAIN, "template": "plain"}, "last": step}, template="plain")
+    code, out, err = fairway(tmp_path, "submit", "steps.yaml")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert line in err
+    assert not (tmp_path / ".fairway" / "runs").exists()
+
+
+def test_patience_is_for_one_job(tmp_path: Path, fairway: RunFairway) -> None:
+    write(tmp_path, {"train": TRAIN}, template="plain")
+    code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--patience", "1h")
+    assert (code, "--patience is for a job without steps" in err) == (2, True)
+
+
+def test_a_dry_run_starts_nothing(tmp_path: Path, fairway: RunFairway) -> None:
+    named = {"train": TRAIN, "score": {"after": "train", "command": "a", "inputs": BEST}}
+    write(tmp_path, named, template="plain")
+    code, out, err = fairway(tmp_path, "submit", "steps.yaml", "--dry-run")
+    assert (code, out, err) == (0, "pipe is valid; it would start 2 steps on local\n", "")
+    assert not (tmp_path / ".fairway" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        '{"steps": [3]}',
+        '{"steps": [{"name": "a", "run": "../x", "target": "t", "after": {}}]}',
+        '{"steps": [{"name": "a", "run": "x-a", "target": "t", "after": {"b": [true]}}]}',
+        '{"steps": [{"name": "a", "run": "x-a", "target": "t", "after": {"b": 3}}]}',
+    ],
+)
+def test_a_damaged_file_is_named(
+    tmp_path: Path, make_run: MakeRun, fairway: RunFairway, text: str
+) -> None:
+    run = make_run("pipe-abc", state="running")
+    (run.folder / steps.FILE).write_text(text)
+    with pytest.raises(UserError, match=r"steps\.json: damaged"):
+        steps.read(run.folder)
+    code, _, err = fairway(tmp_path, "wait", run.id)
+    assert (code, "steps.json: damaged" in err) == (2, True)
