@@ -176,3 +176,25 @@ def test_jump_hosts_are_gone_through(cluster: SshCluster) -> None:
     for name in ("n2", "n3"):
         log = (cluster.folder / "hosts.d" / name / "sshd.log").read_text()
         assert "Accepted publickey" in log, name
+
+
+def test_a_run_is_followed_over_a_tunnel_that_is_cut(
+    fairway: Any, bastion: Bastion, tmp_path: Path
+) -> None:
+    """What was printed before is shown once, and what comes afterwards too."""
+    go = tmp_path / "go"
+    run = fairway.submit(
+        fairway.job(f"echo before; until [ -e {go} ]; do sleep 0.1; done; echo after"),
+        "-t",
+        "box",
+    )
+    follow = fairway.start("logs", "--follow", run)
+    assert follow.stdout.readline() == "before\n"
+    before = len(bastion.calls)
+    for session in bastion.sessions:
+        os.kill(int(session), signal.SIGKILL)
+    _until(lambda: len(bastion.calls) > before)
+    go.touch()
+    out, errors = follow.communicate(timeout=_PATIENCE)
+    assert (follow.returncode, out) == (0, "after\n"), errors
+    assert fairway("show", run).returncode == 0
