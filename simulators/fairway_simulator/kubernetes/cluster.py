@@ -82,6 +82,8 @@ class KubernetesCluster:
     seed: int = 0
     api: ApiService = field(init=False)
     kubelet: Kubelet = field(init=False)
+    network: Network = field(init=False)
+    """Where pods have their addresses from."""
     _server: Server = field(init=False)
     _loop: Loop = field(init=False)
 
@@ -122,11 +124,11 @@ class KubernetesCluster:
     def start(self) -> None:
         """Starts all parts."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        between = network(private=self.private)
+        self.network = network(private=self.private)
         try:
-            self._start(between)
+            self._start(self.network)
         except BaseException:
-            between.close()
+            self.network.close()
             raise
 
     def stop(self) -> None:

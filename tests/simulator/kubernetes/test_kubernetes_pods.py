@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import urllib.request
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,7 @@ import pytest
 from fairway_simulator.kubernetes import Fault, Kubelet, KubernetesCluster, NodeSpec
 from fairway_simulator.kubernetes.client import Client
 from fairway_simulator.kubernetes.cluster import kubectl_program
-from fairway_simulator.kubernetes.kubelet.network import network
+from fairway_simulator.kubernetes.kubelet.network import Addresses, NetworkFailed, network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,6 +225,36 @@ def test_a_port_at_which_nobody_listens(space: Space, serving: str) -> None:
         assert b"failed to connect to localhost:9 inside namespace" in said
         process.kill()
         process.wait()
+
+
+def test_an_address_is_nobody_elses_until_it_is_given_back() -> None:
+    """A head pod outlives hundreds of others."""
+    addresses = Addresses("127.1.1")
+    kept = addresses.take()
+    for _ in range(1_000):
+        other = addresses.take()
+        assert other != kept
+        addresses.give_back(other)
+    assert len({addresses.take() for _ in range(252)}) == 252
+    with pytest.raises(NetworkFailed, match="no address is free"):
+        addresses.take()
+    addresses.give_back(kept)
+    assert addresses.take() == kept
+
+
+def test_a_pod_waits_for_an_address(tmp_path: Path) -> None:
+    with KubernetesCluster(tmp_path / "k", nodes=1, private=False) as cluster:
+        held = []
+        with suppress(NetworkFailed):
+            while True:
+                held.append(cluster.network.address())
+        cluster.kubectl("create", "-f", "-", stdin=json.dumps(_pod("p", "exit 0")))
+        waiting = "jsonpath={.items[?(@.reason=='FailedCreatePodSandBox')].message}"
+        while "no address is free" not in cluster.kubectl("get", "events", "-o", waiting):
+            pass
+        cluster.network.give_back(held.pop())
+        ended = "jsonpath={.status.phase}=Succeeded"
+        cluster.kubectl("wait", f"--for={ended}", "pod/p", "--timeout=90s")
 
 
 def test_processes_and_files_of_pods_are_apart(space: Space) -> None:

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -48,6 +50,7 @@ class Sandbox:
     """What the containers of a pod share: the host name, and the network."""
 
     def __init__(self, hostname: str, network: Network) -> None:
+        self._network = network
         self.address = network.address()
         self.holder: subprocess.Popen[bytes] | None = None
         if not is_root():
@@ -60,7 +63,11 @@ class Sandbox:
         assert self.holder.stdout
         self.holder.stdout.readline()
         if network.private:
-            network.attach(self.holder.pid, self.address)
+            try:
+                network.attach(self.holder.pid, self.address)
+            except NetworkFailed:
+                self.close()
+                raise
 
     def words(self) -> list[str]:
         """The start of a command that runs in a container of its own in here."""
@@ -73,6 +80,7 @@ class Sandbox:
         """Takes it away."""
         if self.holder is not None:
             self.holder.communicate()
+        self._network.give_back(self.address)
 
 
 @dataclass(frozen=True)

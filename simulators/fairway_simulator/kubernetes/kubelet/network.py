@@ -10,6 +10,7 @@ import os
 import secrets
 import subprocess
 import threading
+from collections import deque
 from typing import Protocol
 
 _TRIES = 256
@@ -29,13 +30,36 @@ class Network(Protocol):
     """Whether each pod has a network of its own."""
 
     def address(self) -> str:
-        """One that no pod has."""
+        """One that no pod has, until it is given back."""
+
+    def give_back(self, address: str) -> None:
+        """A pod has ended, and its address is another's in time."""
 
     def attach(self, pid: int, address: str) -> None:
         """Gives the network namespace of a process its address."""
 
     def close(self) -> None:
         """Takes it all away."""
+
+
+class Addresses:
+    """The addresses `prefix`.2 to .254; one that was given back comes round last."""
+
+    def __init__(self, prefix: str) -> None:
+        self._free = deque(f"{prefix}.{host}" for host in range(2, 255))
+        self._lock = threading.Lock()
+
+    def take(self) -> str:
+        """One that nobody has."""
+        with self._lock:
+            if not self._free:
+                raise NetworkFailed("no address is free")
+            return self._free.popleft()
+
+    def give_back(self, address: str) -> None:
+        """Nobody has it any more."""
+        with self._lock:
+            self._free.append(address)
 
 
 class Loopback:
@@ -45,15 +69,16 @@ class Loopback:
     gateway = "127.0.0.1"
 
     def __init__(self) -> None:
-        self._prefix = f"127.{64 + secrets.randbelow(128)}.{secrets.randbelow(256)}"
-        self._given = 0
-        self._lock = threading.Lock()
+        prefix = f"127.{64 + secrets.randbelow(128)}.{secrets.randbelow(256)}"
+        self._addresses = Addresses(prefix)
 
     def address(self) -> str:
         """One that no pod has."""
-        with self._lock:
-            self._given = self._given % 253 + 1
-            return f"{self._prefix}.{self._given + 1}"
+        return self._addresses.take()
+
+    def give_back(self, address: str) -> None:
+        """It may be another's."""
+        self._addresses.give_back(address)
 
     def attach(self, pid: int, address: str) -> None:
         """Nothing to do."""
@@ -81,15 +106,15 @@ class Switch:
             raise NetworkFailed(said.strip())
         self._number = self._link()
         self.gateway = f"10.244.{self._number}.1"
-        self._free = [f"10.244.{self._number}.{host}" for host in range(2, 255)]
-        self._next = 0
-        self._lock = threading.Lock()
+        self._addresses = Addresses(f"10.244.{self._number}")
 
     def address(self) -> str:
-        """The one that was given out the longest time ago."""
-        with self._lock:
-            self._next += 1
-            return self._free[(self._next - 1) % len(self._free)]
+        """One that no pod has."""
+        return self._addresses.take()
+
+    def give_back(self, address: str) -> None:
+        """It may be another's."""
+        self._addresses.give_back(address)
 
     def attach(self, pid: int, address: str) -> None:
         """Plugs the namespace of a process into the switch."""

@@ -16,6 +16,7 @@ from fairway_simulator.kubernetes.kubelet.environment import (
     of_image,
     variables,
 )
+from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
 from fairway_simulator.kubernetes.kubelet.status import ContainerState
 from fairway_simulator.kubernetes.kubelet.volumes import (
     NotReady,
@@ -135,7 +136,14 @@ class PodRunner(threading.Thread):
                 return False
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
         self._hostname = hostname[:63].rstrip("-.")
-        self._sandbox = Sandbox(self._hostname, self._host.network)
+        while self._sandbox is None:
+            try:
+                self._sandbox = Sandbox(self._hostname, self._host.network)
+            except NetworkFailed as why:
+                message = f"Failed to create pod sandbox: {why}"
+                self._host.event(self.pod, "FailedCreatePodSandBox", message, bad=True)
+                if self._wait(_PAUSE):
+                    return False
         self.pod = {**self.pod, "status": {**self.pod.get("status", {}), **self._addresses()}}
         self._mounts = common_mounts(self.folder, self._sandbox.address, self._hostname)
         return True
