@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,11 +14,13 @@ from fairway_agent.ending import Ending
 from fairway_agent.limits import Over
 from fairway_agent.plan import WARN, IdleGpu, RunPlan
 from fairway_agent.record import write_json
+from fairway_agent.run_state import RunState
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.endings import Endings, said
+from fairway_runner.engines.batch.poller import limited
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
@@ -104,6 +107,18 @@ def test_what_is_not_its_own_word_changes_nothing(run: Run, text: bytes) -> None
     service = Service()
     service.files["0"] = text
     assert look(run, service, FAILED) == (FAILED, None)
+
+
+def test_a_limit_is_known_before_the_run_has_ended() -> None:
+    """Its tasks may all have been read by then, and none is asked again."""
+    over, going = Over("max_cost", WHY), RunState("running", started=1.0, tasks={"failed": 1})
+    known = limited(going, over)
+    assert (known.state, known.limit, known.reason, known.exit_code) == (
+        *("running", "max_cost", WHY),
+        None,
+    )
+    ended = limited(replace(known, state="cancelled", ended=9.0), over)
+    assert (ended.state, ended.limit, ended.exit_code) == ("failed", "max_cost", 124)
 
 
 def test_nobody_is_asked_for_nothing(run: Run) -> None:

@@ -27,6 +27,7 @@ from fairway_runner.runs.records import known_state, known_task
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from fairway_agent.limits import Over
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder
@@ -112,10 +113,8 @@ class Poller:
         if ended:
             counts["cancelled"] += counts.pop("queued", 0)
         known = self._run_state(found, counts, job, ended=ended)
-        if over is not None and known.is_final:
-            known = replace(
-                known, state="failed", reason=over.reason, limit=over.limit, exit_code=TIMED_OUT
-            )
+        if over is not None:
+            known = limited(known, over)
         if setup:
             known = replace(known, reason=setup)
         if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
@@ -154,7 +153,8 @@ class Poller:
         }
         before = known_state(run.folder) or RunState()
         now = states.run_state(tasks, ended=False)
-        _write_state(run, RunState(now, before.reason, before.started, tasks=tasks))
+        kept = replace(before, state=now, tasks=tasks, ended=None, no_capacity=False)
+        _write_state(run, kept)
 
     def _tasks(self, run: RunFolder, job: Mapping[str, Any], state: State) -> dict[int, TaskState]:
         """The status of each task by its number; those of an earlier time stay as they are."""
@@ -219,6 +219,13 @@ class Poller:
             if before != status and not _is_older(status, before):
                 state_files.write(folder, status)
             self.written[key] = status
+
+
+def limited(known: RunState, over: Over) -> RunState:
+    """The state of a run that is over a limit. It has that before it has ended, too: each task is
+    asked once."""
+    known = replace(known, reason=over.reason, limit=over.limit)
+    return replace(known, state="failed", exit_code=TIMED_OUT) if known.is_final else known
 
 
 def _end(found: Iterable[TaskState], job: Mapping[str, Any]) -> float | None:
