@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
 
 from fairway_cli.commands import doctor
+from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.doctor import programs
 from fairway_runner.engines import engine as engines
 from fairway_runner.live.management import not_signed_in
 from fairway_simulator.azure import ControlPlane
+from fairway_simulator.azure.rights import Assignment, Rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 NOBODY = "00000000-0000-0000-0000-000000000000"
 VERSIONS = {
     "node": "v22.1.0",
@@ -223,6 +226,37 @@ def test_a_provider_to_register_is_printed_with_its_command(
     assert "ok       Terraform: 1.11.4\n" in printed
     assert "FAILED   what `demo` needs: not all available\n" in printed
     assert "           az provider register --namespace Microsoft.Network --wait\n" in printed
+
+
+def test_roles_are_looked_at_before_anything_is_made(
+    plane: ControlPlane,
+    install: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """With the roles that docs/pull-requests.md names all is well; without any something is not."""
+    install(**VERSIONS)
+    _give_images(plane, monkeypatch)
+    file = tmp_path / "kept.yaml"
+    text = (ROOT / "stacks" / "environments" / "demo.yaml").read_text()
+    file.write_text(text.replace("protect: false", "protect: true"))
+    roles = ("Contributor", "Role Based Access Control Administrator", "Locks Contributor")
+    here, found = f"/subscriptions/{NOBODY}", {}
+    given = [Assignment(name, NOBODY, here, built_in_roles()[name]) for name in roles]
+    for missing in ("", *roles):
+        plane.rights = Rights(tuple(each for each in given if each.name != missing))
+        found[missing] = _examine(capsys, environment=str(file))[1]["what `demo` needs"]
+    assert found[""]["findings"] == []
+    said = {missing: [each["message"] for each in found[missing]["findings"]] for missing in roles}
+    assert "Microsoft.Authorization/locks/write" in said["Locks Contributor"][0]
+    assert "resourceGroups/write" in said["Contributor"][0]
+    assert "roleAssignments/write" in said["Role Based Access Control Administrator"][0]
+    plane.rights = Rights(())
+    code, nothing = _examine(capsys)
+    assert code == 4
+    assert "is not there, or not for you" in nothing["subscription"]["findings"][0]["message"]
+    assert "what `demo` needs" not in nothing
 
 
 def test_a_faulty_environment_is_one_of_the_findings(

@@ -9,6 +9,7 @@ import pytest
 
 from fairway_cli.commands import nodes
 from fairway_core.catalog.guest_health import impact_categories, impact_category
+from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import UserError
 from fairway_core.machine import Machine
 from fairway_core.target import Target
@@ -16,6 +17,8 @@ from fairway_runner.engines.engine import Node
 from fairway_runner.engines.slurm.engine import SlurmEngine
 from fairway_runner.live import guest_health
 from fairway_simulator.azure import ControlPlane
+from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.azure.rights import all_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,11 +92,24 @@ def test_a_subscription_that_is_not_onboarded_is_said_to_be_so(plane: ControlPla
     assert plane.impacts.reports == {}
 
 
-def test_who_may_not_report_is_told_the_role(plane: ControlPlane) -> None:
-    plane.impacts.allowed = False
-    with pytest.raises(UserError) as raised:
-        report()
-    assert "Azure Impact Reporter" in raised.value.findings[0].hint
+def test_the_role_that_is_named_files_and_follows_and_no_other_does(plane: ControlPlane) -> None:
+    roles, subscription = built_in_roles(), "/".join(VM.split("/")[:3])
+    plane.impacts.says("NodeRemovedFromService")
+    plane.rights = all_of(roles["Azure Impact Reporter"], [NOBODY], subscription)
+    report()
+    assert [status for *_, status in plane.requests if status == 403] == []
+    assert len(plane.impacts.reports) == 1
+    given = [
+        all_of(roles["Reader"], [NOBODY], subscription),
+        all_of(roles["Azure Impact Reporter"], [NOBODY], f"/subscriptions/{NOBODY}"),
+        all_of(roles["Azure Impact Reporter"], ["another"], subscription),
+    ]
+    for rights in given:
+        plane.rights = rights
+        with pytest.raises(UserError) as raised:
+            report()
+        assert "Azure Impact Reporter" in raised.value.findings[0].hint
+    assert len(plane.impacts.reports) == 1
 
 
 @pytest.mark.parametrize(

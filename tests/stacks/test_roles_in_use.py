@@ -268,6 +268,58 @@ def test_an_instance_that_was_taken_away_is_made_again(scheduler: Scheduler) -> 
     assert scheduler.instances() == 1
 
 
+WATCH = f"""
+from {PROGRAMS} import eviction, settings
+own = settings.load()
+machine = settings.metadata_service(own)
+eviction.watch(own, machine, machine.machine().name, set())
+"""
+
+
+def test_an_eviction_is_answered_and_seen_with_the_roles_that_there_are(
+    scheduler: Scheduler, tmp_path: Path
+) -> None:
+    """The node needs none for its own; the scheduler finds out by those that it has."""
+    assert scheduler.run("resume", "nd-[0-1]") == 0
+    plane, node = scheduler.plane, scheduler.scale_sets["nd"]
+    (folder := tmp_path / "node").mkdir()
+    settings = _unpacked(scheduler.deployed.boot_data(node), folder)
+    (name := folder / "name").write_text('SLURMD_OPTIONS="-N nd-0"\n')
+    instance = f"{node.id}/virtualMachines/0"
+    taken: list[str] = []
+
+    def take(event: str) -> None:
+        taken.append(event)
+        plane.compute.evict(node.id, 0)
+
+    with MetadataService(plane.store, instance, on_start=take) as metadata:
+        event = metadata.plan("Preempt")
+        own = {
+            "metadata": metadata.url,
+            "name_file": str(name),
+            "bin": str(scheduler.folder),
+        }
+        (folder / "settings.json").write_text(json.dumps(settings | own))
+        variables = {
+            **os.environ,
+            "FAIRWAY_SLURM_SETTINGS": str(folder / "settings.json"),
+            "PYTHONPATH": str(folder / "lib"),
+        }
+        watch = [sys.executable, "-B", "-c", WATCH]
+        subprocess.run(watch, env=variables, check=True, timeout=300)
+    assert taken == [event]
+    assert "state=drain reason=Azure: Preempt" in scheduler.told
+    assert scheduler.instances() == 1
+    scheduler.refused()
+    # The instance is gone, and nobody claims its name any more.
+    assert scheduler.run(f"{PROGRAMS}.reconcile") == 0
+    assert scheduler.refused() == []
+    scheduler.plane.rights = scheduler.deployed.rights.without("slurm-scales-nd")
+    scheduler.run(f"{PROGRAMS}.reconcile")
+    assert scheduler.refused()
+    assert "AuthorizationFailed" in scheduler.log
+
+
 EVERY = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
 # The kinds of nodes, with what Azure calls them.
 _NODES = {

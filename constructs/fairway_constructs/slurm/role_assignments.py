@@ -8,30 +8,13 @@ from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.own_role import own_role, subscription_of
 from fairway_constructs.unique_name import client_config, unique_name
 from fairway_core.naming import unique_suffix
+from fairway_core.slurm.rights import PLACES, READS_OPERATIONS, SCALES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
-
-_ACTIONS = (
-    # How many there are, and which.
-    "Microsoft.Compute/virtualMachineScaleSets/read",
-    "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
-    # One more, and one less by its number.
-    "Microsoft.Compute/virtualMachineScaleSets/write",
-    "Microsoft.Compute/virtualMachineScaleSets/delete/action",
-    # New instances stand in the subnet and have the identity of nodes.
-    "Microsoft.Network/virtualNetworks/subnets/join/action",
-    "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
-)
-
-# A placement group is changed by what is put into it, and has no action of its own for that.
-# Source: Azure documentation, AKS cluster identity permissions; "Azure permissions for Compute".
-_PLACEMENT = "Microsoft.Compute/proximityPlacementGroups/write"
-# Why Azure could not make an instance: the operations lie beside the resources, at the location.
-_OPERATIONS = "Microsoft.Compute/locations/operations/read"
 
 
 def let_scale(
@@ -58,7 +41,7 @@ def let_scale(
         "slurm-role",
         name=unique_name(scope, "role_definition", place),
         description=f"The Slurm scheduler of {place.environment} starts and deletes nodes",
-        actions=(*_ACTIONS, *([_PLACEMENT] if placements else ())),
+        actions=(*SCALES, *([PLACES] if placements else ())),
     )
     grants = {f"scales-{name}": (resource, reason) for name, resource in scale_sets.items()}
     grants["joins-subnet"] = (subnet_id, f"{reason}, which stand in this subnet")
@@ -73,7 +56,7 @@ def let_scale(
         "slurm-operations-role",
         name=place.name("role_definition", "operations", suffix=suffix),
         description=f"The Slurm scheduler of {place.environment} reads why Azure made no node",
-        actions=(_OPERATIONS,),
+        actions=(READS_OPERATIONS,),
     )
     why = "The Slurm scheduler reads why Azure made no node"
     _assign(scope, "reads-operations", subscription_of(scope), principal_id, why, role_id=told)

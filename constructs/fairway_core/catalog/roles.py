@@ -52,7 +52,7 @@ def built_in_roles() -> Mapping[str, Permission]:
 
 
 def action_that_makes(type: str) -> str | None:  # noqa: A002
-    """The action, beyond those of Contributor, that making a resource of that type takes."""
+    """The action that making a resource of that type takes, where it is one that is looked for."""
     found: str | None = table("roles")["actions"].get(type)
     return found
 

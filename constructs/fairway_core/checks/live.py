@@ -32,7 +32,7 @@ LIVE: Mapping[str, LiveCheck] = {
     ),
     "missing-right": LiveCheck(
         Severity.WARNING,
-        "Role assignments, locks or roles that a deployment makes, and you may not.",
+        "Resource groups, role assignments, locks or roles to be made that you may not make.",
         "`providers/Microsoft.Authorization/permissions`",
     ),
     "not-there": LiveCheck(

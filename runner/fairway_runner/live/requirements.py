@@ -116,8 +116,10 @@ def providers_of(environment: Environment) -> list[str]:
 
 
 def actions_of(environment: Environment) -> list[str]:
-    """The actions, beyond those of Contributor, that deploying it takes."""
+    """The actions that deploying it takes: of each role that is needed, what no other gives."""
     types = ["azurerm_role_assignment"]
+    if environment.resource_group is None or not environment.resource_group.existing:
+        types.append("azurerm_resource_group")
     if environment.protect:
         types.append("azurerm_management_lock")
     stops = _has(environment, "schedule") or _has(environment, "idle")

@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.azure.additions import role_definition
-from fairway_simulator.azure.compute import SCALE_SETS, refused
+from fairway_simulator.azure.compute import SCALE_SETS
+from fairway_simulator.azure.errors import refused
 from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.resource_ids import ResourcePath
 

@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.catalog import vm_size
 from fairway_simulator.azure.additions import id_for
 from fairway_simulator.azure.addresses import address_in
+from fairway_simulator.azure.errors import refused
 from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.resource_ids import ResourcePath
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fairway_simulator.azure.store import ResourceStore
+
+    Told = Callable[[str, int], None]
 
 SCALE_SETS = "microsoft.compute/virtualmachinescalesets"
 _LEVEL = "/virtualmachinescalesets/"
@@ -36,24 +41,22 @@ class Started:
     path: str
 
 
-def refused(status: int, code: str, message: str) -> tuple[int, Any]:
-    """An error in the form of Azure Resource Manager."""
-    return status, {"error": {"code": code, "message": message}}
-
-
 @dataclass
 class Compute:
     """The instances of all scale sets, and how what was asked for has ended.
 
     `room` is how many instances Azure has the capacity for in each scale set, and `vcpus` how
     many vCPUs the quota allows to all of them; the next `broken` instances are made and then
-    Failed.
+    Failed. `on_make` and `on_delete` are told of each instance that comes or goes, by the id of its
+    scale set and its number.
     """
 
     store: ResourceStore
     room: int | None = None
     vcpus: int | None = None
     broken: int = 0
+    on_make: Told = lambda *_: None
+    on_delete: Told = lambda *_: None
     _instances: dict[str, dict[int, str]] = field(default_factory=dict)
     _made: dict[str, int] = field(default_factory=dict)
     _operations: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -75,6 +78,7 @@ class Compute:
         """Takes an instance away; the capacity stays what it was asked to be."""
         with self._lock:
             del self._of(ResourcePath(scale_set).key)[number]
+        self.on_delete(scale_set, number)
 
     def instances_in(self, collection: ResourcePath) -> list[dict[str, Any]]:
         """What a collection in a scale set lists: its instances, or their network interfaces.
@@ -139,8 +143,10 @@ class Compute:
             if lacking:
                 return refused(409, "OperationNotAllowed", lacking)
             self.store.patch(path, body)
-            self._make(path.key, wanted - len(before))
+            made = self._make(path.key, wanted - len(before))
             missing = wanted - len(before)
+        for number in made:
+            self.on_make(path.text, number)
         text = "Allocation failed. We do not have sufficient capacity for the requested VM size."
         return self._start(_ended("AllocationFailed", text) if missing else None)
 
@@ -160,15 +166,19 @@ class Compute:
             f"Current Usage: {used}, Additional Required: {needed}"
         )
 
-    def _make(self, key: str, count: int) -> None:
-        instances = self._of(key)
+    def _make(self, key: str, count: int) -> list[int]:
+        """Makes so many instances, as far as there is room; the numbers of those that work."""
+        instances, made = self._of(key), []
         for _ in range(count):
             if self.room is not None and len(instances) >= self.room:
                 break
             number = self._made.get(key, 0)
             self._made[key] = number + 1
             instances[number] = "Failed" if self.broken else "Succeeded"
+            if not self.broken:
+                made.append(number)
             self.broken = max(0, self.broken - 1)
+        return made
 
     def _act(
         self, subject: ResourcePath, action: str, body: dict[str, Any]
@@ -189,6 +199,8 @@ class Compute:
                 del instances[number]
             sku = {**found["sku"], "capacity": _capacity(found) - len(numbers)}
             self.store.patch(subject, {"sku": sku})
+        for number in numbers:
+            self.on_delete(subject.text, number)
         return self._start()
 
     def _start(self, failure: dict[str, Any] | None = None) -> tuple[int, Any]:

@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from fairway_simulator.azure.answers import Answer, answer
 from fairway_simulator.azure.cloud import metadata
-from fairway_simulator.azure.compute import Compute, Started, refused
+from fairway_simulator.azure.compute import Compute, Started
+from fairway_simulator.azure.errors import refused
 from fairway_simulator.azure.identity import (
     NOBODY,
     audience_of,

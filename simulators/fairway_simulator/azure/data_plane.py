@@ -74,6 +74,21 @@ def batch_action(
     return Wanted(f"{_BATCH}/{kind or 'pools'}/{verb}", account_id, data=kind is not None)
 
 
+def refusal(forbidden: Wanted) -> tuple[list[tuple[str, str]], bytes]:
+    """Headers and body of the 403. Source: Azure documentation, troubleshoot 403 errors in Azure
+    Blob Storage."""
+    why = "This request is not authorized to perform this operation using this permission."
+    code = "AuthorizationPermissionMismatch"
+    if forbidden.action.startswith(_BATCH):
+        # What Batch calls it is not documented.
+        code, kind = "Forbidden", "application/json"
+        text = json.dumps({"code": code, "message": {"lang": "en-US", "value": why}})
+    else:
+        kind = "application/xml"
+        text = f"<Error><Code>{code}</Code><Message>{why}</Message></Error>"
+    return [("x-ms-error-code", code), ("Content-Type", kind)], text.encode()
+
+
 class DataPlane(Served):
     """Stands before a service on loopback, and refuses `principal` what `rights` do not allow.
 
@@ -142,17 +157,8 @@ class _Handler(BaseHTTPRequestHandler):
         connection.close()
 
     def _refuse(self, forbidden: Wanted) -> None:
-        """Source: Azure documentation, troubleshoot 403 errors in Azure Blob Storage."""
-        why = "This request is not authorized to perform this operation using this permission."
-        code = "AuthorizationPermissionMismatch"
-        if forbidden.action.startswith(_BATCH):
-            # What Batch calls it is not documented.
-            code, kind = "Forbidden", "application/json"
-            text = json.dumps({"code": code, "message": {"lang": "en-US", "value": why}})
-        else:
-            kind = "application/xml"
-            text = f"<Error><Code>{code}</Code><Message>{why}</Message></Error>"
-        self._send(403, [("x-ms-error-code", code), ("Content-Type", kind)], text.encode())
+        headers, text = refusal(forbidden)
+        self._send(403, headers, text)
 
     def _send(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         self.send_response_only(status)

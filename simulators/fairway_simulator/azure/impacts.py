@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator.azure.errors import refused
+
 if TYPE_CHECKING:
     from fairway_simulator.azure.resource_ids import ResourcePath
 
@@ -19,11 +21,10 @@ _REQUIRED = ("startDateTime", "impactCategory", "impactedResourceId")
 
 @dataclass
 class Impacts:
-    """The reports by their paths; `registered`, `onboarded` and `allowed` say what there is."""
+    """The reports by their paths; `registered` and `onboarded` say what the subscription is."""
 
     registered: bool = True
     onboarded: bool = True
-    allowed: bool = True
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
     _to_say: list[str] = field(default_factory=list)
     _said: list[str] = field(default_factory=list)
@@ -36,8 +37,6 @@ class Impacts:
         """The status and the body for a request; None where it is about something else."""
         if not path.type.startswith(_TYPE):
             return None
-        if not self.allowed:
-            return _error(403, "AuthorizationFailed", "no Microsoft.Impact/workloadImpacts/write")
         if method == "PUT":
             return self._file(path, body or {})
         if path.type == f"{_TYPE}/insights":
@@ -46,21 +45,17 @@ class Impacts:
             details = [{"additionalDetails": {"statusCode": code}} for code in self._said]
             return 200, {"value": [{"properties": each} for each in details]}
         found = self.reports.get(path.text)
-        return (200, found) if found else _error(404, "NotFound", path.text)
+        return (200, found) if found else refused(404, "NotFound", path.text)
 
     def _file(self, path: ResourcePath, body: dict[str, Any]) -> tuple[int, Any]:
         if not self.registered:
             message = "The subscription is not registered to use namespace 'Microsoft.Impact'."
-            return _error(409, "MissingSubscriptionRegistration", message)
+            return refused(409, "MissingSubscriptionRegistration", message)
         if not self.onboarded:
-            return _error(400, "BadRequest", "The subscription is not onboarded.")
+            return refused(400, "BadRequest", "The subscription is not onboarded.")
         properties = body.get("properties") or {}
         missing = [name for name in _REQUIRED if not properties.get(name)]
         if missing:
-            return _error(400, "InvalidRequest", f"{missing[0]} is missing")
+            return refused(400, "InvalidRequest", f"{missing[0]} is missing")
         self.reports[path.text] = body
         return 201, {"id": path.text, **body}
-
-
-def _error(status: int, code: str, message: str) -> tuple[int, Any]:
-    return status, {"error": {"code": code, "message": message}}

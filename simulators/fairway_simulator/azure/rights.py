@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.roles import allowed
+from fairway_simulator.azure.errors import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -141,7 +142,7 @@ def refusal(principal: str, action: str, scope: str, linked: str = "") -> tuple[
             f"{who} has permission to perform the action; however, it does not have permission to "
             f"perform action '{action}' on the linked scope(s) '{linked}'"
         )
-    return 403, {"error": {"code": code, "message": message}}
+    return refused(403, code, message)
 
 
 def _ids_in(value: Any) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.azure.compute import refused
+from fairway_simulator.azure.errors import refused
 from fairway_simulator.azure.identity import audience_of, principal_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 _AUDIENCE = "https://vault.azure.net"
 _SECRETS = "Microsoft.KeyVault/vaults/secrets"
-_ACTIONS = {"GET": f"{_SECRETS}/getSecret/action", "PUT": f"{_SECRETS}/setSecret/action"}
+READS_SECRET = f"{_SECRETS}/getSecret/action"
+_ACTIONS = {"GET": READS_SECRET, "PUT": f"{_SECRETS}/setSecret/action"}
+
+
+def forbidden(action: str) -> tuple[int, Any]:
+    """What a vault says to who has no role for it."""
+    status, found = refused(403, "Forbidden", f"Caller is not authorized to perform {action}")
+    found["error"]["innererror"] = {"code": "ForbiddenByRbac"}
+    return status, found
 
 
 class Vaults:
@@ -41,9 +49,7 @@ class Vaults:
         if kind != "secrets" or not action or not vault:
             return refused(404, "NotFound", f"Nothing is at {path.text}.")
         if rights and not rights.allow(principal_of(token), action, vault, data=True):
-            found = refused(403, "Forbidden", f"Caller is not authorized to perform {action}")
-            found[1]["error"]["innererror"] = {"code": "ForbiddenByRbac"}
-            return found
+            return forbidden(action)
         if method == "PUT":
             self.secrets[path.key] = body["value"]
             self.tags[path.key] = body.get("tags") or {}

@@ -56,12 +56,12 @@ class CloudNodes:
 
     def __post_init__(self) -> None:
         """Nothing runs before `start`."""
-        self.scale_set = ScaleSet(self.cluster.cloud, self._boot, self._delete)
         self._claim_port = free_port(1)
 
     def programs(self) -> slurm.Cloud:
         """Installs what slurmctld calls; how slurm.conf names it."""
-        self.folder.mkdir()
+        (azure := self.folder / "azure").mkdir(parents=True)
+        self.scale_set = ScaleSet(azure, self.cluster.cloud, self._boot, self._delete)
         self.scale_set.serve()
         found = install(
             self.folder / "lib", settings=str(self.folder / "settings.json"), python=sys.executable
@@ -106,7 +106,7 @@ class CloudNodes:
         name_file = self.folder / f"instance-{instance}.name"
         self._write(
             own,
-            metadata=f"{self.scale_set.url}/as/{instance}",
+            metadata=self.scale_set.machine(instance).url,
             partition="cloud",
             name_file=str(name_file),
             first_file=str(self.folder / f"instance-{instance}.first"),
@@ -134,7 +134,7 @@ class CloudNodes:
         own = {
             "scale_sets": {"cloud": {"id": ID}},
             "state": str(self.folder / "state"),
-            **dict.fromkeys(("arm", "metadata", "vault"), self.scale_set.url),
+            **self.scale_set.settings(),
             "munge_socket": str(self.cluster.folder / "munge" / "s"),
             "claim_address": "127.0.0.1",
             "claim_port": self._claim_port,

@@ -1,172 +1,147 @@
-"""A stand-in for the part of Azure that nodes of the cloud come from, on a loopback port.
+"""The part of Azure that nodes of the cloud come from: one scale set, the metadata service of each
+machine, and the vault with the cluster's key.
 
-One scale set through Azure Resource Manager, the metadata service of its instances, and the
-vault with the cluster's key. Whoever has started it says what an instance is.
+All are those of `fairway_simulator.azure`. The scheduler and the nodes may do what the stacks of an
+environment allow them, and nothing else. Whoever has started it says what an instance is.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import threading
-import time
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog.roles import Permission
+from fairway_core.slurm.rights import READS_OPERATIONS, SCALES
+from fairway_simulator.azure import ControlPlane
+from fairway_simulator.azure.additions import id_for
+from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.azure.imds import MetadataService
+from fairway_simulator.azure.resource_ids import ResourcePath
+from fairway_simulator.azure.rights import Assignment, Rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-ID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/cloud"
-_TOKEN = "token"  # noqa: S105 - nothing is kept by it
-_SECRET = "0" * 64
+_SUBSCRIPTION = f"/subscriptions/{NOBODY}"
+_GROUP = f"{_SUBSCRIPTION}/resourceGroups/cloud"
+ID = f"{_GROUP}/providers/Microsoft.Compute/virtualMachineScaleSets/cloud"
+_SCHEDULER = f"{_GROUP}/providers/Microsoft.Compute/virtualMachines/scheduler"
+_SUBNET = f"{_GROUP}/providers/Microsoft.Network/virtualNetworks/cloud/subnets/compute"
+_VAULT = f"{_GROUP}/providers/Microsoft.KeyVault/vaults/cloud"
+_IDENTITIES = f"{_GROUP}/providers/Microsoft.ManagedIdentity/userAssignedIdentities"
+_OF_SCHEDULER, _OF_NODES = f"{_IDENTITIES}/scheduler", f"{_IDENTITIES}/nodes"
+_KEY = "0" * 64  # nothing is kept by it
+_SECRETS = "Microsoft.KeyVault/vaults/secrets"
 
-_Answer = tuple[int, Any, dict[str, str]]
 
-
-@dataclass
 class ScaleSet:
     """The scale set with at most `room` instances, by their numbers; `start` and `delete` are
-    called with one that comes or goes."""
+    called with one that comes or goes. It answers within `serve` and `stop`."""
 
-    room: int
-    start: Callable[[str], None]
-    delete: Callable[[str], None]
-    instances: list[str] = field(default_factory=list)
-    capacity: int = 0
-    failures: dict[str, bool] = field(default_factory=dict)
-    _made: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _server: ThreadingHTTPServer | None = None
+    def __init__(
+        self,
+        folder: Path,
+        room: int,
+        start: Callable[[str], None],
+        delete: Callable[[str], None],
+    ) -> None:
+        self.plane = plane = ControlPlane(folder)
+        self._start, self._delete = start, delete
+        self._serving = ExitStack()
+        self._machines: dict[str, MetadataService] = {}
+        self._scheduler = MetadataService(plane.store, _SCHEDULER)
+        plane.compute.room = room
+        plane.compute.on_make = lambda _, number: self._come(str(number))
+        plane.compute.on_delete = lambda _, number: self._go(str(number))
+        for id_, body in _resources():
+            plane.store.put(ResourcePath(id_), body)
+        plane.vaults.secrets[ResourcePath("/vaults/cloud/secrets/munge-key").key] = _KEY
+        plane.rights = _rights()
 
     @property
-    def url(self) -> str:
-        """Where it answers."""
-        assert self._server is not None, "it was started"
-        return f"http://127.0.0.1:{self._server.server_port}"
+    def instances(self) -> list[str]:
+        """The numbers of those that are there."""
+        listed = self.plane.compute.instances_in(ResourcePath(f"{ID}/virtualMachines"))
+        return [str(each["instanceId"]) for each in listed]
+
+    @property
+    def capacity(self) -> int:
+        """How many it was asked to have."""
+        found = self.plane.store.get(ResourcePath(ID)) or {}
+        return int(found["sku"]["capacity"])
+
+    def settings(self) -> dict[str, str]:
+        """Where the programs of the scheduler find Azure; those of a node know another machine."""
+        return {
+            "arm": f"https://{self.plane.host}",
+            "vault": f"https://{self.plane.host}/vaults/cloud/",
+            "authority": str(self.plane.authority),
+            "metadata": self._scheduler.url,
+        }
+
+    def machine(self, instance: str) -> MetadataService:
+        """The metadata service of an instance that is there."""
+        return self._machines[instance]
 
     def serve(self) -> None:
         """Answers until `stop`."""
-        handler = type("Handler", (_Handler,), {"scale_set": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        ).start()
+        self._serving.enter_context(self.plane)
+        self._serving.enter_context(self._scheduler)
 
     def stop(self) -> None:
-        """Answers no more; instances stay."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+        """Answers no more; instances stay, and know nothing of Azure."""
+        self._serving.close()
+        for machine in self._machines.values():
+            machine.__exit__(None, None, None)
+        self._machines.clear()
 
-    def resize(self, capacity: int) -> str:
-        """Makes instances until there are so many; the operation's name."""
-        with self._lock:
-            self.capacity = capacity
-            missing = min(capacity, self.room) - len(self.instances)
-            new = [str(self._made + each) for each in range(max(0, missing))]
-            self._made += len(new)
-            self.instances += new
-            operation = self._operation(failed=len(self.instances) < capacity)
-        for instance in new:
-            self.start(instance)
-        return operation
+    def _come(self, instance: str) -> None:
+        machine = MetadataService(self.plane.store, f"{ID}/virtualMachines/{instance}")
+        self._machines[instance] = machine.__enter__()
+        self._start(instance)
 
-    def remove(self, instances: list[str]) -> str | None:
-        """Deletes these; the operation's name, or None where one of them is not there."""
-        with self._lock:
-            if set(instances) - set(self.instances):
-                return None
-            self.instances = [each for each in self.instances if each not in instances]
-            self.capacity -= len(instances)
-            operation = self._operation(failed=False)
-        for instance in instances:
-            self.delete(instance)
-        return operation
-
-    def _operation(self, *, failed: bool) -> str:
-        name = f"op{len(self.failures)}"
-        self.failures[name] = failed
-        return name
+    def _go(self, instance: str) -> None:
+        self._delete(instance)
+        if machine := self._machines.pop(instance, None):
+            machine.__exit__(None, None, None)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    scale_set: ScaleSet
-
-    def _handle(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length)) if length else {}
-        path = self.path.partition("?")[0]
-        if metadata := re.fullmatch(r"(?:/as/(\d+))?(/metadata/.*)", path):
-            is_metadata = self.headers.get("Metadata") == "true"
-            answer = self._metadata(metadata[1], metadata[2]) if is_metadata else _refused(400)
-        elif self.headers.get("Authorization") == f"Bearer {_TOKEN}":
-            answer = self._resource(path, body)
-        else:
-            answer = _refused(401)
-        self._answer(*answer)
-
-    do_GET = do_PATCH = do_POST = do_PUT = _handle  # noqa: N815
-
-    def _resource(self, path: str, body: dict[str, Any]) -> _Answer:
-        scale_set = self.scale_set
-        match self.command, path.removeprefix(ID):
-            case "GET", "":
-                sku = {"name": "Standard_HB176rs_v4", "tier": "Standard"}
-                sku_now = {**sku, "capacity": scale_set.capacity}
-                return 200, {"sku": sku_now, "properties": {"provisioningState": "Succeeded"}}, {}
-            case "GET", "/virtualMachines":
-                return 200, {"value": [_row(each) for each in list(scale_set.instances)]}, {}
-            case "PATCH", "":
-                return self._accepted(scale_set.resize(int(body["sku"]["capacity"])))
-            case "POST", "/delete":
-                operation = scale_set.remove([str(each) for each in body["instanceIds"]])
-                return self._accepted(operation) if operation else _refused(404)
-            case _, "/secrets/munge-key":
-                return 200, {"value": body.get("value", _SECRET)}, {}
-        name = path.removeprefix("/operations/")
-        if name not in scale_set.failures:
-            return _refused(404)
-        if not scale_set.failures[name]:
-            return 200, {"status": "Succeeded"}, {}
-        error = {"code": "AllocationFailed", "message": "there is no capacity"}
-        return 200, {"status": "Failed", "error": error}, {}
-
-    def _metadata(self, instance: str | None, path: str) -> _Answer:
-        match path.removeprefix("/metadata"):
-            case "/identity/oauth2/token":
-                until = str(int(time.time()) + 3600)
-                return 200, {"access_token": _TOKEN, "expires_on": until}, {}
-            case "/instance/compute" if instance is not None:
-                resource = f"{ID}/virtualMachines/{instance}"
-                names = {"name": f"cloud_{instance}", "vmId": f"VM-{instance}"}
-                return 200, {**names, "resourceId": resource}, {}
-            case "/scheduledevents":
-                return 200, {"DocumentIncarnation": 1, "Events": []}, {}
-        return _refused(404)
-
-    def _accepted(self, operation: str) -> _Answer:
-        url = f"{self.scale_set.url}/operations/{operation}"
-        return 202, {}, {"Azure-AsyncOperation": url}
-
-    def _answer(self, status: int, body: Any, headers: dict[str, str]) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(data))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Says nothing."""
+def _resources() -> list[tuple[str, dict[str, Any]]]:
+    """What is there from the start, as far as anything asks for it."""
+    subnet = {"properties": {"subnet": {"id": _SUBNET}}}
+    interface = {"properties": {"ipConfigurations": [subnet]}}
+    network = {"networkInterfaceConfigurations": [interface]}
+    scale_set = {
+        "location": "loopback",
+        "sku": {"name": "Standard_HB176rs_v4", "tier": "Standard", "capacity": 0},
+        "properties": {"virtualMachineProfile": {"networkProfile": network}},
+    }
+    return [
+        (_SUBNET, {"properties": {"addressPrefixes": ["10.40.0.0/24"]}}),
+        (_VAULT, {}),
+        (_SCHEDULER, {"properties": {}, "identity": _identity(_OF_SCHEDULER)}),
+        (ID, {**scale_set, "identity": _identity(_OF_NODES)}),
+    ]
 
 
-def _row(instance: str) -> dict[str, Any]:
-    facts = {"vmId": f"VM-{instance}", "provisioningState": "Succeeded"}
-    return {"instanceId": instance, "properties": facts}
+def _identity(id_: str) -> dict[str, Any]:
+    return {"type": "UserAssigned", "userAssignedIdentities": {id_: None}}
 
 
-def _refused(status: int) -> _Answer:
-    return status, {"error": {"code": f"Refused{status}", "message": "see the status"}}, {}
+def _rights() -> Rights:
+    """The roles that an environment's stacks assign."""
+    scheduler, nodes = (id_for(each.lower()) for each in (_OF_SCHEDULER, _OF_NODES))
+    scales = Permission(SCALES)
+    reads = Permission((), data_actions=(f"{_SECRETS}/getSecret/action",))
+    writes = Permission((), data_actions=(f"{_SECRETS}/*",))
+    return Rights(
+        (
+            Assignment("scales", scheduler, ID, scales),
+            Assignment("joins-subnet", scheduler, _SUBNET, scales),
+            Assignment("assigns-identity", scheduler, _OF_NODES, scales),
+            Assignment("told", scheduler, _SUBSCRIPTION, Permission((READS_OPERATIONS,))),
+            Assignment("writes-key", scheduler, _VAULT, writes),
+            Assignment("reads-key", nodes, _VAULT, reads),
+        )
+    )

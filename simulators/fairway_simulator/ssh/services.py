@@ -1,6 +1,7 @@
 """What a node of a cluster reads of Azure: its identity's tokens, blobs, secrets of a vault.
 
-A stand-in on loopback, with faults that a test can ask for.
+A stand-in on loopback, with faults that a test can ask for, and roles as the other stand-ins for
+Azure have them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
+from fairway_simulator.azure.data_plane import Wanted, blob_action, refusal
+from fairway_simulator.azure.vaults import READS_SECRET, forbidden
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from fairway_simulator.azure.rights import Rights
 
 CONTAINER = "datasets"
+NODES = "nodes"
+"""The principal of the nodes' identity."""
+_GROUP = "/subscriptions/s/resourceGroups/g/providers"
+ACCOUNT = f"{_GROUP}/Microsoft.Storage/storageAccounts/lab"
+VAULT = f"{_GROUP}/Microsoft.KeyVault/vaults/lab"
 _PAGE = 2  # blobs in one answer, so that any listing of more has several
 
 
@@ -29,7 +40,8 @@ class Services:
     """Blobs of the container CONTAINER and secrets by their names.
 
     `faults` come first, each once: part of an address with the status that it is answered
-    with, or part of a blob's name with the bytes after which the connection breaks.
+    with, or part of a blob's name with the bytes after which the connection breaks. With `rights`
+    NODES may do nothing but what these allow, on ACCOUNT and VAULT.
     """
 
     url: str = ""
@@ -38,10 +50,16 @@ class Services:
     faults: list[tuple[str, int]] = field(default_factory=list)
     wrong_md5: bool = False
     requests: list[str] = field(default_factory=list)
+    rights: Rights | None = None
 
     def refusal(self, path: str) -> int | None:
         """The status by which a request is refused, if one is to be."""
         return self._take(lambda part, fault: part in path and fault >= 400)
+
+    def allows(self, wanted: Wanted) -> bool:
+        """Whether the nodes have a role for that."""
+        rights = self.rights
+        return not rights or rights.allow(NODES, wanted.action, wanted.scope, data=wanted.data)
 
     def cut(self, name: str) -> int | None:
         """After how many bytes a blob breaks off, if it is to."""
@@ -91,6 +109,11 @@ def running(services: Services) -> Iterator[Services]:
         thread.join()
 
 
+def _wanted(path: str, query: dict[str, str]) -> Wanted:
+    parts = [part for part in path.split("/") if part]
+    return blob_action(ACCOUNT, "GET", parts, query)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """A connection of a node."""
 
@@ -119,6 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._secret(url.path.removeprefix("/secrets/"))
         elif self.headers["Authorization"] != "Bearer token for https://storage.azure.com/":
             self._send(401, b"")
+        elif not self.services.allows(wanted := _wanted(url.path, query)):
+            headers, body = refusal(wanted)
+            self._send(403, body, headers)
         elif query.get("comp") == "list":
             begin = int(query.get("marker") or 0)
             self._send(200, self.services.listing(query["prefix"], begin))
@@ -128,6 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _secret(self, name: str) -> None:
         if self.headers["Authorization"] != "Bearer token for https://vault.azure.net":
             self._send(401, b"")
+        elif not self.services.allows(Wanted(READS_SECRET, VAULT)):
+            status, found = forbidden(READS_SECRET)
+            self._send(status, json.dumps(found).encode())
         elif name not in self.services.secrets:
             self._send(404, b"")
         else:
@@ -142,10 +171,18 @@ class _Handler(BaseHTTPRequestHandler):
         if "Range" in self.headers:
             begin, status = int(self.headers["Range"].removeprefix("bytes=")[:-1]), 206
         length = self.services.cut(name)
-        self._send(status, data[begin:], length)
+        self._send(status, data[begin:], length=length)
 
-    def _send(self, status: int, body: bytes, length: int | None = None) -> None:
+    def _send(
+        self,
+        status: int,
+        body: bytes,
+        headers: Sequence[tuple[str, str]] = (),
+        length: int | None = None,
+    ) -> None:
         self.send_response(status)
+        for name, text in headers:
+            self.send_header(name, text)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body[:length])
