@@ -118,6 +118,8 @@ def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], 
     assert "slurm-client" in packages
     assert "slurmctld" not in packages
     assert "slurmd\n" not in packages
+    remarks = [line for line in text.splitlines() if line.strip().startswith("# HPC images")]
+    assert remarks == [], "what the document says to its reader is not sent"
     assert "SwitchName=spot Nodes=" in text
     assert "/etc/slurm/slurmdbd.conf" not in text, "it may hold a password"
 

@@ -322,7 +322,7 @@ def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) ->
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(400))
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))
-    assert re.search(r"; \d+ of them are the accounts of 400 people$", str(told.value))
+    assert re.search(r"; \d+ of them are the accounts of 400 people\n", str(told.value))
     assert told.value.findings[0].hint == "name fewer people under `access.users`"
 
 

@@ -58,6 +58,8 @@ _LOCAL_HOME = f"/var/lib/{ADMIN_USERNAME}"
 
 # A reference in a Python string, whose value only Terraform will know.
 _REFERENCE = re.compile(r"\$\{TfToken\[[^]]+\]\}")
+# Of the document itself: the texts of files stand further in.
+_REMARK = re.compile(r"^ {0,2}#(?!cloud-config).*\n", re.MULTILINE)
 
 
 def node_cloud_init(
@@ -194,9 +196,10 @@ def terraform_text(text: str) -> str:
 
 def _render(template: str, *, program: str, settings: Mapping[str, str], **values: Any) -> str:
     lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
-    return (
-        _templates().get_template(template).render(script=script(program), settings=lines, **values)
-    )
+    found = _templates().get_template(template)
+    text = found.render(script=script(program), settings=lines, **values)
+    # What a document says to its reader counts against Azure's limit; files keep their comments.
+    return _REMARK.sub("", text)
 
 
 def script(name: str) -> str:
