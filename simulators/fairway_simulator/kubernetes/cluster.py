@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.resources import Resource
 
 _RESOURCES = {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
-_PATIENCE = 120.0
+_PATIENCE = 300.0  # seconds; only a hang takes so long
 CONTEXT = "kubernetes-sim"
 
 

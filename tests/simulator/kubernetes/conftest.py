@@ -24,7 +24,7 @@ from fairway_simulator.kubernetes.kubelet.network import network
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PATIENCE = 100  # seconds; only a hang takes so long
+_PATIENCE = 300  # seconds; only a hang takes so long
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Space:
         """The newest pod of an index, when it is made."""
         mark = f"batch.kubernetes.io/job-completion-index={index}"
         words = ("get", "pods", "-l", f"job-name={job},{mark}", "-o", "name")
-        self.do("wait", "--for=create", "pods", "-l", f"job-name={job},{mark}", "--timeout=90s")
+        self.do("wait", "--for=create", "pods", "-l", f"job-name={job},{mark}", "--timeout=280s")
         return self.do(*words, "--sort-by=.metadata.creationTimestamp").split()[-1]
 
 

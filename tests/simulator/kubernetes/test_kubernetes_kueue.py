@@ -47,7 +47,7 @@ def make(jobs: Makers) -> Any:
 def _workload(space: Space, name: str) -> str:
     uid = space.get("job", name)["metadata"]["uid"]
     mark = f"kueue.x-k8s.io/job-uid={uid}"
-    space.do("wait", "--for=create", "workloads", "-l", mark, "--timeout=90s")
+    space.do("wait", "--for=create", "workloads", "-l", mark, "--timeout=280s")
     return space.do("get", "workloads", "-l", mark, "-o", "name").strip()
 
 

@@ -73,7 +73,7 @@ def test_exec_gives_a_terminal(space: Space, serving: str) -> None:
         env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=100,
+        timeout=300,
     )
     assert b"/dev/pts/" in done.stdout
 
@@ -119,7 +119,7 @@ def test_logs_follow_a_container_to_its_end(space: Space) -> None:
         assert process.stdout.readline() == b"one\n"
         space.run("exec", "says", "--", "touch", "/tmp/go")
         assert process.stdout.read() == b"two\n"
-    assert process.wait(100) == 0
+    assert process.wait(300) == 0
     assert space.do("logs", "says", "--tail=1") == "two\n"
     assert space.do("logs", "says", "--limit-bytes=3") == "one"
 
@@ -254,7 +254,7 @@ def test_a_pod_waits_for_an_address(tmp_path: Path) -> None:
             pass
         cluster.network.give_back(held.pop())
         ended = "jsonpath={.status.phase}=Succeeded"
-        cluster.kubectl("wait", f"--for={ended}", "pod/p", "--timeout=90s")
+        cluster.kubectl("wait", f"--for={ended}", "pod/p", "--timeout=280s")
 
 
 def test_processes_and_files_of_pods_are_apart(space: Space) -> None:
@@ -381,10 +381,10 @@ def test_a_deployment_keeps_its_pod(space: Space) -> None:
         "spec": {"selector": {"matchLabels": {"app": "head"}}, "template": template},
     }
     space.do("apply", "-f", "-", stdin=json.dumps(manifest))
-    space.do("rollout", "status", "deployment/head", "--timeout=90s")
+    space.do("rollout", "status", "deployment/head", "--timeout=280s")
     first = space.do("exec", "deploy/head", "--", "hostname").strip()
     space.do("delete", "pod", first)
-    space.do("rollout", "status", "deployment/head", "--timeout=90s")
+    space.do("rollout", "status", "deployment/head", "--timeout=280s")
     assert space.do("exec", "deploy/head", "--", "hostname").strip() != first
     space.do("apply", "-f", "-", stdin=json.dumps(manifest))  # again: nothing changes
     assert len(space.items("replicasets")) == 1
@@ -395,9 +395,9 @@ def test_a_node_that_dies_takes_its_pods_along(tmp_path: Path) -> None:
     with KubernetesCluster(tmp_path / "k", nodes=[NodeSpec("a"), NodeSpec("b")]) as cluster:
         pod = json.dumps(_pod("p", _SERVES, nodeSelector={"kubernetes.io/hostname": "a"}))
         cluster.kubectl("create", "-f", "-", stdin=pod)
-        cluster.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=90s")
+        cluster.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=280s")
         cluster.kubelet.lose("a")
-        cluster.kubectl("wait", "--for=delete", "pod/p", "--timeout=90s")
+        cluster.kubectl("wait", "--for=delete", "pod/p", "--timeout=280s")
         assert cluster.kubectl("get", "nodes", "-o", "name").split() == ["node/b"]
 
 
@@ -410,7 +410,7 @@ def test_pods_may_share_this_machines_network(tmp_path: Path) -> None:
             env = {"env": [{"name": "IP", "valueFrom": field}]}
             pod = json.dumps(_pod(name, line, container=env))
             cluster.kubectl("create", "-f", "-", stdin=pod)
-            cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=90s")
+            cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=280s")
         addresses = cluster.kubectl(
             "get", "pods", "-o", "jsonpath={.items[*].status.podIP}"
         ).split()
@@ -430,7 +430,7 @@ def test_the_nodes_serve_any_api_server(tmp_path: Path) -> None:
         try:
             cluster.kubectl("create", "-f", "-", stdin=json.dumps(_pod("p", "exit 3")))
             ended = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}=3"
-            cluster.kubectl("wait", f"--for={ended}", "pod/p", "--timeout=90s")
+            cluster.kubectl("wait", f"--for={ended}", "pod/p", "--timeout=280s")
         finally:
             kubelet.stop()
 
@@ -439,7 +439,7 @@ def test_nothing_of_a_cluster_is_left(tmp_path: Path) -> None:
     with KubernetesCluster(tmp_path / "k", nodes=1) as cluster:
         pod = json.dumps(_pod("p", "exec sleep 98765"))
         cluster.kubectl("create", "-f", "-", stdin=pod)
-        cluster.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=90s")
+        cluster.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=280s")
         url = cluster.url
     found = subprocess.run(["pgrep", "-f", "sleep 98765"], capture_output=True)
     assert found.returncode == 1, found.stdout
