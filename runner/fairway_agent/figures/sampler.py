@@ -84,8 +84,9 @@ def _line(sample: dict[str, Any]) -> str:
 
 
 def node_name() -> str:
-    """What this node is called, as Slurm or Batch or its kernel names it."""
-    names = (os.environ.get(name) for name in ("SLURMD_NODENAME", "AZ_BATCH_NODE_ID"))
+    """What this node is called, as its engine or its kernel names it."""
+    told = ("_FAIRWAY_NODE", "SLURMD_NODENAME", "AZ_BATCH_NODE_ID")
+    names = (os.environ.get(name) for name in told)
     return next(filter(None, names), os.uname().nodename)
 
 

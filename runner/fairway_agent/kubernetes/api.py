@@ -1,0 +1,189 @@
+"""The cluster's API server, as a pod reaches it. Standard library only."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from fairway_agent.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_TIMEOUT = 30.0  # seconds for one answer
+_PATIENCE = 60.0  # and in which the server may be away
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
+_TRANSIENT = frozenset({429, 500, 502, 503, 504})
+_PAGE = 500  # objects in one answer
+_GONE = 410
+NOT_FOUND, TAKEN, FORBIDDEN = 404, 409, 403
+
+NO_ANSWER = "no-kubernetes"  # the fault where the API server is away
+DOWN = "is the cluster's control plane up? kubectl get --raw /readyz\npods that run go on meanwhile"
+BATCH, CORE = "/apis/batch/v1", "/api/v1"
+_KUEUE = "/apis/kueue.x-k8s.io"
+
+
+class Refused(Exception):
+    """What the server does not do; `status` is HTTP's, the message its own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class Api:
+    """The server and this pod's account, in whose namespace all of a target is."""
+
+    account: Path = field(default_factory=lambda: _account())
+    _connection: http.client.HTTPSConnection | None = field(default=None, repr=False)
+
+    @property
+    def namespace(self) -> str:
+        """This pod's own."""
+        return self._read("namespace")
+
+    @cached_property
+    def kueue(self) -> str:
+        """Where Kueue's objects are, in the version that it prefers; "" where the cluster has no
+        Kueue."""
+        try:
+            return f"/apis/{self.call('GET', _KUEUE)['preferredVersion']['groupVersion']}"
+        except Refused as refused:
+            if refused.status == NOT_FOUND:
+                return ""
+            raise
+
+    def get(self, base: str, kind: str, name: str) -> Any:
+        """One object; None where there is none."""
+        try:
+            return self.call("GET", self._path(base, kind, name))
+        except Refused as refused:
+            if refused.status == NOT_FOUND:
+                return None
+            raise
+
+    def list(
+        self, base: str, kind: str, query: Mapping[str, str], *, everywhere: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """The objects that the query's selectors mean; `everywhere` for those that are in no
+        namespace."""
+        path, more = f"{base}/{kind}" if everywhere else self._path(base, kind), ""
+        while True:
+            page = {**query, "limit": str(_PAGE), **({"continue": more} if more else {})}
+            found = self.call("GET", f"{path}?{urlencode(page)}")
+            yield from found.get("items") or ()
+            more = (found.get("metadata") or {}).get("continue") or ""
+            if not more:
+                return
+
+    def create(self, base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
+        """Makes an object; False where one of that name is there, as after a request whose answer
+        was lost."""
+        try:
+            self.call("POST", self._path(base, kind), manifest)
+        except Refused as refused:
+            if refused.status == TAKEN:
+                return False
+            raise
+        return True
+
+    def delete(self, base: str, kind: str, name: str, *, at_once: bool = False) -> None:
+        """Deletes an object with all that it owns, which goes first; nothing where it is gone."""
+        options: dict[str, Any] = {"propagationPolicy": "Foreground"}
+        if at_once:
+            options = {"gracePeriodSeconds": 1}
+        try:
+            self.call("DELETE", self._path(base, kind, name), options)
+        except Refused as refused:
+            if refused.status != NOT_FOUND:
+                raise
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> Any:
+        """Changes some fields of an object."""
+        return self.call("PATCH", path, change)
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """What the server answers; Refused for what it does not do, and Fault where it is away."""
+        end, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE
+        while True:
+            why, wait = self._try(method, path, body)
+            if not isinstance(why, str):
+                return why[0]
+            wait = max(wait, pause)
+            if time.monotonic() + wait > end:
+                text = f"the API server of Kubernetes does not answer: {why}"
+                raise Fault(NO_ANSWER, text, DOWN)
+            time.sleep(wait)
+            pause = min(_LONGEST_PAUSE, 2 * pause)
+
+    def _try(self, method: str, path: str, body: object) -> tuple[str | tuple[Any], float]:
+        """The answer, in a tuple; or why there is none yet, and for how long to wait."""
+        kind = "merge-patch+json" if method == "PATCH" else "json"
+        # The token is renewed in its file.
+        headers = {"Authorization": f"Bearer {self._read('token')}", "Accept": "application/json"}
+        headers["Content-Type"] = f"application/{kind}"
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            connection = self._connect()
+            connection.request(method, path, data, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection = None
+            return str(error) or type(error).__name__, 0.0
+        if answer.status in _TRANSIENT:
+            after = answer.headers.get("Retry-After", "")
+            return f"HTTP {answer.status}", float(after) if after.isdecimal() else 0.0
+        found = _parsed(text)
+        if answer.status >= http.client.BAD_REQUEST:
+            message = str(found.get("message") or f"HTTP {answer.status}")
+            raise Refused(answer.status, message)
+        return (found,), 0.0
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        if self._connection is None:
+            try:
+                host = os.environ["KUBERNETES_SERVICE_HOST"]
+                port = int(os.environ.get("KUBERNETES_SERVICE_PORT", "443"))
+            except KeyError:
+                hint = "it is made by: fairway targets prepare TARGET --apply"
+                raise Fault("no-head", "this is not the head pod of a target", hint) from None
+            context = ssl.create_default_context(cafile=str(self.account / "ca.crt"))
+            made = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
+            self._connection = made
+        return self._connection
+
+    def _path(self, base: str, kind: str, name: str = "") -> str:
+        end = f"/{quote(name)}" if name else ""
+        return f"{base}/namespaces/{self.namespace}/{kind}{end}"
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.account / name).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            hint = "its pod has no service account: fairway targets prepare TARGET --print"
+            raise Fault("no-head", f"{self.account / name} is missing", hint) from None
+
+
+def _account() -> Path:
+    """Where a pod finds what it is known by, or where FAIRWAY_SERVICE_ACCOUNT says, for trials."""
+    return Path(os.environ.get("FAIRWAY_SERVICE_ACCOUNT") or _ACCOUNT)
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {"message": text.decode(errors="replace").strip()[:200]}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,147 @@
+"""The pods of a task on several nodes, and how they find each other: each says in the task's folder
+where it is, and has a server of the task's own. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_agent import bundle, fields, record, scratch, wakeups
+from fairway_agent.allocators.hosts import Host
+from fairway_agent.fanout.sshd import server
+from fairway_agent.fanout.sshd.meeting import Meeting
+from fairway_agent.faults import Fault
+from fairway_agent.fields import Fields
+from fairway_agent.shared.attempts import TERMINATED
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from pathlib import Path
+
+# Seconds in which all pods of a task have to be there once the first is: their nodes are held
+# meanwhile, and those of another task may be waiting for just these.
+PATIENCE = 900.0
+
+
+@dataclass(frozen=True)
+class Member:
+    """One pod of a task: its id, its name, the node's, and its address."""
+
+    uid: str
+    pod: str
+    node: str
+    address: str
+
+    @classmethod
+    def here(cls) -> Member:
+        """This pod."""
+        names = ("_FAIRWAY_POD_UID", "_FAIRWAY_POD", "_FAIRWAY_NODE", "FAIRWAY_NODE_ADDRESS")
+        return cls(*(os.environ[name] for name in names))
+
+    @classmethod
+    def from_json(cls, facts: object) -> Member:
+        """Unfit for what is not one."""
+        found = Fields(facts, "a pod")
+        return cls(*(found.text(name) for name in ("uid", "pod", "node", "address")))
+
+
+@dataclass
+class Gang:
+    """The pods of a task: the `folder` in which they say where they are, and how many there are to
+    be. `met` are those of the attempt that runs."""
+
+    folder: Path
+    size: int
+    meeting: Meeting
+    began: float = field(default_factory=time.monotonic)
+    met: list[Member] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, run: Path, task: str, submission: int, size: int) -> Gang:
+        """That of a task in one start of its run."""
+        own = base()
+        meeting = Meeting(
+            name=f"{run.name}/{task}",
+            folder=own / "ssh",
+            key=run / "fairway_key",
+            serve=f"{bundle.here()}/fairway-node serve",
+        )
+        return cls(run / "tasks" / task / "pods" / str(submission), size, meeting)
+
+    def join(self, rank: int, code: Path) -> None:
+        """Lets the others reach this pod. Fault where its image lacks what that takes."""
+        own = base()
+        (own / "sessions").mkdir(parents=True, exist_ok=True)
+        context = own / "context.json"
+        facts = {"environment": dict(os.environ), "code": str(code), "base": str(own)}
+        context.write_text(json.dumps(facts), encoding="utf-8")
+        context.chmod(0o600)
+        mine = Member.here()
+        try:
+            server.install_keys(self.meeting)
+            server.start_server(self.meeting, mine.address, context)
+        except (OSError, subprocess.CalledProcessError) as error:
+            hint = "its image needs openssh-server and openssh-client: see docs/kubernetes.md"
+            raise Fault(
+                "no-sshd", f"a pod cannot be reached by the others: {error}", hint
+            ) from None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        record.write_json(self.folder / f"{rank}.json", mine.__dict__)
+
+    def members(self) -> list[Member | None]:
+        """Those that are there, by their numbers."""
+        files = (self.folder / f"{rank}.json" for rank in range(self.size))
+        return [fields.read(file, Member.from_json) for file in files]
+
+    def is_whole(self) -> bool:
+        """Whether all are there; Fault where they were waited for long enough."""
+        found = self.members()
+        lacking = [str(rank) for rank, member in enumerate(found) if member is None]
+        if lacking and time.monotonic() > self.began + PATIENCE:
+            there = self.size - len(lacking)
+            message = f"{there} of its {self.size} pods were there after {PATIENCE / 60:g} min"
+            hint = "with a queue of Kueue's all start together: see docs/kubernetes.md"
+            raise Fault("no-nodes", message, hint)
+        return not lacking
+
+    def meet(self) -> tuple[list[Host], Path]:
+        """Connects to all of them: the nodes, this one first, and the configuration of ssh. OSError
+        where one cannot be reached."""
+        self.met = [member for member in self.members() if member is not None]
+        self.began = time.monotonic()
+        hosts = [Host(member.node, member.address) for member in self.met]
+        return hosts, server.connect(self.meeting, [host.address for host in hosts])
+
+    def has_changed(self) -> bool:
+        """Whether a pod of the attempt was replaced by another."""
+        return [member and member.uid for member in self.members()] != [m.uid for m in self.met]
+
+
+def base() -> Path:
+    """This pod's own folder, of the same path in each."""
+    folder = scratch.root() / "pods" / os.environ["_FAIRWAY_POD"]
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def serve(wakeup: socket.socket, is_ended: Callable[[], bool]) -> int:
+    """In the pods that are not the first: until the task's end ends them. Only the first pod says
+    that the task is done: one that ended with 0 would never be replaced."""
+    while not is_ended():
+        wakeups.wait(wakeup, None)
+        # What its server leaves behind is this process's to collect: it is its pod's first.
+        while _reap():
+            pass
+    return TERMINATED
+
+
+def _reap() -> bool:
+    try:
+        return os.waitpid(-1, os.WNOHANG)[0] > 0
+    except ChildProcessError:
+        return False

@@ -1,0 +1,118 @@
+"""Starts what of a run is due, until the run has ended: one small pod of a run whose tasks do not
+all start at once, or of whose end somebody wants to hear.
+
+Started as `keeper RUN_FOLDER SUBMISSION`. Where it is ended, another begins in its place, and finds
+in the run's folder what is done. Standard library only.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent import record, state_files
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes.api import NO_ANSWER, Api, Refused
+from fairway_agent.kubernetes.reconcile import settle_all
+from fairway_agent.kubernetes.submit import create
+from fairway_agent.shared import plans, submissions, word
+from fairway_agent.shared.attempts import read_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.run_state import RunState
+    from fairway_agent.shared.submissions import Part, Submission
+
+_PAUSE = 1.0  # seconds between two looks
+_TERMINATED = 143
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    # The first process of a pod is ended by no signal that it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    folder, number = Path(sys.argv[1]), int(sys.argv[2])
+    plan = plans.read(folder, retry=number > 0)
+    if plan.notify is not None and plan.notify.secrets:
+        read_secrets(folder, plan)
+    api = Api()
+    while keep(api, folder, number, plan):
+        time.sleep(_PAUSE)
+
+
+def keep(api: Api, folder: Path, number: int, plan: RunPlan) -> bool:
+    """Does what is due of a submission; whether more is to come."""
+    try:
+        settle_all(api, [*map(Path, plan.after), folder])
+        state = state_files.read_run(folder)
+        if state is None or state.submission > number:
+            return False
+        _tell(folder, plan, state)
+        if state.is_final:
+            return False
+        with record.alone(folder / "submit.lock"):
+            known = submissions.read(folder)
+            if known is not None and known.complete and known.submission == number:
+                _start(api, folder, known, plan)
+    except Fault as fault:
+        if fault.record["id"] != NO_ANSWER:
+            raise
+    return True
+
+
+def _tell(folder: Path, plan: RunPlan, state: RunState) -> None:
+    with record.alone(folder / "settle.lock"):
+        is_news = word.is_news(folder, plan, state)
+    if is_news:
+        word.tell(folder, plan, state, waits=True)
+
+
+def _start(api: Api, folder: Path, known: Submission, plan: RunPlan) -> None:
+    if submissions.cancelled(folder) >= known.submission:
+        return
+    if submissions.limited(folder, known.submission) is not None:
+        return
+    with suppress(Refused):  # said by its Job, which is not there: it is tried again
+        for part in list(due(folder, known, plan)):
+            create(api, folder, known, part)
+
+
+def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:
+    """The parts whose Jobs are to be made now."""
+    if not all(_succeeded(Path(each)) for each in plan.after):
+        return
+    tasks = [part for part in known.parts if part.stage == "tasks"]
+    used = sum(_width(folder, part, plan) for part in tasks if part.job)
+    for part in tasks:
+        width = _width(folder, part, plan)
+        if not part.job and (plan.max_parallel is None or used + width <= plan.max_parallel):
+            used += width
+            yield part
+    if all(part.job and not _width(folder, part, plan) for part in tasks):
+        yield from (part for part in known.parts if part.stage != "tasks" and not part.job)
+
+
+def _width(folder: Path, part: Part, plan: RunPlan) -> int:
+    """How many tasks of a part may run at once; 0 once all have ended."""
+    going = sum(not _has_ended(part.task_folder(folder, index)) for index in part.indices)
+    return going if plan.max_parallel is None else min(going, plan.max_parallel)
+
+
+def _has_ended(task: Path) -> bool:
+    known = state_files.read_task(task)
+    return known is not None and known.is_final
+
+
+def _succeeded(folder: Path) -> bool:
+    known = state_files.read_run(folder)
+    return known is not None and known.state == "succeeded"
+
+
+if __name__ == "__main__":
+    main()

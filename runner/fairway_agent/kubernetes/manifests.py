@@ -1,0 +1,201 @@
+"""The objects of a run, as pure functions of what is known of it. Standard library only.
+
+Field by field: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.kubernetes import names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_agent.kubernetes.settings import Settings
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.shared.submissions import Part
+
+Manifest = dict[str, Any]
+
+CONTAINER = "task"
+SCRATCH = "/var/tmp"  # noqa: S108 - in a pod, a volume of its own
+_SHM = "/dev/shm"  # noqa: S108
+# Of the nodes that Fairway and AKS make; what a target has beside is its own to say.
+_BORNE = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
+
+# Seconds that a pod has beyond its job's grace, in which the task writes its end; that its nodes'
+# preparation takes at most; and the longest time that the kubelet takes.
+_LAST_WORDS = 30
+_PREPARATION = 3600
+_LONGEST = 2**31 - 1
+
+_RESTARTS = 20  # of a keeper that fails
+_KEEPER = {"cpu": "50m", "memory": "96Mi"}
+
+# A pod that was evicted, preempted or lost its node is begun again, and counts as no failure; what
+# the task itself ends with is final, because its own attempts are all in one pod.
+_DISRUPTED = {
+    "action": "Ignore",
+    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+}
+
+
+def part_job(
+    run: str, submission: int, part: Part, plan: RunPlan, settings: Settings, command: Sequence[str]
+) -> Manifest:
+    """The Job of a part: a pod a task, or a pod a node of its only task, of which the first has
+    the last word."""
+    is_gang = part.nodes > 1
+    count = part.nodes if is_gang else len(part.indices)
+    width = count if is_gang or not plan.max_parallel else min(count, plan.max_parallel)
+    fails = {"operator": "NotIn", "values": [0], "containerName": CONTAINER}
+    action = "FailJob" if is_gang else "FailIndex"
+    spec: Manifest = {
+        "completionMode": "Indexed",
+        "completions": count,
+        "parallelism": width,
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {"rules": [_DISRUPTED, {"action": action, "onExitCodes": fails}]},
+        "template": _template(run, submission, part, plan, settings, command),
+    }
+    if is_gang:
+        spec["backoffLimit"] = 0
+        spec["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
+    else:
+        spec["backoffLimitPerIndex"] = 0
+    labels = _labels(run, submission, part.number)
+    if settings.queue:
+        labels["kueue.x-k8s.io/queue-name"] = settings.queue
+        spec["suspend"] = True  # until Kueue admits all of its pods
+    return _job(names.job(run, submission, part.number), labels, spec)
+
+
+def keeper_job(run: str, submission: int, settings: Settings, command: Sequence[str]) -> Manifest:
+    """The Job of what starts parts of a run when they are due: one small pod."""
+    labels = _labels(run, submission, "keeper")
+    container = {
+        **_container(settings, command),
+        "image": settings.head_image,
+        "resources": {"requests": dict(_KEEPER), "limits": {"memory": "512Mi"}},
+    }
+    spec = {
+        "backoffLimit": _RESTARTS,
+        "template": {
+            "metadata": {"labels": dict(labels)},
+            "spec": {
+                "restartPolicy": "Never",
+                "serviceAccountName": settings.head_account,
+                "enableServiceLinks": False,
+                "containers": [container],
+                "volumes": _volumes(settings),
+            },
+        },
+    }
+    return _job(names.job(run, submission, "keeper"), labels, spec)
+
+
+def _job(name: str, labels: dict[str, str], spec: Manifest) -> Manifest:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+    }
+
+
+def _labels(run: str, submission: int, part: int | str) -> dict[str, str]:
+    return {
+        names.RUN: names.label(run),
+        names.SUBMISSION: str(submission),
+        names.PART: str(part),
+    }
+
+
+def _template(
+    run: str, submission: int, part: Part, plan: RunPlan, settings: Settings, command: Sequence[str]
+) -> Manifest:
+    memory: Manifest = {"medium": "Memory"}
+    if settings.shm_size:
+        memory["sizeLimit"] = settings.shm_size
+    # Its locked memory is what InfiniBand reads and writes by itself.
+    container = {
+        **_container(settings, command),
+        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+    }
+    own = [{"name": "shm", "mountPath": _SHM}, {"name": "scratch", "mountPath": SCRATCH}]
+    container["volumeMounts"] = [*container["volumeMounts"], *own]
+    if settings.resources:
+        container["resources"] = {
+            "requests": dict(settings.resources),
+            "limits": dict(settings.resources),
+        }
+    spec: Manifest = {
+        "restartPolicy": "Never",
+        "serviceAccountName": settings.service_account,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": min(math.ceil(plan.grace) + _LAST_WORDS, _LONGEST),
+        "tolerations": [
+            {"key": key, "operator": "Exists"} for key in (*_BORNE, *settings.tolerations)
+        ],
+        "containers": [container],
+        "volumes": [
+            *_volumes(settings),
+            {"name": "shm", "emptyDir": memory},
+            {"name": "scratch", "emptyDir": {}},
+        ],
+    }
+    if settings.selector:
+        spec["nodeSelector"] = dict(settings.selector)
+    if (limit := _limit(plan)) is not None:
+        spec["activeDeadlineSeconds"] = limit
+    return {
+        "metadata": {
+            "labels": {
+                **_labels(run, submission, part.number),
+                "azure.workload.identity/use": "true",
+            },
+            "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+        },
+        "spec": spec,
+    }
+
+
+def _container(settings: Settings, command: Sequence[str]) -> Manifest:
+    return {
+        "name": CONTAINER,
+        "image": settings.image,
+        "command": list(command),
+        "env": [
+            _field("FAIRWAY_NODE_ADDRESS", "status.podIP"),
+            _field("_FAIRWAY_POD", "metadata.name"),
+            _field("_FAIRWAY_POD_UID", "metadata.uid"),
+            _field("_FAIRWAY_NODE", "spec.nodeName"),
+        ],
+        "volumeMounts": [{"name": each.name, "mountPath": each.path} for each in settings.volumes],
+    }
+
+
+def _field(name: str, path: str) -> Manifest:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _volumes(settings: Settings) -> list[Manifest]:
+    return [
+        {"name": each.name, "persistentVolumeClaim": {"claimName": each.claim}}
+        for each in settings.volumes
+    ]
+
+
+def _limit(plan: RunPlan) -> int | None:
+    """For how long a pod may live at most: the task keeps its own time, and this is for one that
+    hangs."""
+    spans = []
+    if plan.timeout is not None:
+        spans.append((plan.retries + 1) * (plan.timeout + plan.grace) + _PREPARATION)
+    if plan.max_duration is not None:
+        spans.append(plan.max_duration + plan.grace)
+    longest = min(spans, default=None)
+    return None if longest is None else min(math.ceil(longest + 10 * _LAST_WORDS), _LONGEST)

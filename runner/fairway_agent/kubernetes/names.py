@@ -1,0 +1,35 @@
+"""How the objects of a run are called. Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+
+# The controller adds the highest index to the names of a Job's pods, and these are host names.
+_LONGEST = 52
+_LONGEST_LABEL = 63
+_DIGEST = 8
+
+RUN, SUBMISSION, PART = "fairway.dev/run", "fairway.dev/submission", "fairway.dev/part"
+"""The labels of all that belongs to a run."""
+
+
+def job(run: str, submission: int, part: int | str) -> str:
+    """The name of the Job of a part: a function of these, so that no part is there twice.
+
+    >>> job("digits-7k2m9p", 0, 1), len(job("a" * 63, 12, 345))
+    ('digits-7k2m9p-0-1', 52)
+    """
+    end = f"-{submission}-{part}"
+    return f"{_cut(run, _LONGEST - len(end))}{end}"
+
+
+def label(run: str) -> str:
+    """The run's id as the value of a label, which ends with a letter or a number."""
+    return run if run[-1].isalnum() else _cut(run, _LONGEST_LABEL - 1 - _DIGEST, always=True)
+
+
+def _cut(run: str, room: int, *, always: bool = False) -> str:
+    if len(run) <= room and not always:
+        return run
+    digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGEST]
+    return f"{run[: room - _DIGEST - 1].rstrip('-')}-{digest}"

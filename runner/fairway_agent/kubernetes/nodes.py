@@ -1,0 +1,152 @@
+"""The nodes of a target and how they are, and what is done with one. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING
+from urllib.parse import quote
+
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes.api import CORE, FORBIDDEN, Api, Refused
+from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport, NodesRequest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_agent.kubernetes.objects import Object
+
+_READY = "Ready"
+_RIGHTS = "the head pod's account may not: fairway targets prepare TARGET --print"
+
+
+REQUEST = NodesRequest
+
+
+def answer(
+    shared: Path,
+    request: NodesRequest,
+    payload: IO[bytes],  # noqa: ARG001
+) -> NodesReport:
+    """The nodes of a target, each with what runs there."""
+    api = Api()
+    if request.action:
+        _act(api, request.action, request.node)
+    nodes = tuple(_nodes(api, request))
+    return NodesReport(nodes, _health(api, shared, request) if request.health else None)
+
+
+def _nodes(api: Api, request: NodesRequest) -> list[NodeReport]:
+    selector = ",".join(f"{key}={value}" for key, value in request.selector.items())
+    query = {"labelSelector": selector} if selector else {}
+    try:
+        listed = list(api.list(CORE, "nodes", query, everywhere=True))
+    except Refused as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        raise Fault("no-access", f"the nodes cannot be listed: {refused}", _RIGHTS) from None
+    runs, pods = _runs(api)
+    found = []
+    for node in sorted(listed, key=lambda each: str(each["metadata"]["name"])):
+        told = _report(node, request.rdma)
+        run = ", ".join(sorted(runs.get(told.name, ())))
+        found.append(replace(told, run=run, pod=pods.get(told.name, "")))
+    return found
+
+
+def _report(node: Object, rdma: str) -> NodeReport:
+    status = node.get("status") or {}
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    has_trouble = [
+        each
+        for kind, each in conditions.items()
+        if (kind != _READY and each["status"] == "True")
+        or (kind == _READY and each["status"] != "True")
+    ]
+    is_ready = conditions.get(_READY, {}).get("status") == "True"
+    words = ["ready" if is_ready else "not ready"]
+    if (node.get("spec") or {}).get("unschedulable"):
+        words.append("drained")
+    addresses = {each["type"]: each["address"] for each in status.get("addresses") or ()}
+    has = status.get("allocatable") or {}
+    return NodeReport(
+        name=node["metadata"]["name"],
+        state=", ".join(words),
+        address=addresses.get("InternalIP", ""),
+        reason="; ".join(each.get("message") or each["type"] for each in has_trouble),
+        cores=str(has.get("cpu", "")),
+        gpus=str(has.get("nvidia.com/gpu", "")),
+        adapters=str(has.get(rdma, "")),
+    )
+
+
+def _runs(api: Api) -> tuple[dict[str, set[str]], dict[str, str]]:
+    """The runs on each node, and one of its pods."""
+    runs: dict[str, set[str]] = {}
+    pods: dict[str, str] = {}
+    query = {"labelSelector": names.RUN, "fieldSelector": "status.phase=Running"}
+    for pod in api.list(CORE, "pods", query):
+        node = pod["spec"].get("nodeName", "")
+        runs.setdefault(node, set()).add(pod["metadata"]["labels"][names.RUN])
+        if pod["metadata"]["labels"].get(names.PART) != "keeper":
+            pods[node] = pod["metadata"]["name"]
+    return runs, pods
+
+
+def _act(api: Api, action: str, node: str) -> None:
+    """Drains or resumes; Fault where the head's account may not."""
+    change = {"spec": {"unschedulable": action == "drain"}}
+    try:
+        api.patch(f"{CORE}/nodes/{quote(node)}", change)
+    except Refused as refused:
+        text = f"Kubernetes does not {action} {node}: {refused}"
+        raise Fault("refused-action", text, _RIGHTS) from None
+
+
+def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
+    """The shared folder, the claims of the target's volumes, and its queue."""
+    claims = {name: _claim(api, name) for name in request.claims}
+    probe, fault = shared / f".probe.{os.getpid()}", ""
+    try:
+        shared.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        fault = error.strerror or str(error)
+    return Health(
+        claims,
+        shutil.disk_usage(shared if not fault else "/").free,
+        time.time(),
+        queue=_queue(api, request.queue) if request.queue else "",
+        fault=fault,
+    )
+
+
+def _claim(api: Api, name: str) -> str:
+    """What is wrong with a claim; "" where nothing is."""
+    found = api.get(CORE, "persistentvolumeclaims", name)
+    if found is None:
+        return "there is none of that name"
+    phase = (found.get("status") or {}).get("phase", "")
+    modes = (found.get("spec") or {}).get("accessModes") or ()
+    if phase != "Bound":
+        return f"it is {phase or 'not bound'}"
+    if "ReadWriteMany" not in modes:
+        return f"it is {', '.join(modes)}, and all nodes write to it: ReadWriteMany"
+    return ""
+
+
+def _queue(api: Api, name: str) -> str:
+    """What is wrong with a queue of Kueue's; "" where nothing is."""
+    if not api.kueue:
+        return "the cluster has no Kueue"
+    found = api.get(api.kueue, "localqueues", name)
+    if found is None:
+        return "there is none of that name"
+    for each in (found.get("status") or {}).get("conditions") or ():
+        if each["type"] == "Active" and each["status"] != "True":
+            return each.get("message") or "it is not active"
+    return ""

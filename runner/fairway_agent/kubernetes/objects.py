@@ -1,0 +1,104 @@
+"""What the API server says of the Jobs and pods of runs. Standard library only."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes.api import BATCH, CORE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_agent.kubernetes.api import Api
+
+Object = dict[str, Any]
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+_JOB = "batch.kubernetes.io/job-name"
+_UID = "kueue.x-k8s.io/job-uid"
+_MOST_NAMES = 100  # of runs in one request
+
+
+@dataclass
+class Objects:
+    """The Jobs of some runs by their names; of each its pods that go on and those that failed; and
+    why Kueue holds one back."""
+
+    jobs: dict[str, Object] = field(default_factory=dict)
+    pods: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
+    held: dict[str, str] = field(default_factory=dict)
+
+    def pods_of(self, job: str, index: int) -> list[Object]:
+        """Those of one index, the newest first."""
+        found = [each for each in self.pods.get(job, ()) if index_of(each) == index]
+        return sorted(found, key=lambda each: each["metadata"]["creationTimestamp"], reverse=True)
+
+
+def look(api: Api, runs: Sequence[str]) -> Objects:
+    """What there is of the runs, in few requests, whatever they have."""
+    found = Objects()
+    for start in range(0, len(runs), _MOST_NAMES):
+        some = ",".join(names.label(run) for run in runs[start : start + _MOST_NAMES])
+        query = {"labelSelector": f"{names.RUN} in ({some})"}
+        for job in api.list(BATCH, "jobs", query):
+            found.jobs[job["metadata"]["name"]] = job
+        # Of very many that have succeeded, their Job says it.
+        goes_on = {**query, "fieldSelector": "status.phase!=Succeeded"}
+        for pod in api.list(CORE, "pods", goes_on):
+            found.pods[pod["metadata"].get("labels", {}).get(_JOB, "")].append(pod)
+    if any(each["spec"].get("suspend") for each in found.jobs.values()):
+        found.held = _held(api)
+    return found
+
+
+def _held(api: Api) -> dict[str, str]:
+    """Why Kueue does not admit Jobs yet, by their uids."""
+    found = {}
+    for workload in api.list(api.kueue, "workloads", {}) if api.kueue else ():
+        uid = workload["metadata"].get("labels", {}).get(_UID, "")
+        for each in (workload.get("status") or {}).get("conditions") or ():
+            if each["type"] == "QuotaReserved" and each["status"] == "False":
+                found[uid] = each.get("message", "")
+    return found
+
+
+def index_of(pod: Object) -> int:
+    """Which of its Job's pods it is; −1 for one without a number."""
+    facts = pod["metadata"]
+    text = (facts.get("annotations") or {}).get(INDEX) or (facts.get("labels") or {}).get(INDEX)
+    return int(text) if text and text.isdecimal() else -1
+
+
+def condition(found: Object, kind: str) -> Object | None:
+    """An object's condition of that type, where it is true."""
+    for each in (found.get("status") or {}).get("conditions") or ():
+        if each["type"] == kind and each["status"] == "True":
+            return dict(each)
+    return None
+
+
+def holds(intervals: str | None, number: int) -> bool:
+    """Whether a number is among those that a Job's status lists.
+
+    >>> holds("0,1,3-5", 4), holds("0,1,3-5", 2), holds(None, 0)
+    (True, False, False)
+    """
+    for each in filter(None, (intervals or "").split(",")):
+        first, _, last = each.partition("-")
+        if int(first) <= number <= int(last or first):
+            return True
+    return False
+
+
+def moment(text: str | None) -> float:
+    """A time of the API's in seconds since 1970; 0 where there is none.
+
+    >>> moment("2026-11-22T10:00:00Z") - moment("2026-11-22T09:59:00Z")
+    60.0
+    """
+    return datetime.fromisoformat(re.sub("Z$", "+00:00", text)).timestamp() if text else 0.0

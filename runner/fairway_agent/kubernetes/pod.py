@@ -1,0 +1,109 @@
+"""What runs in a pod: one task of a run, in as many attempts as it has, or a node of one.
+
+Started as `pod RUN_FOLDER STAGE SUBMISSION PART`; the pod's index in its Job says which task of the
+part it is, or which node of the part's only one. SIGTERM says that the pod is to end: it is
+cancelled, evicted, or its node goes. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from fairway_agent import state_files, wakeups
+from fairway_agent.allocators.hosts import Host
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes import gang
+from fairway_agent.kubernetes.gang import Gang
+from fairway_agent.kubernetes.task import PodTask
+from fairway_agent.shared import plans, submissions
+from fairway_agent.shared.attempts import Attempts, once_there_is_room, read_secrets
+from fairway_agent.shared.watch import Watch
+
+if TYPE_CHECKING:
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.shared.submissions import Part
+
+_LOOK = 1.0  # seconds between two looks whether all pods are there
+
+
+@dataclass
+class PodAttempts(Attempts):
+    """One task's attempts in its first pod."""
+
+    STOPPED: ClassVar = "its pod was ended by Kubernetes"
+    BEFORE: ClassVar = "Kubernetes ended the pod of the one before, and began it again"
+
+    task: PodTask
+
+    def begin(self) -> bool:
+        """Waits until its other pods are there."""
+        while self.task.gang is not None and not self.asked and not self.task.gang.is_whole():
+            wakeups.wait(self.wakeup, time.monotonic() + _LOOK)
+        return not self.asked
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    run, stage, submission, number = Path(sys.argv[1]), *sys.argv[2:5]
+    (wakeup, _), told = wakeups.of_signals(signal.SIGCHLD), list[int]()
+    # The first process of a pod is ended by no signal that it does not handle.
+    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    try:
+        plan = plans.read(run, retry=int(submission) > 0)
+        part = _part(run, int(submission), int(number))
+        position = int(os.environ.get("JOB_COMPLETION_INDEX", "0"))
+        index = part.indices[0 if part.nodes > 1 else position]
+        spec = submissions.spec_of(run, stage, index)
+        group = None
+        if part.nodes > 1:
+            group = Gang.of(run, spec.name, int(submission), part.nodes)
+            if position:
+                group.join(position, Path(plan.directory))
+    except Fault as fault:
+        sys.exit(fault.said)
+    if group is not None and position:
+        sys.exit(gang.serve(wakeup, lambda: bool(told)))
+    folder = run / "tasks" / spec.name
+    once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
+    states = state_files.States()
+    task = PodTask(plan, spec, run, folder, submission=int(submission), states=states, gang=group)
+    attempts = PodAttempts(task, states, wakeup, Watch(run, plan, int(submission)))
+    signal.signal(signal.SIGTERM, attempts.ask("ended"))
+    if told:
+        attempts.asked = "ended"
+    try:
+        _begin(attempts, plan)
+        sys.exit(attempts.run())
+    except Fault as fault:
+        sys.exit(attempts.refuse(fault.said))
+
+
+def _begin(attempts: PodAttempts, plan: RunPlan) -> None:
+    """Makes this pod ready for the task's attempts."""
+    task = attempts.task
+    task.resume_count()
+    once_there_is_room(attempts.watch.begin)
+    here = gang.Member.here()
+    task.nodes = [Host(here.node, here.address)]
+    if task.gang is not None:
+        task.gang.join(0, Path(plan.directory))
+    read_secrets(task.run_folder, plan)
+
+
+def _part(run: Path, submission: int, number: int) -> Part:
+    """The part of the submission that this pod was started for."""
+    known = submissions.read(run)
+    found = [each for each in known.parts if each.number == number] if known else []
+    if known is None or known.submission != submission or not found:
+        sys.exit("fairway: the run was started again, or removed")
+    return found[0]
+
+
+if __name__ == "__main__":
+    main()

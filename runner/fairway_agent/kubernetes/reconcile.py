@@ -1,0 +1,93 @@
+"""Asks the API server where runs stand, and writes it into their folders.
+
+See `shared.settling`. Standard library only.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent import predecessors, record, state_files
+from fairway_agent.fields import Damaged
+from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes.judging import element_of, judge
+from fairway_agent.kubernetes.objects import condition, look
+from fairway_agent.shared import plans, submissions
+from fairway_agent.shared.settling import Settling, goes_on
+from fairway_agent.shared.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_agent.kubernetes.api import Api
+    from fairway_agent.kubernetes.objects import Objects
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.shared.submissions import Part, Submission
+    from fairway_agent.shared.verdicts import Verdict
+    from fairway_agent.task_state import TaskState
+
+
+def settle_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
+    """Brings the states of all these runs up to date, with one look at the API server. One with a
+    damaged file is left as it is: returns what is said of those, by their names."""
+    damaged: dict[str, str] = {}
+    going = [folder for folder in folders if goes_on(folder)]
+    if not going:
+        return damaged
+    objects = look(api, [folder.name for folder in going])
+    for folder in going:
+        try:
+            with record.alone(folder / "settle.lock"):
+                known = submissions.read(folder)
+                if known is not None and known.complete and goes_on(folder):
+                    _Settling(folder, known, objects).run()
+        except Damaged as fault:
+            damaged[folder.name] = str(fault)
+    return damaged
+
+
+class _Settling(Settling):
+    """One run, and what the API server says of its Jobs."""
+
+    def __init__(self, folder: Path, known: Submission, objects: Objects) -> None:
+        super().__init__(folder, known)
+        self.objects = objects
+
+    def judged(self, part: Part, index: int, status: TaskState | None) -> Verdict:
+        """By its Job and its pods; or by its keeper, where that is to make the Job."""
+        if part.job:
+            found = element_of(self.objects, part, index)
+            return judge(status, found, cancelled=self.cancelled, now=self.now)
+        cancelled = self.cancelled or bool(self.blocked)
+        to_come = "" if cancelled else self._to_come(part)
+        return judge(status, None, cancelled=cancelled, now=self.now, to_come=to_come)
+
+    @cached_property
+    def blocked(self) -> list[Path]:
+        """The runs that it comes after and that have not succeeded, for good."""
+        plan = plans.read(self.folder, retry=self.known.submission > 0)
+        return [each for each in map(Path, plan.after) if _has_failed(each)]
+
+    def watch(self, plan: RunPlan) -> Watch:
+        """Its tasks see by themselves that they are not to begin."""
+        return Watch(self.folder, plan, self.known.submission)
+
+    def why_not_started(self, plan: RunPlan) -> str:
+        """Its keeper has not started it, since those that it comes after did not succeed."""
+        failed = predecessors.unsuccessful(plan.after)
+        return f"not started: {', '.join(failed)}" if failed else ""
+
+    def _to_come(self, part: Part) -> str:
+        """What a part waits for; "" where nothing is there to start it any more."""
+        name = names.job(self.folder.name, self.known.submission, "keeper")
+        keeper = self.objects.jobs.get(name)
+        if keeper is None or condition(keeper, "Failed") or condition(keeper, "Complete"):
+            return ""
+        return "waiting for other tasks" if part.stage != "tasks" else "waiting for its turn"
+
+
+def _has_failed(folder: Path) -> bool:
+    known = state_files.read_run(folder)
+    return known is None or (known.is_final and known.state != "succeeded")

@@ -1,0 +1,152 @@
+"""Hands a run to Kubernetes, once for each submission. Standard library only.
+
+The names of its objects follow from the run, its submission and the part: whoever submits it again
+makes no second one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from fairway_agent import bundle, record
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes import manifests, names, settings
+from fairway_agent.kubernetes.api import BATCH, Api, Refused
+from fairway_agent.kubernetes.reconcile import settle_all
+from fairway_agent.kubernetes.reports import SubmitRequest
+from fairway_agent.shared import plans, preparing, submissions
+from fairway_agent.shared.reports import SubmitReport
+
+if TYPE_CHECKING:
+    from fairway_agent.kubernetes.settings import Settings
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.shared.submissions import Part, Submission
+
+OBJECTS = "objects"  # in a run's folder: the manifests of its Jobs, each by its name
+KEY = "fairway_key"  # by which the pods of a task reach each other
+
+_REFUSED = {
+    "exceeded quota": "ask who runs the cluster for a larger quota: kubectl describe quota",
+    "forbidden": "does the head pod's account have its rights? fairway targets prepare "
+    "TARGET --apply",
+}
+
+REQUEST = SubmitRequest
+
+
+def answer(
+    shared: Path,
+    request: SubmitRequest,
+    payload: IO[bytes],  # noqa: ARG001
+) -> SubmitReport:
+    """Submits the run for the time of that number, unless that is done.
+
+    Fault where the API server refuses it: then nothing of it is left there.
+    """
+    folder, number = shared / "runs" / request.run, request.submission
+    api = Api()
+    with record.alone(folder / "submit.lock"):
+        known = submissions.read(folder)
+        if known is None or known.submission < number:
+            parts = preparing.prepare(shared, folder, number, request.code, alone=True)
+            known = submissions.Submission(number, parts, False, submissions.KUBERNETES)
+            _write_objects(folder, known, request)
+            known.write(folder)
+        if known.submission == number and not known.complete:
+            known = _submit(api, folder, known)
+    return SubmitReport(tuple(part.job for part in known.parts if part.job))
+
+
+def _write_objects(folder: Path, wanted: Submission, request: SubmitRequest) -> None:
+    """Writes down what is to be made, by whoever does so when it is due."""
+    plan = plans.read(folder, retry=wanted.submission > 0)
+    found = settings.of_run(folder, request.resources)
+    if request.key:
+        preparing.write_secret(folder / KEY, request.key)
+    objects = folder / OBJECTS
+    objects.mkdir(exist_ok=True)
+    for part in wanted.parts:
+        manifest = part_manifest(folder, wanted.submission, part, plan, found)
+        record.write_json(objects / f"{manifest['metadata']['name']}.json", manifest)
+    if needs_keeper(plan, wanted):
+        words = _program("keeper", str(folder), str(wanted.submission))
+        keeper = manifests.keeper_job(folder.name, wanted.submission, found, words)
+        record.write_json(objects / f"{keeper['metadata']['name']}.json", keeper)
+
+
+def part_manifest(
+    folder: Path, submission: int, part: Part, plan: RunPlan, found: Settings
+) -> manifests.Manifest:
+    """The Job of a part, whose pods find all else in the shared folder."""
+    words = _program("pod", str(folder), part.stage, str(submission), str(part.number))
+    return manifests.part_job(folder.name, submission, part, plan, found, words)
+
+
+def _program(module: str, *words: str) -> list[str]:
+    return ["python3", "-s", str(bundle.here()), f"fairway_agent.kubernetes.{module}", *words]
+
+
+def needs_keeper(plan: RunPlan, wanted: Submission) -> bool:
+    """Whether parts of it are not to start at once, or somebody wants to hear of its end."""
+    tasks = sum(part.stage == "tasks" for part in wanted.parts)
+    waits = bool(plan.after) or len(wanted.parts) > tasks
+    return waits or plan.notify is not None or (plan.max_parallel is not None and tasks > 1)
+
+
+def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
+    plan = plans.read(folder, retry=wanted.submission > 0)
+    _require_predecessors(api, plan)
+    keeper = needs_keeper(plan, wanted)
+    # What waits for others is made by the keeper; it makes all where the order matters.
+    limited = plan.max_parallel is not None and len(wanted.parts) > 1
+    at_once = [] if plan.after or limited else [p for p in wanted.parts if p.stage == "tasks"]
+    try:
+        for part in at_once:
+            create(api, folder, wanted, part)
+        if keeper:
+            _post(api, folder, names.job(folder.name, wanted.submission, "keeper"))
+    except Refused as refused:
+        _withdraw(api, folder, wanted)
+        raise _refusal(refused) from None
+    done = replace(wanted, complete=True)
+    done.write(folder)
+    return done
+
+
+def create(api: Api, folder: Path, wanted: Submission, part: Part) -> None:
+    """Makes the Job of a part, unless it is there, and notes that."""
+    name = names.job(folder.name, wanted.submission, part.number)
+    if part.job:
+        return
+    _post(api, folder, name)
+    wanted.parts[wanted.parts.index(part)] = replace(part, job=name)
+    wanted.write(folder)
+
+
+def _post(api: Api, folder: Path, name: str) -> None:
+    api.create(BATCH, "jobs", record.read_json(folder / OBJECTS / f"{name}.json"))
+
+
+def _require_predecessors(api: Api, plan: RunPlan) -> None:
+    """Fault where a run that this one comes after has failed, or is there no more."""
+    folders = [Path(each) for each in plan.after]
+    settle_all(api, folders)
+    preparing.require_predecessors(folders)
+
+
+def _withdraw(api: Api, folder: Path, wanted: Submission) -> None:
+    """Takes back what was made of a run of which another part was refused."""
+    for part in wanted.parts:
+        api.delete(BATCH, "jobs", names.job(folder.name, wanted.submission, part.number))
+    (folder / submissions.KUBERNETES).unlink()
+    if wanted.submission == 0:
+        shutil.rmtree(folder)
+
+
+def _refusal(refused: Refused) -> Fault:
+    text = " ".join(str(refused).split())
+    hints = (hint for key, hint in _REFUSED.items() if key in text)
+    return Fault("refused-job", f"Kubernetes refuses the job: {text}", next(hints, ""), 2)

@@ -1,0 +1,151 @@
+"""What is asked of an API server, and how its silence is borne."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes import api
+from fairway_agent.kubernetes.api import BATCH, CORE, Api, Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Line:
+    """A connection whose answers were written before: a status, headers, and a body."""
+
+    def __init__(self, answers: list[tuple[int, dict[str, str], Any] | OSError]) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, str, Any, dict[str, str]]] = []
+
+    def request(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> None:
+        self.asked.append((method, path, data and json.loads(data), headers))
+
+    def getresponse(self) -> Any:
+        found = self.answers.pop(0)
+        if isinstance(found, OSError):
+            raise found
+        status, headers, body = found
+        text = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return SimpleNamespace(status=status, headers=headers, read=lambda: text)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A clock that only sleeping moves."""
+    now = SimpleNamespace(now=0.0)
+
+    def sleep(seconds: float) -> None:
+        now.now += seconds
+
+    monkeypatch.setattr(api, "time", SimpleNamespace(monotonic=lambda: now.now, sleep=sleep))
+    return now
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Path:
+    for name, text in (("token", "t-1\n"), ("namespace", "training"), ("ca.crt", "")):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def reach(account: Path, *answers: tuple[int, dict[str, str], Any] | OSError) -> tuple[Api, Line]:
+    line, found = Line(list(answers)), Api(account)
+    found._connect = lambda: line  # type: ignore[method-assign, assignment, return-value]
+    return found, line
+
+
+def ok(body: Any) -> tuple[int, dict[str, str], Any]:
+    return 200, {}, body
+
+
+def refused(status: int, message: str = "", **headers: str) -> tuple[int, dict[str, str], Any]:
+    return status, headers, {"kind": "Status", "message": message}
+
+
+def test_it_comes_as_its_pods_account_whose_token_changes(account: Path) -> None:
+    found, line = reach(account, ok({}), ok({}))
+    found.get(BATCH, "jobs", "a-0-0")
+    (account / "token").write_text("t-2")
+    found.get(BATCH, "jobs", "a-0-0")
+    assert [asked[3]["Authorization"] for asked in line.asked] == ["Bearer t-1", "Bearer t-2"]
+    assert line.asked[0][:2] == ("GET", "/apis/batch/v1/namespaces/training/jobs/a-0-0")
+
+
+def test_lists_come_in_pages(account: Path) -> None:
+    found, line = reach(
+        account,
+        ok({"items": [{"n": 1}], "metadata": {"continue": "next="}}),
+        ok({"items": [{"n": 2}], "metadata": {}}),
+    )
+    query = {"labelSelector": "fairway.dev/run in (a,b)"}
+    assert [each["n"] for each in found.list(CORE, "pods", query)] == [1, 2]
+    first, second = (asked[1] for asked in line.asked)
+    assert "labelSelector=fairway.dev%2Frun+in+%28a%2Cb%29" in first
+    assert "continue" not in first
+    assert "continue=next%3D" in second
+
+
+def test_what_is_there_is_not_made_twice(account: Path) -> None:
+    found, _ = reach(account, ok({}), refused(409, 'jobs.batch "a" already exists'))
+    assert found.create(BATCH, "jobs", {"metadata": {"name": "a"}})
+    assert not found.create(BATCH, "jobs", {"metadata": {"name": "a"}})
+
+
+def test_what_is_gone_is_deleted(account: Path) -> None:
+    found, line = reach(account, refused(404, "not found"))
+    found.delete(BATCH, "jobs", "a")
+    assert line.asked[0][2] == {"propagationPolicy": "Foreground"}
+
+
+def test_a_refusal_has_the_servers_words(account: Path) -> None:
+    found, _ = reach(account, refused(422, 'Job.batch "a" is invalid'), (403, {}, b"<html>"))
+    with pytest.raises(Refused, match=r'Job\.batch "a" is invalid') as raised:
+        found.create(BATCH, "jobs", {})
+    assert raised.value.status == 422
+    with pytest.raises(Refused, match="<html>"):
+        found.create(BATCH, "jobs", {})
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_what_passes_is_waited_for(account: Path, clock: Any, status: int) -> None:
+    headers = {"Retry-After": "7"}
+    found, line = reach(account, (status, headers, {}), OSError("reset"), ok({"a": 1}))
+    assert found.get(BATCH, "jobs", "a") == {"a": 1}
+    assert len(line.asked) == 3
+    assert clock.now >= 7
+
+
+def test_a_server_that_stays_away_is_named(account: Path, clock: Any) -> None:
+    found, _ = reach(account, *[refused(503)] * 1000)
+    with pytest.raises(
+        Fault, match="the API server of Kubernetes does not answer: HTTP 503"
+    ) as raised:
+        found.get(BATCH, "jobs", "a")
+    assert raised.value.record["id"] == api.NO_ANSWER
+    assert "kubectl get --raw /readyz" in raised.value.record["hint"]
+    assert clock.now <= 60
+
+
+def test_kueue_is_asked_in_the_version_that_it_has(account: Path) -> None:
+    body = {"preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2"}}
+    assert reach(account, ok(body))[0].kueue == "/apis/kueue.x-k8s.io/v1beta2"
+    assert reach(account, refused(404))[0].kueue == ""
+
+
+def test_outside_of_a_pod_nothing_can_be_asked(
+    account: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(Fault, match="this is not the head pod of a target") as raised:
+        Api(account).get(BATCH, "jobs", "a")
+    assert "fairway targets prepare" in raised.value.record["hint"]
+    (account / "token").unlink()
+    with pytest.raises(Fault, match="token is missing") as raised:
+        Api(account).get(BATCH, "jobs", "a")
+    assert "no service account" in raised.value.record["hint"]

@@ -1,0 +1,103 @@
+"""The pods of a task on several nodes: who is there, who was replaced, and how long is waited."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import record, scratch
+from fairway_agent.fanout.sshd import server
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes import gang
+from fairway_agent.kubernetes.gang import Gang, Member
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What a pod is told of itself; the run's folder."""
+    told = {"POD": "job-a-0-0-1-abcde", "POD_UID": "u-1", "NODE": "nd-1"}
+    for name, value in told.items():
+        monkeypatch.setenv(f"_FAIRWAY_{name}", value)
+    monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "10.0.0.2")
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path / "scratch")
+    run = tmp_path / "job-a"
+    run.mkdir()
+    return run
+
+
+def member(number: int, uid: str = "") -> Member:
+    return Member(uid or f"u-{number}", f"pod-{number}", f"nd-{number}", f"10.0.0.{number + 1}")
+
+
+def arrive(group: Gang, number: int, uid: str = "") -> None:
+    group.folder.mkdir(parents=True, exist_ok=True)
+    record.write_json(group.folder / f"{number}.json", member(number, uid).__dict__)
+
+
+def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Gang.of(pod, "3", 0, 3)
+    arrive(group, 0)
+    arrive(group, 2)
+    assert not group.is_whole()
+    arrive(group, 1)
+    assert group.is_whole()
+    monkeypatch.setattr(server, "connect", lambda _, hosts: ",".join(hosts))
+    hosts, config = group.meet()
+    assert [host.name for host in hosts] == ["nd-0", "nd-1", "nd-2"]
+    assert config == "10.0.0.1,10.0.0.2,10.0.0.3"
+    assert not group.has_changed()
+    arrive(group, 1, uid="another")
+    assert group.has_changed()
+
+
+def test_pods_of_an_earlier_start_are_others(pod: Path) -> None:
+    arrive(Gang.of(pod, "3", 0, 1), 0)
+    assert not Gang.of(pod, "3", 1, 1).is_whole()
+
+
+def test_it_is_not_waited_for_for_ever(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another task may hold just the nodes that are lacking, and wait for these."""
+    now = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
+    group = Gang.of(pod, "3", 0, 3)
+    group.began = now.now
+    arrive(group, 0)
+    now.now += gang.PATIENCE
+    assert not group.is_whole()
+    now.now += 1
+    with pytest.raises(Fault, match="1 of its 3 pods were there after 15 min") as raised:
+        group.is_whole()
+    assert "Kueue" in raised.value.record["hint"]
+
+
+def test_an_image_without_a_server_is_named(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError("sshd is not on this node, or not in this image: install openssh-server")
+
+    monkeypatch.setattr(server, "install_keys", lambda _: None)
+    monkeypatch.setattr(server, "start_server", fail)
+    group = Gang.of(pod, "3", 0, 2)
+    with pytest.raises(Fault, match="a pod cannot be reached by the others: sshd is not") as raised:
+        group.join(1, pod)
+    assert "openssh-server and openssh-client" in raised.value.record["hint"]
+    # The others wait for one that can be reached.
+    assert group.members() == [None, None]
+
+
+def test_each_says_where_it_is_when_it_can_be_reached(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "install_keys", lambda _: None)
+    monkeypatch.setattr(server, "start_server", lambda *_: 20_000)
+    group = Gang.of(pod, "3", 0, 2)
+    group.join(1, pod)
+    assert group.members() == [None, Member("u-1", "job-a-0-0-1-abcde", "nd-1", "10.0.0.2")]
+    context = gang.base() / "context.json"
+    assert context.stat().st_mode & 0o777 == 0o600
+    assert os.environ["_FAIRWAY_POD"] in context.read_text()

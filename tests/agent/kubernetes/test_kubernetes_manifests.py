@@ -1,0 +1,169 @@
+"""The objects of a run, held to the published schemas: a field that these do not know is refused
+by the API server."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kubernetes_validate import ValidationError, validate
+
+from fairway_agent.kubernetes import manifests
+from fairway_agent.kubernetes.settings import Settings, Volume, of_run
+from fairway_agent.plan import RunPlan
+from fairway_agent.shared.submissions import Part
+
+VERSIONS = ("1.33", "1.37")
+RUN = "digits-7k2m9p"
+PLAN = RunPlan(RUN, "/data/fairway/runs/x/code", tasks=4, grace=20.0)
+SETTINGS = Settings(
+    image="myregistry.azurecr.io/train:1",
+    head_image="python:3.12-slim",
+    service_account="fairway-task",
+    head_account="fairway-head",
+    selector={"agentpool": "nd"},
+    tolerations=("team",),
+    volumes=(Volume("data", "data-claim", "/data"),),
+    resources={"cpu": "86", "nvidia.com/gpu": "8", "rdma/ib": "8"},
+)
+SWEEP = Part("tasks", 0, [0, 2, 5], 1, 8)
+GANG = Part("tasks", 1, [3], 4, 8)
+COMMAND = ["python3", "-s", "/data/fairway/fairway/abc", "fairway_agent.kubernetes.pod", "/r"]
+
+
+def made(part: Part, plan: RunPlan = PLAN, settings: Settings = SETTINGS) -> dict[str, Any]:
+    return manifests.part_job(RUN, 0, part, plan, settings, COMMAND)
+
+
+def pod_of(job: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = job["spec"]["template"]["spec"]
+    return spec
+
+
+QUEUED = replace(SETTINGS, queue="nd", shm_size="64Gi")
+PLAIN = Settings("a", "b", "c", "d")
+LIMITED = RunPlan(RUN, "/x", max_parallel=2, timeout=60.0, retries=2, max_duration=1e9)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("settings", [SETTINGS, QUEUED, PLAIN])
+@pytest.mark.parametrize("plan", [PLAN, LIMITED])
+@pytest.mark.parametrize("part", [SWEEP, GANG])
+def test_each_is_one_that_the_server_takes(
+    version: str, settings: Settings, plan: RunPlan, part: Part
+) -> None:
+    for job in (
+        made(part, plan, settings),
+        manifests.keeper_job(RUN, 0, settings, COMMAND),
+    ):
+        validate(job, version, strict=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_field_that_nobody_knows_is_seen(version: str) -> None:
+    job = made(GANG)
+    job["spec"]["backofLimit"] = 0
+    with pytest.raises(ValidationError):
+        validate(job, version, strict=True)
+
+
+def test_a_sweep_is_one_job_whose_tasks_fail_apart() -> None:
+    spec = made(SWEEP)["spec"]
+    assert (spec["completions"], spec["parallelism"]) == (3, 3)
+    assert spec["backoffLimitPerIndex"] == 0
+    assert "successPolicy" not in spec
+    assert [rule["action"] for rule in spec["podFailurePolicy"]["rules"]] == ["Ignore", "FailIndex"]
+    assert made(SWEEP, LIMITED)["spec"]["parallelism"] == 2
+
+
+def test_a_task_on_several_nodes_ends_with_its_first_pod() -> None:
+    spec = made(GANG, LIMITED)["spec"]
+    # All of them or none: `max_parallel` counts tasks.
+    assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (4, 4, 0)
+    assert spec["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
+    assert [rule["action"] for rule in spec["podFailurePolicy"]["rules"]] == ["Ignore", "FailJob"]
+
+
+@pytest.mark.parametrize("part", [SWEEP, GANG])
+def test_a_pod_that_was_taken_away_counts_as_no_failure(part: Part) -> None:
+    spec = made(part)["spec"]
+    assert spec["podFailurePolicy"]["rules"][0] == {
+        "action": "Ignore",
+        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+    }
+    # A second pod of an index begins when the first has saved what it has, and is gone.
+    assert spec["podReplacementPolicy"] == "Failed"
+
+
+def test_it_has_its_grace_and_time_to_say_how_it_ended() -> None:
+    assert pod_of(made(GANG))["terminationGracePeriodSeconds"] == 50
+    longest = RunPlan(RUN, "/x", grace=30 * 86400.0 * 1000)
+    assert pod_of(made(GANG, longest))["terminationGracePeriodSeconds"] == 2**31 - 1
+
+
+def test_the_cluster_ends_only_what_no_longer_keeps_its_own_time() -> None:
+    assert "activeDeadlineSeconds" not in pod_of(made(SWEEP))
+    # Three attempts, each with its grace, and what comes before and after.
+    assert pod_of(made(SWEEP, LIMITED))["activeDeadlineSeconds"] > 3 * (60 + 10)
+    endless = RunPlan(RUN, "/x", timeout=36500 * 86400.0, retries=1)
+    assert pod_of(made(SWEEP, endless))["activeDeadlineSeconds"] == 2**31 - 1
+    # Of the Job: it would count while it waits for nodes.
+    assert "activeDeadlineSeconds" not in made(SWEEP, LIMITED)["spec"]
+
+
+def test_pods_of_tasks_have_no_rights_in_the_cluster() -> None:
+    pod = pod_of(made(SWEEP))
+    assert pod["serviceAccountName"] == "fairway-task"
+    assert pod["automountServiceAccountToken"] is False
+    keeper = pod_of(manifests.keeper_job(RUN, 0, SETTINGS, COMMAND))
+    assert keeper["serviceAccountName"] == "fairway-head"
+    assert keeper["containers"][0]["image"] == "python:3.12-slim"
+    # It starts pods, and needs no GPU.
+    assert "nvidia.com/gpu" not in json.dumps(keeper)
+
+
+def test_a_queue_starts_all_of_its_pods_together() -> None:
+    job = made(GANG, settings=QUEUED)
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "nd"
+    assert job["spec"]["suspend"] is True
+    assert "suspend" not in made(GANG)["spec"]
+    assert "kueue.x-k8s.io/queue-name" not in made(GANG)["metadata"]["labels"]
+
+
+def test_it_takes_its_whole_node_by_equal_requests_and_limits() -> None:
+    [container] = pod_of(made(SWEEP))["containers"]
+    assert container["resources"]["limits"] == container["resources"]["requests"]
+    assert container["resources"]["limits"]["rdma/ib"] == "8"
+    assert "resources" not in pod_of(made(SWEEP, settings=PLAIN))["containers"][0]
+
+
+def test_what_a_target_and_a_job_say_arrives(tmp_path: Any) -> None:
+    target = {
+        "mounts": {"data": "/data", "home": "/home"},
+        "kubernetes": {
+            "image": "usual:1",
+            "head_image": "python:3.12-slim",
+            "service_account": "t",
+            "head": "h",
+            "queue": "nd",
+            "selector": {"agentpool": "nd"},
+            "tolerations": ["team"],
+            "volumes": {"data": "claim"},
+        },
+    }
+    (tmp_path / "target.json").write_text(json.dumps(target))
+    (tmp_path / "job.json").write_text("{}")
+    found = of_run(tmp_path, {"cpu": "4"})
+    assert (found.image, found.shm_size, found.queue) == ("usual:1", "", "nd")
+    # Only what has a claim is there.
+    assert found.volumes == (Volume("data", "claim", "/data"),)
+    own = {"container": {"image": "own:2", "shm_size": "512m"}}
+    (tmp_path / "job.json").write_text(json.dumps(own))
+    found = of_run(tmp_path, {"cpu": "4"})
+    assert (found.image, found.shm_size) == ("own:2", "512Mi")
+    [shm] = [
+        each for each in pod_of(made(SWEEP, settings=found))["volumes"] if each["name"] == "shm"
+    ]
+    assert shm["emptyDir"] == {"medium": "Memory", "sizeLimit": "512Mi"}

@@ -1,0 +1,113 @@
+"""Where runs stand, once the API server was asked."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import state_files
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes import states, submit
+from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
+from fairway_agent.kubernetes.reconcile import settle_all
+from fairway_agent.run_state import RunState
+from fairway_agent.shared.reports import RunRequest, StatesRequest
+from fairway_agent.task_state import TaskState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cluster, Server
+
+
+ASKED = StatesRequest({"job-a": RunRequest()})
+
+
+@pytest.fixture(autouse=True)
+def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    for module in (submit, states):
+        monkeypatch.setattr(module, "Api", lambda: server)
+
+
+def submitted(cluster: Cluster, nodes: list[int], run: str = "job-a", **more: Any) -> Path:
+    folder = cluster.bring(run, nodes, **more)
+    submit.answer(cluster.shared, cluster.request(run), io.BytesIO())
+    return folder
+
+
+def state(server: Server, folder: Path) -> RunState:
+    assert settle_all(server, [folder]) == {}  # type: ignore[arg-type]
+    found = state_files.read_run(folder)
+    assert found is not None
+    return found
+
+
+def wrote(folder: Path, task: str, status: TaskState) -> None:
+    (folder / "tasks" / task).mkdir(parents=True, exist_ok=True)
+    state_files.write(folder / "tasks" / task, status)
+
+
+def test_a_run_goes_from_queued_to_its_end(cluster: Cluster, server: Server) -> None:
+    folder = submitted(cluster, [1, 1])
+    assert (state(server, folder).state, state(server, folder).reason) == (
+        "queued",
+        "waiting for its turn",
+    )
+    wrote(folder, "0", TaskState("succeeded", exit_code=0, started=1.0, ended=2.0))
+    found = state(server, folder)
+    assert (found.state, found.tasks) == ("running", {"succeeded": 1, "queued": 1})
+    wrote(folder, "1", TaskState("failed", exit_code=3, started=1.0, ended=4.0))
+    found = state(server, folder)
+    assert (found.state, found.ended) == ("failed", 4.0)
+    assert found.tasks == {"succeeded": 1, "failed": 1}
+
+
+def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster, server: Server) -> None:
+    folder = submitted(cluster, [1])
+    server.objects.clear()
+    assert state(server, folder).state == "lost"
+
+
+def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster, server: Server) -> None:
+    folder = submitted(cluster, [1], last=True)
+    wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
+    found = state(server, folder)
+    assert (found.state, found.reason) == ("running", None)
+    server.of("jobs").pop("job-a-0-keeper")
+    assert state(server, folder).tasks == {"succeeded": 1, "lost": 1}
+
+
+def test_a_run_whose_predecessor_failed_says_so(cluster: Cluster, server: Server) -> None:
+    first = submitted(cluster, [1], run="first")
+    folder = submitted(cluster, [1], after=["first"])
+    assert state(server, folder).reason == "waiting for its turn"
+    state_files.write(first, RunState("failed", ended=1.0))
+    found = state(server, folder)
+    assert (found.state, found.reason) == ("cancelled", "not started: first failed")
+
+
+def test_a_server_that_is_away_leaves_what_was_known(
+    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(cluster, [1])
+
+    def silent(*_: object, **__: object) -> None:
+        raise Fault(NO_ANSWER, "the API server of Kubernetes does not answer: HTTP 503", DOWN)
+
+    monkeypatch.setattr(server, "list", silent)
+    found = states.answer(cluster.shared, ASKED, io.BytesIO())
+    assert found.silent == "the API server of Kubernetes does not answer: HTTP 503"
+    report = found.runs["job-a"]
+    assert report is not None
+    assert report.state is not None
+    assert report.state.state == "queued"
+
+
+def test_a_damaged_file_is_named(cluster: Cluster, server: Server) -> None:
+    folder = submitted(cluster, [1])
+    (folder / "kubernetes.json").write_text('{"parts": [')
+    report = states.answer(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]
+    assert report is not None
+    assert "kubernetes.json: damaged" in (report.damaged or "")

@@ -1,0 +1,203 @@
+"""A run is handed over once, whatever befalls who does it; and what waits is started when due."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import state_files
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes import cancel, clean, keeper, submit
+from fairway_agent.run_state import RunState
+from fairway_agent.shared import plans, submissions
+from fairway_agent.shared.reports import CancelRequest, RunsRequest
+from fairway_agent.task_state import TaskState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cluster, Server
+
+RECEIVER = {"webhook": "http://127.0.0.1:1/x", "on": ["failed"], "form": "json"}
+
+
+@pytest.fixture(autouse=True)
+def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    for module in (submit, cancel, clean):
+        monkeypatch.setattr(module, "Api", lambda: server)
+
+
+def ask(cluster: Cluster, run: str, **more: Any) -> list[str]:
+    return [*submit.answer(cluster.shared, cluster.request(run, **more), io.BytesIO()).jobs]
+
+
+def ended(folder: Path, task: str, state: str = "succeeded") -> None:
+    (folder / "tasks" / task).mkdir(parents=True, exist_ok=True)
+    state_files.write(folder / "tasks" / task, TaskState(state, exit_code=0, ended=1.0))
+
+
+def test_tasks_of_one_node_are_one_job_and_others_one_each(
+    cluster: Cluster, server: Server
+) -> None:
+    cluster.bring("job-a", [1, 4, 1, 4])
+    key = "-----BEGIN"
+    assert ask(cluster, "job-a", key=key) == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
+    jobs = server.of("jobs")
+    assert [jobs[name]["spec"]["completions"] for name in sorted(jobs)] == [2, 4, 4]
+    file = cluster.shared / "runs/job-a/fairway_key"
+    assert (file.read_text(), file.stat().st_mode & 0o777) == (key, 0o600)
+
+
+def test_a_sweep_of_thousands_is_one_request(cluster: Cluster, server: Server) -> None:
+    cluster.bring("job-a", [1] * 5000)
+    ask(cluster, "job-a")
+    assert server.created == ["job-a-0-0"]
+    assert server.of("jobs")["job-a-0-0"]["spec"]["completions"] == 5000
+
+
+class Killed(BaseException):
+    """The program that submits is killed."""
+
+
+@pytest.mark.parametrize("survived", range(4))
+def test_whoever_goes_on_makes_none_twice(
+    cluster: Cluster, server: Server, survived: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed once the server has taken one, and before that could be noted."""
+    cluster.bring("job-a", [2, 2, 2], last=True)
+    create, asked = server.create, []
+
+    def die(base: str, kind: str, manifest: Any) -> bool:
+        done = create(base, kind, manifest)
+        asked.append(manifest["metadata"]["name"])
+        if len(asked) == survived + 1:
+            raise Killed
+        return done
+
+    monkeypatch.setattr(server, "create", die)
+    with pytest.raises(Killed):
+        ask(cluster, "job-a")
+    monkeypatch.setattr(server, "create", create)
+    assert not submissions.read(cluster.shared / "runs/job-a").complete  # type: ignore[union-attr]
+    assert ask(cluster, "job-a") == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
+    assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-2", "job-a-0-keeper"]
+    again = ask(cluster, "job-a")
+    assert again == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
+    assert len(server.created) == 4
+
+
+def test_what_is_refused_leaves_nothing(cluster: Cluster, server: Server) -> None:
+    folder = cluster.bring("job-a", [2, 2])
+    server.refuse = lambda name: "exceeded quota: team" if name.endswith("-1") else ""
+    with pytest.raises(Fault, match="Kubernetes refuses the job: exceeded quota: team") as raised:
+        ask(cluster, "job-a")
+    assert raised.value.record["exit_code"] == 2
+    assert "kubectl describe quota" in raised.value.record["hint"]
+    assert server.of("jobs") == {}
+    assert not folder.exists()
+
+
+def test_a_retry_has_names_of_its_own(cluster: Cluster, server: Server) -> None:
+    folder = cluster.bring("job-a", [1, 1, 1])
+    ask(cluster, "job-a")
+    ended(folder, "2", "failed")
+    retry = {"only": [2], "done": {"succeeded": 2}, "is_set_up": False, "submission": 1}
+    (folder / "retry.json").write_text(json.dumps(retry))
+    assert ask(cluster, "job-a", submission=1) == ["job-a-1-0"]
+    [part] = submissions.read(folder).parts  # type: ignore[union-attr]
+    assert part.indices == [2]
+    assert server.of("jobs")["job-a-1-0"]["spec"]["completions"] == 1
+
+
+def test_clean_leaves_no_object(cluster: Cluster, server: Server) -> None:
+    folder = cluster.bring("job-a", [1], last=True)
+    ask(cluster, "job-a")
+    assert len(server.of("jobs")) == 2
+    clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
+    assert server.of("jobs") == {}
+    assert not folder.exists()
+
+
+class TestWhatWaits:
+    """The keeper's part."""
+
+    def due(self, folder: Path) -> list[int]:
+        known = submissions.read(folder)
+        assert known is not None
+        return [part.number for part in keeper.due(folder, known, plans.read(folder))]
+
+    @pytest.mark.parametrize(
+        ("nodes", "last", "plan", "kept"),
+        [
+            ([1, 1], False, {}, False),
+            ([1, 1], False, {"max_parallel": 1}, False),
+            ([2, 2], False, {"max_parallel": 1}, True),
+            ([1], True, {}, True),
+            ([1], False, {"notify": RECEIVER}, True),
+        ],
+    )
+    def test_only_a_run_that_needs_one_has_a_keeper(
+        self,
+        cluster: Cluster,
+        server: Server,
+        nodes: list[int],
+        last: bool,
+        plan: dict[str, Any],
+        kept: bool,
+    ) -> None:
+        cluster.bring("job-a", nodes, last=last, **plan)
+        ask(cluster, "job-a")
+        assert ("job-a-0-keeper" in server.of("jobs")) is kept
+
+    def test_the_last_task_waits_for_all_others(self, cluster: Cluster, server: Server) -> None:
+        folder = cluster.bring("job-a", [1, 1], last=True)
+        ask(cluster, "job-a")
+        assert "job-a-0-1" not in server.of("jobs")
+        ended(folder, "0")
+        assert self.due(folder) == []
+        ended(folder, "1", "failed")
+        assert self.due(folder) == [1]
+
+    def test_as_many_run_as_may(self, cluster: Cluster, server: Server) -> None:
+        folder = cluster.bring("job-a", [2, 2, 2, 2], max_parallel=2)
+        ask(cluster, "job-a")
+        assert self.due(folder) == [0, 1]
+        known = submissions.read(folder)
+        assert known is not None
+        keeper._start(server, folder, known, plans.read(folder))  # type: ignore[arg-type]
+        assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-keeper"]
+        assert self.due(folder) == []
+        ended(folder, "0")
+        assert self.due(folder) == [2]
+
+    def test_a_run_waits_until_another_has_succeeded(self, cluster: Cluster) -> None:
+        first = cluster.bring("first", [1])
+        ask(cluster, "first")
+        folder = cluster.bring("job-a", [1], after=["first"])
+        assert ask(cluster, "job-a") == []
+        assert self.due(folder) == []
+        state_files.write(first, RunState("succeeded", ended=1.0))
+        assert self.due(folder) == [0]
+
+    @pytest.mark.parametrize("state", ["failed", "cancelled", "lost"])
+    def test_a_run_after_one_that_failed_is_refused(self, cluster: Cluster, state: str) -> None:
+        first = cluster.bring("first", [1])
+        ask(cluster, "first")
+        state_files.write(first, RunState(state, ended=1.0))
+        cluster.bring("job-a", [1], after=["first"])
+        with pytest.raises(Fault, match=f"`after`: first {state}"):
+            ask(cluster, "job-a")
+
+    def test_nothing_of_a_cancelled_run_is_started(self, cluster: Cluster, server: Server) -> None:
+        folder = cluster.bring("job-a", [1], last=True)
+        ask(cluster, "job-a")
+        ended(folder, "0", "cancelled")
+        cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        assert server.of("jobs") == {}
+        known = submissions.read(folder)
+        assert known is not None
+        keeper._start(server, folder, known, plans.read(folder))  # type: ignore[arg-type]
+        assert server.of("jobs") == {}
